@@ -1,0 +1,49 @@
+# Needs CPython 3.11 to 3.13 and a C compiler; everything else goes into a virtual environment.
+#     make build   the environment, with this tree installed in it
+#     make test    all tests             (TESTS=tests/cli ARGS="-x" narrow it)
+#     make demo    an unmodified script of five Hugging Face models, stock and mended
+#     make lint    ruff and mypy --strict
+#     make bench   what mending costs at compile time and per call
+
+PYTHON ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+TESTS ?=
+ARGS ?=
+RESULTS := benchmarks/results
+STAMP := .stamps/build$(subst /,_,$(VENV))
+
+.PHONY: build test demo lint bench clean
+
+build: $(STAMP)
+
+# Anything that changes what is installed or compiled makes the stamp stale.
+$(STAMP): pyproject.toml constraints.txt $(wildcard setup.py csrc/*)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -c constraints.txt -e '.[cli,scan,test,dev]'
+	mkdir -p $(@D) && touch $@
+
+test: build
+	$(BIN)/python -m pytest $(ARGS) $(TESTS)
+
+demo: build
+	@echo "== benchmarks/demo.py with stock torch.compile"
+	@$(BIN)/python benchmarks/demo.py
+	@echo "== the same file, mended"
+	@$(BIN)/python -m graphmend_bc run benchmarks/demo.py
+	@echo "== before and after"
+	@$(BIN)/python -m graphmend_bc explain --quiet benchmarks/demo.py
+
+lint: build
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy --strict
+
+bench: build
+	mkdir -p $(RESULTS)
+	$(BIN)/python benchmarks/compile_cost.py --json $(RESULTS)/compile_cost.json
+
+clean:
+	rm -rf $(VENV) .stamps build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find graphmend_bc tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	rm -f graphmend_bc/*.so

@@ -1,0 +1,70 @@
+"""graphmend_bc: torch.compile compiles unmodified programs whole.
+
+`enable()` before running a model is all it takes:
+
+    import graphmend_bc
+    graphmend_bc.enable()
+
+When Dynamo reports a graph break, the bytecode around it is rewritten (a data-dependent branch becomes
+predicated tensor operations, a print or log call runs after the graph) and fed back to Dynamo within
+the same compilation. What cannot be shown to be exact is left as it was, with a reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphmend_bc import config as config
+    from graphmend_bc.attachment import attach as attach
+    from graphmend_bc.explanation import Explanation as Explanation
+    from graphmend_bc.explanation import explain as explain
+    from graphmend_bc.reports import Decline as Decline
+    from graphmend_bc.reports import Mend as Mend
+    from graphmend_bc.reports import Report as Report
+    from graphmend_bc.session import disable as disable
+    from graphmend_bc.session import enable as enable
+    from graphmend_bc.session import enabled as enabled
+    from graphmend_bc.session import is_enabled as is_enabled
+    from graphmend_bc.session import leave_alone as leave_alone
+    from graphmend_bc.session import report as report
+    from graphmend_bc.session import reset as reset
+    from graphmend_bc.session import rewrite as rewrite
+
+__version__ = "0.1.0"
+
+# The bytecode layers import no torch, so names are looked up when first asked for. No submodule has the
+# name of a public function: importing it would put the module in the function's place.
+_HOMES = {
+    "attach": "attachment",
+    "Explanation": "explanation",
+    "explain": "explanation",
+    "Decline": "reports",
+    "Mend": "reports",
+    "Report": "reports",
+    "disable": "session",
+    "enable": "session",
+    "enabled": "session",
+    "is_enabled": "session",
+    "leave_alone": "session",
+    "report": "session",
+    "reset": "session",
+    "rewrite": "session",
+}
+
+__all__ = ["config", *_HOMES]  # noqa: F822
+
+
+def __getattr__(name: str) -> Any:
+    if name == "config":
+        return importlib.import_module("graphmend_bc.config")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'graphmend_bc' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"graphmend_bc.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

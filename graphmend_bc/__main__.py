@@ -1,0 +1,6 @@
+"""Makes ``python -m graphmend_bc`` the command line of :mod:`graphmend_bc.cli`."""
+
+from graphmend_bc.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,306 @@
+"""The command line: ``python -m graphmend_bc run script.py ARGS...``.
+
+``run`` executes a program as ``python`` would, with mending on, and says at the end what was
+mended and what was declined. ``explain`` executes it with stock ``torch.compile`` and then shows
+each compiled callable before and after mending.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import contextlib
+import functools
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+import graphmend_bc as gm
+from graphmend_bc.program import Program
+from graphmend_bc.versions import UnsupportedVersionError
+
+EPILOG = "Everything after the script or module name goes to the program unchanged."
+
+
+class Command(Protocol):
+    """One subcommand; its name is the class name in lower case, its help the docstring."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, args: argparse.Namespace) -> None: ...
+
+
+class Run:
+    """Run a program with mending on and report what was mended."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--report",
+            metavar="HTML",
+            type=_writable_path,
+            help="write the report as a page to this file",
+        )
+        parser.add_argument(
+            "--json",
+            metavar="JSON",
+            type=_writable_path,
+            help="write the report as JSON to this file",
+        )
+        parser.add_argument(
+            "--attach",
+            metavar="PATTERN",
+            action="append",
+            default=[],
+            help="also compile this function or these modules, as 'pkg.mod:Class.method' or "
+            "'pkg.models.*'; may be repeated",
+        )
+        parser.add_argument("--quiet", action="store_true", help="print no summary at the end")
+
+    def run(self, args: argparse.Namespace) -> None:
+        try:
+            gm.enable()
+        except UnsupportedVersionError as error:
+            raise SystemExit(f"graphmend_bc: {error}") from None
+        # Python joins the program's threads and prints what ended it before it calls this.
+        atexit.register(self._finish, args, os.getpid())
+        program: Program = args.program
+        program.prepare()
+        for pattern in args.attach:
+            gm.attach(pattern)
+        program.execute()
+
+    def _finish(self, args: argparse.Namespace, pid: int) -> None:
+        if os.getpid() != pid:  # a forked child of the program reports nothing
+            return
+        report = gm.report()
+        if not args.quiet:
+            _print_report(report)
+        if args.json:
+            args.json.write_text(report.to_json(), encoding="utf-8")
+        if args.report:
+            report.to_html(args.report)
+
+
+def _print_report(report: gm.Report) -> None:
+    mends = [[m.strategy, m.gb_id, str(m.site)] for m in report.mends]
+    declines = [[d.reason, d.gb_id, str(d.site)] for d in report.declines]
+    print(f"graphmend_bc: {len(mends)} mended, {len(declines)} declined", file=sys.stderr)
+    _print_table(["mended by", "break", "where"], mends, sys.stderr)
+    _print_table(["declined", "break", "where"], declines, sys.stderr)
+    for reason, text in {d.reason: d.explanation for d in report.declines}.items():
+        print(f"{reason}: {text}", file=sys.stderr)
+
+
+class Explain:
+    """Run a program with stock torch.compile, then compare what it compiled with mending."""
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        pass
+
+    def run(self, args: argparse.Namespace) -> None:
+        program: Program = args.program
+        program.prepare()
+        recorder = CompileRecorder()
+        try:
+            with recorder.recording():
+                program.execute()
+        finally:
+            if not isinstance(sys.exception(), KeyboardInterrupt):
+                self._explain(recorder.calls)
+
+    def _explain(self, calls: Sequence[FirstCall]) -> None:
+        if not calls:
+            print("The program called nothing that torch.compile returned.")
+            return
+        counts, sites = [], []
+        for call in calls:
+            try:
+                ex = call.explain()
+            except Exception as error:  # one program's call must not hide the others
+                reason = f"{type(error).__name__}: {error}"
+                sites.append([call.label, "could not be run again", "", reason])
+                continue
+            pairs = [
+                (ex.before.graph_count, ex.after.graph_count),
+                (ex.before.graph_break_count, ex.after.graph_break_count),
+                (ex.before.skipped_frames, ex.after.skipped_frames),
+            ]
+            counts.append([call.label, *(f"{before} -> {after}" for before, after in pairs)])
+            sites += [[call.label, m.strategy, m.gb_id, str(m.site)] for m in ex.mends]
+            sites += [
+                [call.label, f"declined: {d.reason}", d.gb_id, str(d.site)] for d in ex.declines
+            ]
+        _print_table(["compiled", "graphs", "breaks", "skipped frames"], counts, sys.stdout)
+        print()
+        _print_table(["compiled", "mended by", "break", "where"], sites, sys.stdout)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCall:
+    """The first call of a callable that ``torch.compile`` returned, with cloned tensors."""
+
+    label: str
+    function: Callable[..., Any]
+    options: dict[str, Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def explain(self) -> gm.Explanation:
+        """Compares stock and mended compilation of this call, with the program's text hidden."""
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            explain = gm.explain(self.function, **self.options | {"fullgraph": False})
+            return explain(*self.args, **self.kwargs)
+
+
+@dataclass(slots=True)
+class CompileRecorder:
+    """Stands in for ``torch.compile`` and remembers each compiled callable's first call.
+
+    The program gets what ``torch.compile`` returns, so it runs as it would without us; the
+    comparison needs a fresh Dynamo and therefore comes afterwards, from these calls.
+    """
+
+    calls: list[FirstCall] = field(default_factory=list)
+    _compile: Callable[..., Any] = torch.compile
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        torch.compile = self.compile
+        try:
+            yield
+        finally:
+            torch.compile = self._compile
+
+    def compile(self, model: Callable[..., Any] | None = None, **options: Any) -> Any:
+        """Has the signature of ``torch.compile``, decorator form included."""
+        if model is None:
+            return functools.partial(self.compile, **options)
+        compiled = self._compile(model, **options)
+        if isinstance(compiled, torch.nn.Module):
+            return self._watch_module(model, compiled, options)
+        return self._watch_function(model, compiled, options)
+
+    def _watch_module(
+        self, model: Callable[..., Any], compiled: torch.nn.Module, options: dict[str, Any]
+    ) -> torch.nn.Module:
+        # The hook sits on the wrapper that torch.compile made: Dynamo never sees it.
+        def remember(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            handle.remove()
+            self._remember(type(model).__name__, model, options, args, kwargs)
+
+        handle = compiled.register_forward_pre_hook(remember, with_kwargs=True)
+        return compiled
+
+    def _watch_function(
+        self, function: Callable[..., Any], compiled: Callable[..., Any], options: dict[str, Any]
+    ) -> Callable[..., Any]:
+        seen = False
+
+        @functools.wraps(compiled)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            nonlocal seen
+            if not seen and not torch.compiler.is_compiling():
+                seen = True
+                label = getattr(function, "__qualname__", type(function).__name__)
+                self._remember(label, function, options, args, kwargs)
+            return compiled(*args, **kwargs)
+
+        return watched
+
+    def _remember(
+        self,
+        label: str,
+        function: Callable[..., Any],
+        options: dict[str, Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        taken = sum(call.label.partition(" #")[0] == label for call in self.calls)
+        if taken:
+            label = f"{label} #{taken + 1}"
+        args, kwargs = tree_map_only(torch.Tensor, _clone, (args, kwargs))
+        self.calls.append(FirstCall(label, function, options, args, kwargs))
+
+
+def _clone(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+
+def _print_table(header: list[str], rows: list[list[str]], file: TextIO) -> None:
+    """Prints a table: by rich on a terminal that has it, else in columns that never wrap."""
+    if not rows:
+        return
+    if file.isatty() and _print_rich_table(header, rows, file):
+        return
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for row in [header, *rows]:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip(), file=file)
+
+
+def _print_rich_table(header: list[str], rows: list[list[str]], file: TextIO) -> bool:
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        return False
+    table = Table(*header)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console(file=file).print(table)
+    return True
+
+
+def _writable_path(text: str) -> Path:
+    """Refuses, before the program runs, a file that cannot be written after it."""
+    path = Path(text).absolute()
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a directory; name a file in it.")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"the directory of {text!r} does not exist; create it.")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written; choose another place.")
+    return path
+
+
+COMMANDS: Sequence[Command] = (Run(), Explain())
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Returns the parser of the whole command line; a parsed command is in ``args.command``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m graphmend_bc",
+        description=(gm.__doc__ or "").partition("\n")[0],
+        allow_abbrev=False,
+    )
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        summary = type(command).__doc__ or ""
+        subparser = subparsers.add_parser(
+            type(command).__name__.lower(),
+            help=summary,
+            description=summary,
+            epilog=EPILOG,
+            allow_abbrev=False,
+        )
+        command.prepare_parser(subparser)
+        subparser.add_argument("-m", dest="is_module", action="store_true", help="run a module")
+        subparser.add_argument("name", metavar="script.py", help="the program (with -m, a module)")
+        subparser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER)
+        subparser.set_defaults(command=command)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parses ``argv`` (``sys.argv[1:]`` when None) and runs the command it names."""
+    args = build_parser().parse_args(argv)
+    args.program = Program(args.name, args.arguments, args.is_module)
+    args.command.run(args)

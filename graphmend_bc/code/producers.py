@@ -1,0 +1,100 @@
+"""Which op pushed each operand stack slot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bytecode import Instr, Label
+
+from graphmend_bc.code.blocks import Graph
+from graphmend_bc.code.listing import Op
+
+Slots = tuple[int | None, ...]
+"""For each stack slot, bottom first, the index of the op that pushed it; None where paths differ."""
+
+PUSHES_NULL = frozenset({"PUSH_NULL", "LOAD_METHOD"})
+
+
+def slots_before(graph: Graph, op_index: int) -> Slots | None:
+    """The stack before an op.
+
+    Args:
+        graph: blocks of one code object.
+        op_index: index of the op in the listing.
+
+    Returns:
+        The producers of the slots, or None if the op cannot be reached.
+    """
+    block = graph.block_of(op_index)
+    slots = _entry_slots(graph).get(block.index)
+    if slots is None:
+        return None
+    for op in graph.listing.ops[block.start : op_index]:
+        slots = _after(op, slots, jump=False)
+    return slots
+
+
+def callee_of(graph: Graph, call_index: int) -> int | None:
+    """Index of the op that pushed the callee (and its NULL or self) of a call, or None."""
+    slots = slots_before(graph, call_index)
+    if slots is None:
+        return None
+    pops = -_instr(graph.listing.ops[call_index]).pre_and_post_stack_effect()[0]
+    pair = set(slots[len(slots) - pops : len(slots) - pops + 2])
+    return pair.pop() if len(pair) == 1 else None
+
+
+def may_be_null(graph: Graph, producer: int | None) -> bool:
+    """True unless the op surely pushed real objects only."""
+    if producer is None:
+        return True
+    op = graph.listing.ops[producer]
+    flagged = op.name in ("LOAD_GLOBAL", "LOAD_ATTR") and isinstance(op.arg, tuple) and op.arg[0]
+    return bool(flagged) or op.name in PUSHES_NULL
+
+
+def _instr(op: Op) -> Instr:
+    return Instr(op.name, Label() if op.target is not None else op.arg)
+
+
+def _after(op: Op, slots: Slots, jump: bool) -> Slots:
+    if op.name == "SWAP":
+        changed = list(slots)
+        changed[-1], changed[-op.arg] = changed[-op.arg], changed[-1]
+        return tuple(changed)
+    if op.name == "COPY":
+        return (*slots, slots[-op.arg])
+    before, after = _instr(op).pre_and_post_stack_effect(jump=jump)
+    if op.name == "LOAD_METHOD":  # pops the object, pushes the method and self (or NULL)
+        before, after = -1, 2
+    if before > 0:
+        before, after = 0, before + after
+    kept = slots[: len(slots) + before] if before else slots
+    return (*kept, *(op.index,) * after)
+
+
+def _merge(left: Slots, right: Slots) -> Slots:
+    return tuple(a if a == b else None for a, b in zip(left, right, strict=True))
+
+
+def _entry_slots(graph: Graph) -> dict[int, Slots]:
+    """Slots at each block entry, by propagation along normal edges to a fixed point.
+
+    Handlers start with an unknown stack and are left out: no callee is looked for there.
+    """
+    entry: dict[int, Slots] = {0: ()}
+    work = [0]
+    while work:
+        block = graph.blocks[work.pop()]
+        slots = entry[block.index]
+        ops: Sequence[Op] = graph.listing.ops[block.start : block.stop]
+        for op in ops[:-1]:
+            slots = _after(op, slots, jump=False)
+        for edge in block.successors:
+            reached = _after(ops[-1], slots, jump=edge.jump)
+            known = entry.get(edge.target)
+            merged = reached if known is None else _merge(known, reached)
+            if merged != known:
+                entry[edge.target] = merged
+                work.append(edge.target)
+    return entry

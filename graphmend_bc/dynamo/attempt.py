@@ -1,0 +1,62 @@
+"""What the mending loop needs to know about `compile_frame`: its arguments, errors and results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch._dynamo import exc
+
+_ONE_GRAPH = 5
+"""Position of `one_graph` among the arguments that follow `code`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of one `compile_frame` call after `code`.
+
+    Attributes:
+        args: positional arguments: globals, locals, builtins, closure, compiler_fn, one_graph, ...
+        kwargs: keyword arguments.
+    """
+
+    args: list[Any]
+    kwargs: dict[str, Any]
+
+    @property
+    def one_graph(self) -> bool:
+        """Whether the caller wants an error at a graph break (`fullgraph=True`, export)."""
+        return bool(self.args[_ONE_GRAPH])
+
+    def strict(self) -> list[Any]:
+        """The same arguments, but a break is an exception."""
+        return [*self.args[:_ONE_GRAPH], True, *self.args[_ONE_GRAPH + 1 :]]
+
+
+def is_break(error: BaseException) -> bool:
+    """True for the exceptions by which Dynamo stops tracing at something it cannot trace."""
+    return isinstance(error, (exc.Unsupported, exc.UserError))
+
+
+def clean_up(error: BaseException) -> None:
+    """Let go of a failed attempt, as Dynamo does when it restarts an analysis."""
+    if isinstance(error, exc.Unsupported) and error.category is not None:
+        error.remove_from_stats()
+    output = getattr(error, "_torch_dynamo_tracer_output", None)
+    if output is not None:
+        output._cleanup_output_graph()
+
+
+def is_empty(result: Any) -> bool:
+    """True if the trace found nothing to compute."""
+    return bool(result.tracer_output.output_graph.count_calls() == 0)
+
+
+def break_reason(outcome: Any) -> str:
+    """Why a frame's graph ended before the frame did, in Dynamo's words; empty if it did not."""
+    if isinstance(outcome, exc.SkipFrame):
+        return ""
+    if isinstance(outcome, BaseException):
+        return str(outcome)
+    reason = outcome.tracer_output.output_graph.compile_subgraph_reason
+    return str(reason.reason) if reason is not None and reason.graph_break else ""

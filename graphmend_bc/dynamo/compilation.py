@@ -1,0 +1,95 @@
+"""What one compilation of one frame knows while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import CodeType
+
+from torch.fx import Node
+
+from graphmend_bc.dynamo.recorder import Recorder
+from graphmend_bc.legality.alias import Choice
+from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime import Site
+
+
+class SiteRefused(Exception):
+    """A rewritten site turned out not to be exact; the trace cannot be used.
+
+    Args:
+        site: the site.
+        refused: why.
+    """
+
+    def __init__(self, site: Site, refused: Refused) -> None:
+        self.site = site
+        self.refused = refused
+        super().__init__(f"{site}: {refused}")
+
+
+@dataclass(slots=True)
+class Trace:
+    """One attempt at tracing the frame; thrown away with the attempt.
+
+    Attributes:
+        arms: sites whose arm is being traced, outermost first.
+        used: sites that were mended so far, with the strategy.
+        choices: what `where` chose, for the proof over the whole graph.
+        snapshots: nodes that copy an effect's argument.
+        recorder: listens to the fake tensor mode once a site needs it.
+    """
+
+    arms: list[Site] = field(default_factory=list)
+    used: dict[Site, str] = field(default_factory=dict)
+    choices: list[tuple[Site, Choice]] = field(default_factory=list)
+    snapshots: list[tuple[Node, int]] = field(default_factory=list)
+    predicates: list[tuple[object, bool]] = field(default_factory=list)
+    refused: dict[Site, Refused] = field(default_factory=dict)
+    recorder: Recorder | None = None
+
+    def close(self) -> None:
+        if self.recorder is not None:
+            self.recorder.detach()
+            self.recorder = None
+
+
+@dataclass(slots=True)
+class Compilation:
+    """One call of Dynamo's `compile_frame` under us.
+
+    Attributes:
+        code_for: gives the code object to trace in place of one.
+        trace: the attempt that is running.
+        graphs: how many graphs were handed to the backend.
+    """
+
+    code_for: Callable[[CodeType], CodeType]
+    trace: Trace = field(default_factory=Trace)
+    graphs: int = 0
+
+    def start_trace(self) -> None:
+        """Forget the last attempt; Dynamo is about to trace the frame from its start."""
+        self.trace.close()
+        self.trace = Trace()
+
+
+_CURRENT: ContextVar[Compilation | None] = ContextVar("graphmend_bc_compilation", default=None)
+
+
+def current() -> Compilation | None:
+    """The innermost compilation that is running in this context."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def running(compilation: Compilation) -> Iterator[None]:
+    """Make `compilation` the current one; its trace is closed at the end."""
+    token = _CURRENT.set(compilation)
+    try:
+        yield
+    finally:
+        compilation.trace.close()
+        _CURRENT.reset(token)

@@ -1,0 +1,201 @@
+"""Deferred effects: calls that only observe run after the graph, with their arguments as they were.
+
+Dynamo runs the `debug_locals` of the root translator right after the graph and before it replays side
+effects. An effect is put there from however deep an inlined function it was met in.
+"""
+
+from __future__ import annotations
+
+import builtins
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._dynamo import variables as vts
+from torch._dynamo.codegen import PyCodegen
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
+from torch._dynamo.variables.builder import wrap_fx_proxy
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.dicts import ConstDictVariable
+from torch._dynamo.variables.lists import ListVariable, TupleVariable
+from torch._dynamo.variables.misc import StringFormatVariable
+from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.recorder import Recorder
+from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime import Site
+from graphmend_bc.runtime import effects as runtime_effects
+
+_LOGGER_METHODS = frozenset("debug info warning warn error critical log".split())
+_NEEDS_STACK = frozenset({"stacklevel", "stack_info", "exc_info"})
+
+
+def deferred(
+    tx: InstructionTranslatorBase, compilation: Compilation, site: Site, callee: VariableTracker
+) -> VariableTracker:
+    """The callee of a marked call: one that defers if it only observes, else itself.
+
+    Args:
+        tx: translator of the frame in which the call stands.
+        compilation: what is being compiled.
+        site: the call in the user's code.
+        callee: what is to be called.
+    """
+    if tx.export or not _only_observes(_real_object(callee)):
+        return callee
+    return DeferredCallVariable(site, callee, compilation)
+
+
+class DeferredCallVariable(VariableTracker):
+    """A callee whose call is noted for later instead of being traced."""
+
+    _nonvar_fields = {"site", "compilation", *VariableTracker._nonvar_fields}
+
+    def __init__(self, site: Site, callee: VariableTracker, compilation: Compilation, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.site = site
+        self.callee = callee
+        self.compilation = compilation
+
+    def python_type(self) -> type:
+        return self.callee.python_type()
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        codegen(self.callee)
+
+    def call_function(
+        self, tx: InstructionTranslatorBase, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+    ) -> VariableTracker:
+        """Note the call; where that would not be exact, trace it as stock Dynamo does."""
+        trace = self.compilation.trace
+        if trace.recorder is None:
+            trace.recorder = Recorder(tx.output.fake_mode)
+        try:
+            for name in _NEEDS_STACK & kwargs.keys():
+                raise Refused("effect-stack", f"The keyword is '{name}'.")
+            keep = _Keeper(tx, self.compilation)
+            kept = [keep(arg) for arg in args]
+            kept_kwargs = {k: _file(v) if k == "file" else keep(v) for k, v in kwargs.items()}
+        except Refused as refused:
+            trace.refused[self.site] = refused
+            return self.callee.call_function(tx, args, kwargs)
+        predicates = [
+            TupleVariable([predicate, ConstantVariable.create(taken)])  # type: ignore[list-item]
+            for predicate, taken in trace.predicates
+        ]
+        call = [self.callee, TupleVariable(predicates), TupleVariable(kept), _dict(kept_kwargs)]
+        tx.output.root_tx.debug_locals.append((EffectVariable(self.site, tx.f_globals), call))
+        trace.used[self.site] = "defer"
+        return ConstantVariable.create(None)
+
+
+class EffectVariable(VariableTracker):
+    """The runtime function that runs one deferred effect."""
+
+    _nonvar_fields = {"run", *VariableTracker._nonvar_fields}
+
+    def __init__(self, site: Site, module_globals: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+
+        @torch._dynamo.disable  # type: ignore[untyped-decorator]
+        def run_effect(function: Callable[..., Any], predicates: Any, args: Any, kwargs: Any) -> None:
+            runtime_effects.run(site, module_globals, function, predicates, args, kwargs)
+
+        self.run = run_effect
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        name = codegen.tx.output.install_global_by_id("__gm_effect", self.run)
+        codegen.append_output(codegen.create_load_global(name, add=True))
+
+
+class _Keeper:
+    """Makes values that will still be what they are now when the graph has run."""
+
+    def __init__(self, tx: InstructionTranslatorBase, compilation: Compilation) -> None:
+        self.tx = tx
+        self.trace = compilation.trace
+
+    def __call__(self, value: VariableTracker) -> VariableTracker:
+        value = value.realize()
+        if isinstance(value, TensorVariable):
+            return self._tensor(value)
+        if isinstance(value, StringFormatVariable):
+            args = [self(arg) for arg in value.sym_args]
+            kwargs = {name: self(arg) for name, arg in value.sym_kwargs.items()}
+            return StringFormatVariable(value.format_string, args, kwargs)
+        if type(value) is ListVariable:
+            return ListVariable([self(item) for item in value.items], mutation_type=ValueMutationNew())
+        if type(value) is TupleVariable:
+            return TupleVariable([self(item) for item in value.items])
+        if value.is_python_constant() or isinstance(value, SymNodeVariable):
+            return value
+        raise Refused("effect-argument", f"It is a {type(value).__name__}.")
+
+    def _tensor(self, value: TensorVariable) -> VariableTracker:
+        example = value.as_proxy().node.meta["example_value"]
+        if type(value) is not TensorVariable:
+            raise Refused("effect-argument", "It is a tensor subclass.")
+        if example.requires_grad:
+            raise Refused("effect-shows-grad")
+        proxy = self.tx.output.create_proxy("call_method", "clone", (value.as_proxy(),), {})
+        copy = wrap_fx_proxy(self.tx, proxy)
+        assert self.trace.recorder is not None
+        self.trace.snapshots.append((copy.as_proxy().node, len(self.trace.recorder.written)))
+        return copy
+
+
+def _file(value: VariableTracker) -> VariableTracker:
+    """The stream a print goes to: the object itself, not a copy."""
+    value = value.realize()
+    if value.source is None and not value.is_constant_none():
+        raise Refused("effect-argument", "The stream was made inside the compiled function.")
+    return value
+
+
+def _dict(values: dict[str, VariableTracker]) -> VariableTracker:
+    items = {ConstantVariable.create(name): value for name, value in values.items()}
+    return ConstDictVariable(items, mutation_type=ValueMutationNew())  # type: ignore[arg-type]
+
+
+def _real_object(callee: VariableTracker) -> object:
+    """The Python object behind a callee, or None if it cannot be named again after the graph."""
+    callee = callee.realize()
+    if isinstance(callee, vts.BuiltinVariable):
+        return callee.fn
+    if callee.source is None:
+        return None
+    if isinstance(callee, vts.WrapperUserMethodVariable):
+        return _bound(callee.self_obj, callee.wrapper_obj)
+    if isinstance(callee, vts.UserMethodVariable):
+        return _bound(callee.obj, callee.fn)
+    if isinstance(callee, vts.GetAttrVariable):
+        owner = getattr(callee.obj, "value", None)
+        return getattr(owner, callee.name, None) if isinstance(owner, logging.Logger) else None
+    return getattr(callee, "fn", None) or getattr(callee, "value", None)
+
+
+def _bound(owner: VariableTracker, function: Any) -> object:
+    value = getattr(owner, "value", None)
+    return None if value is None else function.__get__(value)
+
+
+def _only_observes(function: object) -> bool:
+    if function is builtins.print or any(function is known for known in config.effects):
+        return True
+    owner, method = getattr(function, "__self__", None), getattr(function, "__func__", None)
+    if not isinstance(owner, logging.Logger) or method is None:
+        return False
+    if any(method is vars(logging.Logger).get(name) for name in _LOGGER_METHODS):
+        return True
+    inner = getattr(method, "__wrapped__", None)
+    return hasattr(method, "cache_info") and _only_logs(inner)
+
+
+def _only_logs(function: Any) -> bool:
+    """True for a cached method that does nothing but pass its arguments to the logger's own methods."""
+    code = getattr(function, "__code__", None)
+    return code is not None and not code.co_freevars and set(code.co_names) <= _LOGGER_METHODS

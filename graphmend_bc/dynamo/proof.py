@@ -1,0 +1,63 @@
+"""Proofs that need the whole graph: run when tracing is over and before the backend sees the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch._ops import HigherOrderOperator
+from torch.fx import GraphModule, Node
+
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
+from graphmend_bc.legality.alias import check_choices, storage_of
+from graphmend_bc.reasons import Refused
+
+
+def prove_graph(compilation: Compilation, gm: GraphModule) -> None:
+    """Show that the graph's choices cannot be told from eager's, and drop copies nobody needs.
+
+    Raises:
+        SiteRefused: a choice could be noticed.
+    """
+    trace = compilation.trace
+    if trace.recorder is None:
+        return
+    written = trace.recorder.written
+    inputs = _storages(node for node in gm.graph.nodes if node.op in ("placeholder", "get_attr"))
+    outputs = _storages(node for out in gm.graph.nodes if out.op == "output" for node in out.all_input_nodes)
+    opaque = [n for n in gm.graph.nodes if isinstance(n.target, HigherOrderOperator)]
+    for site, choice in trace.choices:
+        try:
+            check_choices([choice], written, inputs, outputs)
+            if opaque:
+                raise Refused("alias-mutated", f"It may be changed inside {opaque[0].target}.")
+        except Refused as refused:
+            raise SiteRefused(site, refused) from refused
+    _drop_copies(trace, gm, written, opaque)
+    trace.close()
+
+
+def _storages(nodes: Iterable[Node]) -> set[int]:
+    found: set[int] = set()
+    for node in nodes:
+        leaves = torch.utils._pytree.tree_leaves(node.meta.get("example_value"))
+        found |= {storage_of(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)}
+    return found
+
+
+def _drop_copies(trace: Trace, gm: GraphModule, written: list[int], opaque: list[Node]) -> None:
+    """An effect's argument is copied only if something writes to it before the effect runs."""
+    dropped = False
+    alive = set(gm.graph.nodes)
+    for copy, since in trace.snapshots:
+        if copy not in alive or opaque:
+            continue
+        source = copy.args[0]
+        assert isinstance(source, Node)
+        storage = storage_of(source.meta["example_value"])
+        if source.op not in ("placeholder", "get_attr") and storage not in written[since:]:
+            copy.replace_all_uses_with(source)
+            gm.graph.erase_node(copy)
+            dropped = True
+    if dropped:
+        gm.recompile()

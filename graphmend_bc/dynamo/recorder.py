@@ -1,0 +1,77 @@
+"""Which operators ran on fake tensors during a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.ops import OpRecord
+
+
+class Recorder:
+    """Listens to one fake tensor mode.
+
+    Attributes:
+        written: storages changed in place so far, in the order of the writes.
+    """
+
+    def __init__(self, mode: FakeTensorMode) -> None:
+        self.written: list[int] = []
+        self._mode = mode
+        self._dispatch: Callable[..., Any] = mode.dispatch
+        self._depth = 0
+        self._records: list[OpRecord] | None = None
+        mode.dispatch = self._observe  # type: ignore[method-assign]
+
+    def detach(self) -> None:
+        """Stop listening."""
+        del self._mode.dispatch
+
+    @contextmanager
+    def recording(self) -> Iterator[list[OpRecord]]:
+        """Collect the operators that run inside the `with` block, those of enclosing blocks included."""
+        outer, mine = self._records, list[OpRecord]()
+        self._records = mine
+        try:
+            yield mine
+        finally:
+            self._records = outer
+            if outer is not None:
+                outer.extend(mine)
+
+    def _observe(
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        self._depth += 1
+        try:
+            result = self._dispatch(func, types, args, kwargs or {})
+        finally:
+            self._depth -= 1
+        # Operators that the kernel of another operator runs belong to that one.
+        if self._depth == 0 and isinstance(func, OpOverload):
+            self._note(OpRecord(func, tuple(args), dict(kwargs or {}), result))
+        return result
+
+    def _note(self, record: OpRecord) -> None:
+        if self._records is not None:
+            self._records.append(record)
+        if record.op._schema.is_mutable:
+            arguments = zip(record.op._schema.arguments, record.args, strict=False)
+            values = [v for a, v in arguments if a.alias_info is not None and a.alias_info.is_write]
+            values += [
+                record.kwargs[a.name]
+                for a in record.op._schema.arguments
+                if a.name in record.kwargs and a.alias_info is not None and a.alias_info.is_write
+            ]
+            leaves = torch.utils._pytree.tree_leaves(values)
+            self.written += [storage_of(v) for v in leaves if isinstance(v, torch.Tensor)]

@@ -1,0 +1,145 @@
+"""The places where Dynamo is met: each seam replaces one attribute and can be put back.
+
+    compile_frame          one call per frame to compile: the mending loop runs around it
+    trace_frame            one call per attempt: what an attempt found is forgotten with it
+    InliningInstruction-   the code object of an inlined callee is replaced by the rewritten one
+      Translator.__init__
+    call_user_compiler     the graph is complete: proofs over the whole graph
+    compile_subgraph       effects noted at the root run also when a nested break ends the graph
+    _load_const            a primitive is a constant Dynamo does not know
+    reset                  `torch._dynamo.reset()` forgets what was mended
+
+The `_load_const` seam stays for the life of the process: resume functions made from rewritten code
+hold primitives, and may be compiled after `disable()`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, Protocol
+
+import torch._dynamo
+from torch._dynamo import convert_frame, output_graph, symbolic_convert
+from torch._dynamo.variables.base import VariableTracker
+
+from graphmend_bc.dynamo import proof
+from graphmend_bc.dynamo.compilation import current
+from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
+from graphmend_bc.runtime import Primitive
+
+
+class Mender(Protocol):
+    """What the seams call."""
+
+    def compile(self, stock: Callable[..., Any], code: CodeType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Compile one frame; `stock(code, *args, **kwargs)` is Dynamo's own function."""
+
+    def forget(self) -> None:
+        """Dynamo was reset."""
+
+
+class Seams:
+    """Installs the seams for one mender and takes them out again.
+
+    Args:
+        mender: called for each frame to compile.
+    """
+
+    def __init__(self, mender: Mender) -> None:
+        self._mender = mender
+        self._undo: list[Callable[[], None]] = []
+
+    def install(self) -> None:
+        """Put all seams in place."""
+        _understand_primitives()
+        self._replace(convert_frame, "compile_frame", self._compile_frame)
+        self._replace(convert_frame, "trace_frame", _trace_frame)
+        self._replace(symbolic_convert.InliningInstructionTranslator, "__init__", _inline)
+        self._replace(output_graph.OutputGraph, "call_user_compiler", _call_user_compiler)
+        self._replace(output_graph.OutputGraph, "compile_subgraph", _compile_subgraph)
+        self._replace(torch._dynamo, "reset", self._reset)
+
+    def remove(self) -> None:
+        """Put back what was there."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _replace(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        stock = getattr(owner, name)
+        ours = functools.wraps(stock)(make(stock))
+        setattr(owner, name, ours)
+
+        def undo() -> None:
+            # Somebody may have wrapped us since; leaving theirs in place is the lesser harm.
+            if getattr(owner, name) is ours:
+                setattr(owner, name, stock)
+
+        self._undo.append(undo)
+
+    def _compile_frame(self, stock: Callable[..., Any]) -> Callable[..., Any]:
+        def compile_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
+            return self._mender.compile(stock, code, list(args), kwargs)
+
+        return compile_frame
+
+    def _reset(self, stock: Callable[..., Any]) -> Callable[..., Any]:
+        def reset() -> None:
+            self._mender.forget()
+            stock()
+
+        return reset
+
+
+def _trace_frame(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def trace_frame(*args: Any, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None:
+            compilation.start_trace()
+        return stock(*args, **kwargs)
+
+    return trace_frame
+
+
+def _inline(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(self: Any, parent: Any, code: CodeType, *args: Any, **kwargs: Any) -> None:
+        compilation = current()
+        stock(self, parent, code if compilation is None else compilation.code_for(code), *args, **kwargs)
+
+    return __init__
+
+
+def _call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def call_user_compiler(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None:
+            proof.prove_graph(compilation, gm)
+            compilation.graphs += 1
+        return stock(self, gm, *args, **kwargs)
+
+    return call_user_compiler
+
+
+def _compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_subgraph(self: Any, tx: Any, *args: Any, **kwargs: Any) -> Any:
+        root = self.root_tx
+        if tx is not root and root.debug_locals:
+            tx.debug_locals, root.debug_locals = root.debug_locals + tx.debug_locals, []
+        return stock(self, tx, *args, **kwargs)
+
+    return compile_subgraph
+
+
+def _understand_primitives() -> None:
+    translator = symbolic_convert.InstructionTranslatorBase
+    stock = translator._load_const
+    if getattr(stock, "__graphmend_bc__", False):
+        return
+
+    @functools.wraps(stock)
+    def _load_const(self: Any, inst: Any) -> VariableTracker:
+        if isinstance(inst.argval, Primitive):
+            return PrimitiveVariable(inst.argval)
+        return stock(self, inst)
+
+    _load_const.__graphmend_bc__ = True  # type: ignore[attr-defined]
+    translator._load_const = _load_const  # type: ignore[method-assign]

@@ -1,0 +1,110 @@
+"""Before and after: what stock torch.compile makes of a call, and what is left once it is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from graphmend_bc import session
+from graphmend_bc.mender import FrameResult, Mender
+from graphmend_bc.reports import Decline, Mend
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What compiling one call came to.
+
+    Attributes:
+        graph_count: graphs that were compiled.
+        graph_break_count: places where a graph ended before its frame did.
+        skipped_frames: frames that Dynamo gave up and ran eagerly.
+        break_reasons: Dynamo's texts, one a break.
+    """
+
+    graph_count: int
+    graph_break_count: int
+    skipped_frames: int
+    break_reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The result of `explain`.
+
+    Attributes:
+        before: stock torch.compile.
+        after: with mending.
+        mends: what was mended.
+        declines: what was left, and why.
+    """
+
+    before: Counts
+    after: Counts
+    mends: list[Mend]
+    declines: list[Decline]
+
+    def __str__(self) -> str:
+        rows = [("", "before", "after")]
+        for label, name in (("graphs", "graph_count"), ("breaks", "graph_break_count"), ("skipped frames", "skipped_frames")):
+            rows.append((label, str(getattr(self.before, name)), str(getattr(self.after, name))))
+        lines = [f"{label:16}{before:>8}{after:>8}" for label, before, after in rows]
+        return "\n".join([*lines, *map(str, self.mends), *map(str, self.declines)])
+
+
+def explain(function: Callable[..., Any], **compile_kwargs: Any) -> Callable[..., Explanation]:
+    """Compare stock torch.compile with mending on one call.
+
+    Args:
+        function: a function or module.
+        compile_kwargs: passed to `torch.compile`; the backend is "eager" unless given.
+
+    Returns:
+        A function: called with the arguments, it runs both arms on clones of them and returns an
+        `Explanation`. State that the function itself holds is changed by both runs.
+
+    Example:
+        >>> print(graphmend_bc.explain(model)(x))  # doctest: +SKIP
+    """
+    kwargs = {"backend": "eager", **compile_kwargs}
+
+    def run(*args: Any, **kw: Any) -> Explanation:
+        before, _ = _measure(function, kwargs, args, kw, mends=False)
+        after, mender = _measure(function, kwargs, args, kw, mends=True)
+        return Explanation(before, after, mender.report.mends, mender.report.declines)
+
+    return run
+
+
+def _measure(
+    function: Callable[..., Any], compile_kwargs: dict[str, Any], args: Any, kw: Any, mends: bool
+) -> tuple[Counts, Mender]:
+    mender = session.new_mender(mends=mends)
+    results: list[FrameResult] = []
+    mender.on_frame.append(results.append)
+    torch.compiler.reset()
+    with session.mending_by(mender):
+        torch.compile(function, **compile_kwargs)(*_clones(args), **_clones(kw))
+    torch.compiler.reset()
+    reasons = tuple(r.break_reason for r in results if r.break_reason)
+    counts = Counts(
+        graph_count=sum(r.graphs for r in results),
+        graph_break_count=len(reasons),
+        skipped_frames=sum(r.skipped for r in results),
+        break_reasons=reasons,
+    )
+    return counts, mender
+
+
+def _clones(values: Any) -> Any:
+    """The same structure with copies of its tensors, gradients wanted where they were."""
+
+    def clone(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.detach().clone().requires_grad_(value.requires_grad)
+
+    return tree_map(clone, values)

@@ -1,0 +1,97 @@
+"""What is known about ATen operators, by overload packet name.
+
+The lists are closed: an operator that is on none of them is not run untaken. `total` means: for inputs
+whose shapes and dtypes were accepted at trace time, no values make it fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch._ops import OpOverload
+
+VIEWS: Final = frozenset(
+    "alias detach view _unsafe_view expand permute transpose t squeeze unsqueeze slice select narrow "
+    "split split_with_sizes chunk unbind diagonal _reshape_alias view_as_real view_as_complex unfold "
+    "lift_fresh movedim mT numpy_T".split()
+)
+"""Operators whose result shares memory with their input."""
+
+FACTORIES: Final = frozenset(
+    "full zeros ones arange linspace eye scalar_tensor zeros_like ones_like full_like new_zeros "
+    "new_ones new_full lift_fresh_copy".split()
+)
+
+LINEAR: Final = frozenset(
+    "add sub rsub neg sum mean cat stack clone _to_copy copy where masked_fill constant_pad_nd flip "
+    "roll repeat tril triu lerp_scalar positive contiguous".split()
+)
+"""Operators whose derivative with respect to each input is a constant or a mask: a gradient that is
+exactly zero stays zero whatever the values are."""
+
+MASKED: Final = frozenset("relu clamp clamp_min clamp_max hardtanh".split())
+"""Operators whose backward selects with a mask instead of multiplying by a value."""
+
+SCALABLE: Final = frozenset({"mul", "div"})
+"""Linear when the other operand is a finite Python number."""
+
+TOTAL: Final = frozenset(
+    "abs sign sgn maximum minimum eq ne lt le gt ge equal_ logical_and logical_or logical_not logical_xor "
+    "bitwise_and bitwise_or bitwise_xor bitwise_not isnan isinf isposinf isneginf nan_to_num floor "
+    "ceil round trunc frac exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin "
+    "acos atan sinh cosh tanh asinh acosh atanh atan2 erf erfc erfinv sigmoid log_sigmoid_forward "
+    "gelu silu mish softplus elu selu celu leaky_relu hardswish hardsigmoid threshold square signbit "
+    "addcmul lerp hypot logaddexp prod amax amin any all var std var_mean argmax argmin cumsum "
+    "_softmax _log_softmax logsumexp linalg_vector_norm norm native_layer_norm _fused_rms_norm "
+    "max min sort topk copysign heaviside xlogy sinc real imag conj _conj _conj_physical "
+    "resolve_conj resolve_neg".split()
+)
+
+TOTAL_ON_FLOATS: Final = frozenset("pow fmod remainder floor_divide div addcdiv".split())
+"""Operators that fail on some integers (division by zero, negative exponents) but on no floats."""
+
+DEAR: Final = frozenset(
+    "mm bmm addmm baddbmm addmv mv dot matmul linear convolution _convolution einsum "
+    "_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention "
+    "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math "
+    "scaled_dot_product_attention native_group_norm lstm gru".split()
+)
+"""Total operators whose cost is worth a branch."""
+
+KNOWN: Final = VIEWS | FACTORIES | LINEAR | MASKED | SCALABLE | TOTAL | TOTAL_ON_FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class OpRecord:
+    """One operator as it ran on fake tensors.
+
+    Attributes:
+        op: the overload.
+        args, kwargs: what it was given.
+        result: what it returned.
+    """
+
+    op: OpOverload
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    result: Any
+
+    @property
+    def name(self) -> str:
+        return self.op.overloadpacket.__name__
+
+    @property
+    def is_aten(self) -> bool:
+        return self.op.namespace in ("aten", "prims")
+
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensors it was given."""
+        leaves = torch.utils._pytree.tree_leaves((self.args, self.kwargs))
+        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    def results(self) -> list[torch.Tensor]:
+        """The tensors it returned."""
+        leaves = torch.utils._pytree.tree_leaves(self.result)
+        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]

@@ -1,0 +1,134 @@
+"""What was mended, what was left, and why: values that tools and people read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """A site that no longer breaks the graph.
+
+    Attributes:
+        strategy: how it was mended: "where" or "defer".
+        site: the instruction in the user's code.
+        gb_type: Dynamo's type of the break that stock torch.compile has there; empty if the site was
+            mended before Dynamo could meet it.
+        gb_id: Dynamo's id of that type, such as "GB0170".
+    """
+
+    strategy: str
+    site: Site
+    gb_type: str = ""
+    gb_id: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.strategy:10} {self.site} {self.gb_id}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """A break that was left as stock Dynamo has it.
+
+    Attributes:
+        reason: a code of `graphmend_bc.reasons.REASONS`.
+        explanation: sentences that say what was found.
+        hints: what the user can do.
+        site: the instruction in the user's code.
+        gb_type, gb_id: Dynamo's type of the break and its id.
+    """
+
+    reason: str
+    explanation: str
+    hints: tuple[str, ...]
+    site: Site
+    gb_type: str = ""
+    gb_id: str = ""
+
+    @classmethod
+    def of(cls, refused: Refused, site: Site, gb_type: str = "", gb_id: str = "") -> Decline:
+        """The decline that a refusal at `site` is."""
+        explanation = f"{refused.reason.explanation} {refused.detail}".rstrip()
+        return cls(refused.reason.code, explanation, refused.reason.hints, site, gb_type, gb_id)
+
+    def __str__(self) -> str:
+        lines = [f"{'declined':10} {self.site} {self.gb_id}".rstrip(), f"    {self.reason}: {self.explanation}"]
+        return "\n".join([*lines, *(f"    Hint: {hint}" for hint in self.hints)])
+
+
+@dataclass(slots=True)
+class Report:
+    """All mends and declines, each site once, in the order in which they were found."""
+
+    mends: list[Mend] = field(default_factory=list)
+    declines: list[Decline] = field(default_factory=list)
+
+    def add(self, entry: Mend | Decline) -> bool:
+        """Note a mend or decline unless it is known; returns whether it was new."""
+        if isinstance(entry, Mend):
+            if any((m.site, m.strategy) == (entry.site, entry.strategy) for m in self.mends):
+                return False
+            self.mends.append(entry)
+            return True
+        if any((d.site, d.reason) == (entry.site, entry.reason) for d in self.declines):
+            return False
+        self.declines.append(entry)
+        return True
+
+    def copy(self) -> Report:
+        return Report(list(self.mends), list(self.declines))
+
+    def to_json(self) -> str:
+        """The report as JSON: an object with the lists `mends` and `declines`."""
+        return json.dumps(
+            {"mends": [asdict(m) for m in self.mends], "declines": [asdict(d) for d in self.declines]}, indent=2
+        )
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report as a page of its own.
+
+        Args:
+            path: file to write; replaced if it exists.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        from jinja2 import Environment
+
+        page = Environment(autoescape=True).from_string(_PAGE).render(report=self)
+        Path(path).write_text(page, encoding="utf-8")
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.mends)} mended, {len(self.declines)} declined"]
+        return "\n".join([*lines, *map(str, self.mends), *map(str, self.declines)])
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>graphmend_bc report</title>
+<style>
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; }
+table { border-collapse: collapse; width: 100%; }
+th, td { border-bottom: 1px solid #ccc; padding: .35rem .6rem; text-align: left; vertical-align: top; }
+code { font-size: 13px; }
+</style></head><body>
+<h1>graphmend_bc report</h1>
+<h2>{{ report.mends | length }} mended</h2>
+<table><tr><th>strategy</th><th>site</th><th>break</th></tr>
+{% for mend in report.mends %}<tr><td>{{ mend.strategy }}</td>
+<td><code>{{ mend.site.filename }}:{{ mend.site.lineno }}</code> {{ mend.site.qualname }}</td>
+<td>{{ mend.gb_id }} {{ mend.gb_type }}</td></tr>
+{% endfor %}</table>
+<h2>{{ report.declines | length }} declined</h2>
+<table><tr><th>reason</th><th>site</th><th>break</th></tr>
+{% for decline in report.declines %}<tr><td><b>{{ decline.reason }}</b><br>{{ decline.explanation }}
+{% for hint in decline.hints %}<br>Hint: {{ hint }}{% endfor %}</td>
+<td><code>{{ decline.site.filename }}:{{ decline.site.lineno }}</code> {{ decline.site.qualname }}</td>
+<td>{{ decline.gb_id }} {{ decline.gb_type }}</td></tr>
+{% endfor %}</table>
+</body></html>
+"""

@@ -1,0 +1,214 @@
+"""What the two arms of a branch take in and give back, and whether they may become functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from graphmend_bc.code import stack
+from graphmend_bc.code.assignment import definitely_assigned, definitely_assigned_before
+from graphmend_bc.code.blocks import EXIT, Block, Graph
+from graphmend_bc.code.dominators import immediate_postdominators
+from graphmend_bc.code.listing import Handler, Op
+from graphmend_bc.code.liveness import live_in, reads, writes
+from graphmend_bc.code.producers import may_be_null, slots_before
+from graphmend_bc.reasons import Refused
+from graphmend_bc.rewriting.decision import Decision, decision_at
+
+_REFUSED_OPS = {
+    "STORE_GLOBAL": "arm-writes-scope",
+    "DELETE_GLOBAL": "arm-writes-scope",
+    "STORE_NAME": "arm-writes-scope",
+    "DELETE_NAME": "arm-writes-scope",
+    "STORE_DEREF": "arm-writes-scope",
+    "DELETE_DEREF": "arm-writes-scope",
+    "DELETE_FAST": "arm-deletes-local",
+    "LOAD_FAST_AND_CLEAR": "arm-deletes-local",
+    "YIELD_VALUE": "arm-yields",
+    "SEND": "arm-yields",
+    "RETURN_GENERATOR": "arm-yields",
+    "GET_AWAITABLE": "arm-yields",
+    "IMPORT_NAME": "arm-imports",
+    "IMPORT_STAR": "arm-imports",
+    "RAISE_VARARGS": "arm-raises",
+    "RERAISE": "arm-raises",
+    "LOAD_LOCALS": "arm-inspects-frame",
+    "LOAD_NAME": "arm-inspects-frame",
+}
+_FRAME_READERS = frozenset({"super", "locals", "vars", "dir", "eval", "exec", "breakpoint"})
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One arm of a branch.
+
+    Attributes:
+        entry: index of its first block; the join itself if the arm is empty.
+        blocks: its blocks.
+        kept: values that the jump to it leaves on the stack above the branch's other slots.
+    """
+
+    entry: int
+    blocks: frozenset[int]
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lift:
+    """A branch as two functions.
+
+    Attributes:
+        block: index of the branching block.
+        decision: its condition, further tests included.
+        join: block where the arms meet, or EXIT.
+        when_true, when_false: the arms.
+        live_ins: locals passed to both arms.
+        live_outs: locals both arms give back.
+        stack_ins: stack slots below the condition that the arms consume.
+        stack_outs: stack slots the arms leave at the join in their place.
+        handler: exception handler around the branch.
+    """
+
+    block: int
+    decision: Decision
+    join: int
+    when_true: Arm
+    when_false: Arm
+    live_ins: tuple[str, ...]
+    live_outs: tuple[str, ...]
+    stack_ins: int
+    stack_outs: int
+    handler: Handler | None
+
+
+def lift(graph: Graph, block: Block) -> Lift:
+    """Describe the branch that ends `block` as two functions over its live-ins.
+
+    Raises:
+        Refused: the arms cannot become functions with the same meaning.
+    """
+    decision = decision_at(graph, block)
+    join = immediate_postdominators(graph)[block.index]
+    handler = graph.last(block).handler
+    sides = [
+        Arm(entry, _blocks_until(graph, entry, join), kept=_kept(graph, block, entry, decision))
+        for entry in (decision.when_true, decision.when_false)
+    ]
+    inside = sides[0].blocks | sides[1].blocks
+    if block.index in inside:
+        raise Refused("loop-exit")
+    ops = [op for index in sorted(inside) for op in _ops(graph, graph.blocks[index])]
+    for op in ops:
+        _check_op(op, handler)
+    outs = _live_outs(graph, join, ops)
+    _check_handler_reads(graph, handler, ops)
+    stack_ins, stack_outs = _stack_interface(graph, block, join, inside)
+    return Lift(
+        block=block.index,
+        decision=decision,
+        join=join,
+        when_true=sides[0],
+        when_false=sides[1],
+        live_ins=_live_ins(graph, block, sides, ops, outs),
+        live_outs=outs,
+        stack_ins=stack_ins,
+        stack_outs=stack_outs,
+        handler=handler,
+    )
+
+
+def check_test(graph: Graph, branch: Block, test: Block) -> tuple[str, ...]:
+    """Locals that a further condition of a branch reads.
+
+    Raises:
+        Refused: the condition cannot become a function.
+    """
+    ops = _ops(graph, test)
+    for op in ops:
+        _check_op(op, graph.last(branch).handler)
+    names = tuple(sorted({name for op in ops for name in reads(op)}))
+    bound = definitely_assigned_before(graph, branch.stop - 1)
+    for name in names:
+        if name not in bound:
+            raise Refused("unbound-in-one-arm", f"The variable is '{name}'.")
+    return names
+
+
+def _ops(graph: Graph, block: Block) -> tuple[Op, ...]:
+    return graph.listing.ops[block.start : block.stop]
+
+
+def _blocks_until(graph: Graph, entry: int, join: int) -> frozenset[int]:
+    seen: set[int] = set()
+    work = [entry]
+    while work:
+        index = work.pop()
+        if index != join and index not in seen:
+            seen.add(index)
+            work.extend(edge.target for edge in graph.blocks[index].successors)
+    return frozenset(seen)
+
+
+def _kept(graph: Graph, block: Block, entry: int, decision: Decision) -> int:
+    """1 if the jump to `entry` leaves the condition on the stack (JUMP_IF_TRUE_OR_POP)."""
+    if decision.tests or "OR_POP" not in graph.last(block).name:
+        return 0
+    return int(any(edge.jump and edge.target == entry for edge in block.successors))
+
+
+def _check_op(op: Op, handler: Handler | None) -> None:
+    if op.name in _REFUSED_OPS:
+        raise Refused(_REFUSED_OPS[op.name])
+    if op.name == "LOAD_GLOBAL" and op.arg[1] in _FRAME_READERS:
+        raise Refused("arm-inspects-frame", f"It calls {op.arg[1]}().")
+    if op.handler != handler:
+        raise Refused("exception-region")
+
+
+def _live_outs(graph: Graph, join: int, ops: Iterable[Op]) -> tuple[str, ...]:
+    if join == EXIT:
+        return ()
+    written = {name for op in ops for name in writes(op)}
+    outs = sorted(written & live_in(graph)[join])
+    bound = definitely_assigned(graph)[join]
+    for name in outs:
+        if name not in bound:
+            raise Refused("unbound-in-one-arm", f"The variable is '{name}'.")
+    return tuple(outs)
+
+
+def _live_ins(
+    graph: Graph, block: Block, arms: Iterable[Arm], ops: Iterable[Op], outs: tuple[str, ...]
+) -> tuple[str, ...]:
+    live = live_in(graph)
+    read = {name for op in ops for name in reads(op)}
+    wanted = {name for arm in arms for name in live[arm.entry] & read if arm.blocks}
+    bound = definitely_assigned_before(graph, block.stop - 1)
+    for name in sorted(wanted):
+        if name not in bound:
+            raise Refused("unbound-in-one-arm", f"The variable is '{name}'.")
+    wanted |= {name for name in outs if name in bound}
+    order = {name: i for i, name in enumerate(graph.listing.code.co_varnames)}
+    return tuple(sorted(wanted, key=lambda name: (order.get(name, len(order)), name)))
+
+
+def _check_handler_reads(graph: Graph, handler: Handler | None, ops: Iterable[Op]) -> None:
+    """An arm's writes reach the frame only when it is done, too late for a handler that reads them."""
+    if handler is None:
+        return
+    seen = live_in(graph)[graph.block_of(handler.target).index]
+    for name in sorted({name for op in ops for name in writes(op)} & seen):
+        raise Refused("handler-sees-write", f"The variable is '{name}'.")
+
+
+def _stack_interface(graph: Graph, block: Block, join: int, inside: frozenset[int]) -> tuple[int, int]:
+    """Slots the arms consume below the condition, and slots they leave at the join."""
+    depth = stack.depth_at(graph)
+    base = stack.depth_before(graph, block.stop - 1) - 1
+    lowest = min([base, *([depth[join]] if join != EXIT else [])])
+    if inside:
+        lowest = min(lowest, stack.lowest_depth(graph, inside))
+    slots = slots_before(graph, block.stop - 1)
+    if slots is None or any(may_be_null(graph, slot) for slot in slots[lowest:base]):
+        raise Refused("stack-live-in")
+    return base - lowest, (depth[join] - lowest if join != EXIT else 0)

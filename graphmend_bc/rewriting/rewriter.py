@@ -1,0 +1,307 @@
+"""Write a code object anew, with the planned branches as `Branch` calls and callees marked.
+
+The rewritten function keeps the original blocks, minus those that only a planned branch reached; the
+arms become functions of their own, nested in the constants:
+
+    before                      after
+      <condition>                 Branch(site)(<condition>, arm1, arm2, live-ins...)
+      jump if false -> O          unpack the live-outs
+      X ...; jump -> J            jump -> J
+    O: ...                      J: ...
+    J: ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from inspect import CO_NESTED, CO_NEWLOCALS, CO_OPTIMIZED
+from types import CodeType
+
+from bytecode import CellVar, FreeVar
+
+from graphmend_bc.code.assemble import Assembled, Emit, Header, Label, assemble
+from graphmend_bc.code.blocks import EXIT, Block, Graph, build
+from graphmend_bc.code.listing import Listing, Op, decode
+from graphmend_bc.reasons import Refused
+from graphmend_bc.rewriting.arms import Arm, Lift, check_test, lift
+from graphmend_bc.rewriting.calls import Writer
+from graphmend_bc.rewriting.defer import marked_callees, write_marked
+from graphmend_bc.rewriting.plan import Plan
+from graphmend_bc.runtime import Both, Branch, Site
+
+GROWTH_LIMIT = 20_000
+"""Most instructions that one rewritten code object and its arms may have together."""
+
+_CONDITION = "__gm_condition"
+_UNCONDITIONAL = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """The result of a rewrite.
+
+    Attributes:
+        code: the new code object of the function.
+        origins: for the new code object and each arm, the original offset of each new offset.
+    """
+
+    code: CodeType
+    origins: tuple[tuple[CodeType, Mapping[int, int]], ...]
+
+
+def rewrite(code: CodeType, plan: Plan) -> Rewritten:
+    """Rewrite the planned sites of one code object.
+
+    Args:
+        code: a function's code object, as CPython compiled it.
+        plan: which instructions; offsets into `code.co_code`.
+
+    Returns:
+        The new code. It has the same parameters, flags, free variables and positions, and the same
+        meaning when CPython runs it.
+
+    Raises:
+        Refused: a planned site cannot be rewritten with the same meaning.
+
+    Example:
+        >>> rewrite(f.__code__, Plan(branches=frozenset({18}))).code  # doctest: +SKIP
+    """
+    if not code.co_flags & CO_OPTIMIZED:
+        raise Refused("not-optimized-code")
+    return _Rewriter(decode(code), plan).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """The function being written: the whole original, or an arm of it.
+
+    Attributes:
+        entry: block it starts with.
+        stop: block where it ends by giving back its live-outs, or EXIT.
+        leave: where jumps to `stop` go.
+        outer: handler that stays with the caller.
+    """
+
+    entry: int
+    stop: int = EXIT
+    leave: Label = field(default_factory=Label)
+    outer: object = None
+    labels: dict[int, Label] = field(default_factory=dict)
+
+    def label(self, block: int) -> Label:
+        if block == self.stop:
+            return self.leave
+        return self.labels.setdefault(block, Label())
+
+
+class _Rewriter:
+    """Writes one code object; a class because the arms it makes add to a common result."""
+
+    def __init__(self, listing: Listing, plan: Plan) -> None:
+        self.listing = listing
+        self.graph: Graph = build(listing)
+        self.plan = plan
+        self.marked = marked_callees(self.graph, plan.effects)
+        self.parts: list[Assembled] = []
+        self.size = 0
+
+    def run(self) -> Rewritten:
+        items = self._write(_Scope(entry=0))
+        code = self._assemble(Header.of(self.listing.code), items)
+        return Rewritten(code, tuple((part.code, part.origins) for part in self.parts))
+
+    def _assemble(self, header: Header, items: Sequence[Emit | Label]) -> CodeType:
+        self.size += len(items)
+        if self.size > GROWTH_LIMIT:
+            raise Refused("code-growth", f"The limit is {GROWTH_LIMIT} instructions.")
+        part = assemble(header, items)
+        self.parts.append(part)
+        return part.code
+
+    # Blocks
+
+    def _write(self, scope: _Scope) -> list[Emit | Label]:
+        order = self._order(scope)
+        items: list[Emit | Label] = []
+        for position, index in enumerate(order):
+            following = order[position + 1] if position + 1 < len(order) else scope.stop
+            items.append(scope.label(index))
+            items += self._write_block(scope, self.graph.blocks[index], following, set(order[: position + 1]))
+        return items
+
+    def _order(self, scope: _Scope) -> list[int]:
+        """Reachable blocks: the entry, then the others as in the original, so that jumps keep their direction."""
+        seen: set[int] = set()
+        work = [scope.entry]
+        while work:
+            index = work.pop()
+            if index in seen or index in (scope.stop, EXIT):
+                continue
+            seen.add(index)
+            block = self.graph.blocks[index]
+            if self._is_planned(block):
+                work.append(lift(self.graph, block).join)
+            else:
+                work.extend(edge.target for edge in block.successors)
+            if block.handler is not None and scope.outer is None:
+                work.append(block.handler)
+        return [scope.entry, *sorted(seen - {scope.entry})] if seen else []
+
+    def _is_planned(self, block: Block) -> bool:
+        return self.graph.last(block).offset in self.plan.branches
+
+    def _write_block(
+        self, scope: _Scope, block: Block, following: int, written: set[int]
+    ) -> list[Emit]:
+        ops = self.listing.ops[block.start : block.stop]
+        last = ops[-1]
+        if self._is_planned(block):
+            lifted = lift(self.graph, block)
+            items = [emit for op in ops[:-1] if not _asks_truth(op, last) for emit in self._write_op(scope, op)]
+            items += self._write_branch(scope, lifted, last)
+            if lifted.join == EXIT:
+                return [*items, self._writer(scope, last).emit("RETURN_VALUE")]
+            return items + self._jump(scope, last, lifted.join, following, written)
+        items = [emit for op in ops[:-1] for emit in self._write_op(scope, op)]
+        if last.name in _UNCONDITIONAL:
+            assert last.target is not None
+            target = self.graph.block_of(last.target).index
+            return items + self._jump(scope, last, target, following, written)
+        items += self._write_op(scope, last)
+        for edge in block.successors:
+            if not edge.jump:
+                items += self._jump(scope, last, edge.target, following, written)
+        return items
+
+    def _jump(
+        self, scope: _Scope, op: Op, target: int, following: int, written: set[int]
+    ) -> list[Emit]:
+        """Go to a block, unless it comes next anyway."""
+        if target == following:
+            return []
+        name = "JUMP_BACKWARD" if target in written else "JUMP_FORWARD"
+        return [self._writer(scope, op).emit(name, label=scope.label(target))]
+
+    def _write_op(self, scope: _Scope, op: Op) -> list[Emit]:
+        writer = self._writer(scope, op)
+        if (call := self.marked.get(op.index)) is not None:
+            return write_marked(op, self._site(call), writer)
+        if op.target is None:
+            return [writer.emit(op.name, self._scoped(scope, op.arg))]
+        label = scope.label(self.graph.block_of(op.target).index)
+        name = op.name
+        if scope.stop != EXIT and label is scope.leave:
+            # The end of an arm lies ahead, wherever the join was.
+            name = name.replace("BACKWARD", "FORWARD")
+        return [writer.emit(name, label=label)]
+
+    def _scoped(self, scope: _Scope, arg: object) -> object:
+        """Inside an arm every cell of the function is a free variable."""
+        if scope.outer is None and scope.entry == 0:
+            return arg
+        return FreeVar(arg.name) if isinstance(arg, CellVar) else arg
+
+    def _writer(self, scope: _Scope, op: Op) -> Writer:
+        if op.handler is None or op.handler == scope.outer:
+            return Writer(op, None)
+        label = scope.label(self.graph.block_of(op.handler.target).index)
+        return Writer(op, (label, op.handler.push_lasti))
+
+    def _site(self, op: Op) -> Site:
+        line = op.location.lineno if op.location is not None else None
+        return Site.of(self.listing.code, op.name, op.offset, line)
+
+    # Branches
+
+    def _write_branch(self, scope: _Scope, lifted: Lift, op: Op) -> list[Emit]:
+        writer = self._writer(scope, op)
+        items: list[Emit] = []
+        for test in lifted.decision.tests:
+            items += self._write_test(scope, lifted, test.block, Both(self._site(op), test.first, test.second), writer)
+        kept = lifted.when_true.kept or lifted.when_false.kept
+        spilled = [f"__gm_slot_{i}" for i in range(lifted.stack_ins)]
+        temporaries = [*spilled, _CONDITION] if kept or spilled else []
+        items += writer.store_all(temporaries[::-1])
+        items += writer.load_all([_CONDITION] if temporaries else [])
+        items += writer.callable_under_top(Branch(self._site(op)))
+        extra = [*spilled, *([_CONDITION] if kept else [])]
+        parameters = [*lifted.live_ins, *extra]
+        for arm in (lifted.when_true, lifted.when_false):
+            items += self._make_arm(scope, lifted, arm, parameters, spilled, writer)
+        items += writer.load_all(parameters)
+        items += writer.call(3 + len(parameters))
+        items += [writer.emit("DELETE_FAST", name) for name in temporaries]
+        if lifted.join != EXIT:
+            items.append(writer.emit("UNPACK_SEQUENCE", len(lifted.live_outs) + lifted.stack_outs))
+            items += writer.store_all(lifted.live_outs)
+        return items
+
+    def _write_test(
+        self, scope: _Scope, lifted: Lift, index: int, primitive: Both, writer: Writer
+    ) -> list[Emit]:
+        block = self.graph.blocks[index]
+        last = self.graph.last(block)
+        parameters = check_test(self.graph, self.graph.blocks[lifted.block], block)
+        inner = _Scope(entry=index, stop=index, outer=lifted.handler or _NOWHERE)
+        ops = self.listing.ops[block.start : block.stop - 1]
+        body: list[Emit | Label] = [
+            emit for op in ops if not _asks_truth(op, last) for emit in self._write_op(inner, op)
+        ]
+        body.append(self._writer(inner, last).emit("RETURN_VALUE"))
+        return [
+            *writer.callable_under_top(primitive),
+            *self._make_function(scope, body, parameters, writer),
+            *writer.load_all(parameters),
+            *writer.call(2 + len(parameters)),
+        ]
+
+    def _make_arm(
+        self, scope: _Scope, lifted: Lift, arm: Arm, parameters: list[str], spilled: list[str], writer: Writer
+    ) -> list[Emit]:
+        inner = _Scope(entry=arm.entry, stop=lifted.join, outer=lifted.handler or _NOWHERE)
+        plain = replace(writer, handler=None)
+        body: list[Emit | Label] = []
+        body += plain.load_all([*spilled, *([_CONDITION] if arm.kept else [])])
+        body += self._write(inner)
+        if lifted.join != EXIT:
+            body.append(inner.leave)
+            results = [f"__gm_result_{i}" for i in range(lifted.stack_outs)]
+            body += plain.store_all(results)
+            body += plain.load_all([*lifted.live_outs, *results])
+            body.append(plain.emit("BUILD_TUPLE", len(lifted.live_outs) + len(results)))
+            body.append(plain.emit("RETURN_VALUE"))
+        return self._make_function(scope, body, parameters, writer)
+
+    def _make_function(
+        self, scope: _Scope, body: Sequence[Emit | Label], parameters: Sequence[str], writer: Writer
+    ) -> list[Emit]:
+        free = tuple(sorted({emit.arg.name for emit in body if isinstance(emit, Emit) and isinstance(emit.arg, FreeVar)}))
+        plain = replace(writer, handler=None)
+        prologue = [plain.emit("COPY_FREE_VARS", len(free))] if free else []
+        prologue.append(plain.emit("RESUME", 0))
+        header = replace(
+            Header.of(self.listing.code),
+            flags=CO_OPTIMIZED | CO_NEWLOCALS | CO_NESTED,
+            argnames=tuple(parameters),
+            argcount=len(parameters),
+            posonlyargcount=0,
+            kwonlyargcount=0,
+            freevars=free,
+            cellvars=(),
+        )
+        code = self._assemble(header, [*prologue, *body])
+        cells = [self._scoped(scope, self._variable(name)) for name in free]
+        return writer.make_function(code, cells)  # type: ignore[arg-type]
+
+    def _variable(self, name: str) -> CellVar | FreeVar:
+        return CellVar(name) if name in self.listing.code.co_cellvars else FreeVar(name)
+
+
+_NOWHERE = object()
+"""Handler of an arm whose branch stands outside every try block."""
+
+
+def _asks_truth(op: Op, jump: Op) -> bool:
+    """True for the TO_BOOL in front of a jump: the primitive asks for the truth value itself."""
+    return op.name == "TO_BOOL" and op.index == jump.index - 1

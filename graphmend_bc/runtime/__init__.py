@@ -1,0 +1,11 @@
+"""What rewritten code calls.
+
+Everything here is plain Python with the meaning eager Python has: rewritten code run by CPython alone
+does what the original did. `graphmend_bc.dynamo` gives the same objects their meaning inside a trace.
+"""
+
+from graphmend_bc.runtime.primitives import Both as Both
+from graphmend_bc.runtime.primitives import Branch as Branch
+from graphmend_bc.runtime.primitives import Defer as Defer
+from graphmend_bc.runtime.primitives import Primitive as Primitive
+from graphmend_bc.runtime.site import Site as Site

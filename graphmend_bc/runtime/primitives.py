@@ -1,0 +1,81 @@
+"""The calls that rewriting puts in place of branches and effects.
+
+A primitive is a constant of the rewritten code object. Called by CPython it does exactly what the
+replaced instructions did; a tracer may recognise it and do better.
+
+Example:
+    `if c: x = f(x)` becomes, in effect, ::
+
+        x, = Branch(site)(c, lambda x: (f(x),), lambda x: (x,), x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from graphmend_bc.runtime.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A call that stands for the instructions at `site`."""
+
+    site: Site
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Primitive):
+    """A two-way branch whose arms were made functions of what is live into them."""
+
+    def __call__(
+        self,
+        predicate: Any,
+        when_true: Callable[..., Any],
+        when_false: Callable[..., Any],
+        *live_ins: Any,
+    ) -> Any:
+        """Run the arm that `predicate` chooses.
+
+        Args:
+            predicate: any object; its truth value is asked for once, as a jump would.
+            when_true, when_false: the arms, called with `live_ins`.
+            live_ins: values of the locals and stack slots the arms use.
+
+        Returns:
+            What the arm returned: the tuple of its live-outs, or the function's own return value.
+        """
+        return when_true(*live_ins) if predicate else when_false(*live_ins)
+
+
+@dataclass(frozen=True, slots=True)
+class Both(Primitive):
+    """Two conditions in short circuit: `a and b`, `a or b` and their negations.
+
+    Attributes:
+        first: truth value of the first condition under which the second is asked.
+        second: truth value of the second condition that makes the result True.
+    """
+
+    first: bool
+    second: bool
+
+    def __call__(self, condition: Any, test: Callable[..., Any], *live_ins: Any) -> bool:
+        """True if `condition` is `first` and then `test(*live_ins)` is `second`.
+
+        Args:
+            condition: any object, asked for its truth value once.
+            test: computes the second condition; not called if the first one decides.
+            live_ins: what `test` uses.
+        """
+        return bool(condition) is self.first and bool(test(*live_ins)) is self.second
+
+
+@dataclass(frozen=True, slots=True)
+class Defer(Primitive):
+    """Marks the callee of a call that only observes, so that a tracer may postpone the call."""
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function itself: outside a trace the call happens where it stands."""
+        return function

@@ -1,0 +1,238 @@
+"""Switching mending on and off, and asking what it did."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, overload
+
+from graphmend_bc import config
+from graphmend_bc.code.listing import decode
+from graphmend_bc.dynamo.seams import Seams
+from graphmend_bc.mender import Mender
+from graphmend_bc.reasons import Refused
+from graphmend_bc.reports import Report
+from graphmend_bc.rewriting import Plan
+from graphmend_bc.rewriting import rewrite as rewrite_code
+from graphmend_bc.rewriting.decision import is_condition
+from graphmend_bc.rewriting.defer import likely_effects
+from graphmend_bc.versions import check_versions
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(slots=True)
+class _Session:
+    """The one mender of the process and its seams; Dynamo's hooks are process-wide too."""
+
+    mender: Mender = field(default_factory=Mender)
+    seams: Seams | None = None
+    handle: Handle | None = None
+
+
+class Handle:
+    """What `enable()` returns.
+
+    Example:
+        >>> handle = graphmend_bc.enable()  # doctest: +SKIP
+        >>> handle.remove()  # doctest: +SKIP
+    """
+
+    def remove(self) -> None:
+        """Switch mending off, unless it was switched off or on anew since."""
+        if _session.handle is self:
+            disable()
+
+
+_session = _Session()
+
+
+def enable(*, exact: bool = True, cache: bool = True) -> Handle:
+    """Mend graph breaks in everything that torch.compile compiles from now on.
+
+    Args:
+        exact: True to mend only what equals eager Python in every respect. No relaxations are
+            implemented yet, so False does the same.
+        cache: True to remember for a code object what worked, so that a recompilation need not
+            find it out again.
+
+    Returns:
+        A handle; `handle.remove()` switches mending off. If mending is on already, the handle it has.
+
+    Raises:
+        UnsupportedVersionError: this torch or Python is not known.
+
+    Example:
+        >>> import graphmend_bc
+        >>> handle = graphmend_bc.enable()  # doctest: +SKIP
+    """
+    del exact
+    if not config.force:
+        check_versions()
+    _session.mender.remember = cache
+    if _session.handle is None:
+        _session.handle = Handle()
+        _session.mender.forget()
+        if config.enabled:
+            _session.seams = Seams(_session.mender)
+            _session.seams.install()
+    return _session.handle
+
+
+def disable() -> None:
+    """Compile as stock torch.compile does from now on. What was compiled stays compiled."""
+    if _session.seams is not None:
+        _session.seams.remove()
+    _session.seams = _session.handle = None
+
+
+def is_enabled() -> bool:
+    """True between `enable()` and `disable()`."""
+    return _session.handle is not None
+
+
+@contextmanager
+def enabled(*, exact: bool = True, cache: bool = True) -> Iterator[Handle]:
+    """`enable()` for a `with` block or a decorated function; afterwards it is as it was before.
+
+    Args:
+        exact, cache: as for `enable`.
+
+    Example:
+        >>> with graphmend_bc.enabled():  # doctest: +SKIP
+        ...     compiled(x)
+    """
+    before = is_enabled()
+    handle = enable(exact=exact, cache=cache)
+    try:
+        yield handle
+    finally:
+        if not before:
+            handle.remove()
+
+
+def report() -> Report:
+    """What was mended and declined since `enable()` or `reset()`.
+
+    Returns:
+        A copy; it does not change any more.
+    """
+    return _session.mender.report.copy()
+
+
+def reset() -> None:
+    """Forget what was mended and declined. `torch._dynamo.reset()` does this too."""
+    _session.mender.forget()
+
+
+def new_mender(*, mends: bool) -> Mender:
+    """A mender that shares the session's rewrites and marks, with a report of its own."""
+    mender = _session.mender
+    return Mender(library=mender.library, left_alone=mender.left_alone, mends=mends)
+
+
+@contextmanager
+def mending_by(mender: Mender) -> Iterator[None]:
+    """Let `mender` take the session's place for a while."""
+    outer, seams = _session.seams, Seams(mender)
+    if outer is not None:
+        outer.remove()
+    seams.install()
+    try:
+        yield
+    finally:
+        seams.remove()
+        if outer is not None:
+            outer.install()
+
+
+@overload
+def leave_alone(function: F, *, reason: str = ...) -> F: ...
+@overload
+def leave_alone(function: None = None, *, reason: str = ...) -> Callable[[F], F]: ...
+def leave_alone(function: F | None = None, *, reason: str = "") -> F | Callable[[F], F]:
+    """Mark a function: its bytecode is never rewritten.
+
+    Args:
+        function: the function; without it a decorator is returned.
+        reason: for the reader of the code.
+
+    Returns:
+        The same function.
+
+    Raises:
+        TypeError: the object has no Python code.
+
+    Example:
+        >>> @graphmend_bc.leave_alone(reason="timing matters here")  # doctest: +SKIP
+        ... def step(x): ...
+    """
+    if function is None:
+        return lambda f: leave_alone(f, reason=reason)
+    _session.mender.left_alone.add(_function_of(function).__code__)
+    return function
+
+
+def rewrite(function: Callable[..., Any], *, branches: bool = True, effects: bool = True) -> Callable[..., Any]:
+    """A function with rewritten code, for looking at and for testing; it needs no `enable()`.
+
+    Every conditional jump that can be rewritten becomes a `Branch` call and every likely effect is
+    marked. Called by Python, the new function does what the old one did.
+
+    Args:
+        function: a Python function; it is not changed.
+        branches: rewrite branches.
+        effects: mark print and logger calls.
+
+    Returns:
+        A new function with the same name, defaults, closure and globals.
+
+    Raises:
+        TypeError: `function` is a builtin, a class or another object without Python code.
+
+    Example:
+        >>> g = graphmend_bc.rewrite(f)  # doctest: +SKIP
+        >>> dis.dis(g)  # doctest: +SKIP
+    """
+    source = _function_of(function)
+    plan = _widest_plan(source.__code__, branches, effects)
+    code = rewrite_code(source.__code__, plan).code if plan else source.__code__
+    new = types.FunctionType(code, source.__globals__, source.__name__, source.__defaults__, source.__closure__)
+    new.__kwdefaults__ = source.__kwdefaults__
+    new.__dict__.update(source.__dict__)
+    new.__qualname__, new.__doc__, new.__module__ = source.__qualname__, source.__doc__, source.__module__
+    new.__annotations__ = source.__annotations__
+    return new
+
+
+def _function_of(function: object) -> types.FunctionType:
+    inner = getattr(function, "__func__", function)
+    if not isinstance(inner, types.FunctionType):
+        raise TypeError(
+            f"{function!r} has no Python bytecode: it is of type {type(function).__name__}. "
+            "Pass a function written in Python; for a module or another callable object, pass the "
+            "function behind it, such as type(model).forward."
+        )
+    return inner
+
+
+def _widest_plan(code: types.CodeType, branches: bool, effects: bool) -> Plan:
+    """All sites that can be rewritten, added one by one."""
+    candidates = [Plan.with_branch] * branches
+    plan = Plan()
+    for op in decode(code).ops:
+        if candidates and is_condition(op):
+            plan = _if_possible(code, plan, plan.with_branch(op.offset))
+    for offset in sorted(likely_effects(code)) if effects else ():
+        plan = _if_possible(code, plan, plan.with_effect(offset))
+    return plan
+
+
+def _if_possible(code: types.CodeType, plan: Plan, wider: Plan) -> Plan:
+    try:
+        rewrite_code(code, wider)
+    except Refused:
+        return plan
+    return wider

@@ -1,0 +1,40 @@
+"""Which torch and Python this release knows."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+from graphmend_bc.code.facts import SUPPORTED
+
+TORCH_SUPPORTED = ((2, 11), (2, 12), (2, 13))
+
+
+class UnsupportedVersionError(RuntimeError):
+    """This torch or Python is not known; `graphmend_bc.config.force = True` tries all the same."""
+
+
+def check_versions() -> None:
+    """Make sure that the seams and the bytecode are the ones this release was written for.
+
+    Raises:
+        UnsupportedVersionError: with the version found and the versions that are known.
+    """
+    python = sys.version_info[:2]
+    if python not in SUPPORTED:
+        raise UnsupportedVersionError(_sentence("Python", python, SUPPORTED))
+    found = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    if found not in TORCH_SUPPORTED:
+        raise UnsupportedVersionError(_sentence("torch", found, TORCH_SUPPORTED))
+
+
+def _sentence(what: str, found: tuple[int, ...], known: tuple[tuple[int, ...], ...]) -> str:
+    def show(version: tuple[int, ...]) -> str:
+        return ".".join(map(str, version))
+
+    return (
+        f"graphmend_bc does not know {what} {show(found)}; it supports {what} "
+        f"{show(known[0])} to {show(known[-1])}. Install one of these, or set "
+        "graphmend_bc.config.force = True to try all the same."
+    )

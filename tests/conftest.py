@@ -1,0 +1,20 @@
+"""Every test starts and ends with stock torch.compile and empty Dynamo caches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def clean_slate() -> Iterator[None]:
+    torch = pytest.importorskip("torch")
+    import graphmend_bc as gm
+
+    torch._dynamo.reset()
+    gm.disable()
+    gm.reset()
+    yield
+    gm.disable()
+    torch._dynamo.reset()

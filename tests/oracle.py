@@ -1,0 +1,216 @@
+"""The oracle: eager Python, rewritten code run by Python, and mended compiled code must agree.
+
+`check` takes a little program as source text and the calls to make, runs the calls in three arms with a
+module of their own each, and compares everything a user can see after every call. The answer it is
+given says which lines are mended and which are declined:
+
+    check('''
+    def f(x):
+        if x.sum() > 0:
+            x = x * 2
+        return x + 1
+    ''', calls=[ones(3), -ones(3)], mends="where@2")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import itertools
+import logging
+import textwrap
+import types
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+import graphmend_bc as gm
+from graphmend_bc import session
+from graphmend_bc.mender import FrameResult
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What compiling and running a program under mending came to."""
+
+    graphs: int
+    breaks: int
+    mends: str
+    declines: str
+
+
+@dataclass
+class Seen:
+    """Everything a user can see after one call, in comparable form."""
+
+    value: object = None
+    inputs: object = None
+    gradients: object = None
+    state: object = None
+    shared: object = None
+    stdout: str = ""
+    records: list[object] = field(default_factory=list)
+    error: object = None
+    random: object = None
+
+
+def check(
+    source: str,
+    calls: Sequence[Any],
+    mends: str = "",
+    declines: str = "",
+    breaks: int = 0,
+    backend: str = "eager",
+    grad: bool = False,
+    orders: int = 3,
+    **compile_kwargs: Any,
+) -> Outcome:
+    """Compare the arms on a program.
+
+    Args:
+        source: a module that defines `f` and whatever else it needs; its first line is line 1.
+        calls: the argument tuples to call `f` with; a single argument need not be in a tuple.
+        mends, declines: what the report must say, as "strategy@line" and "reason@line", sorted.
+        breaks: graph breaks that must be left, skipped frames included.
+        backend: for `torch.compile`.
+        grad: run a backward pass from the float outputs and compare gradients.
+        orders: in how many orders to make the calls (both arms, then the other way round ...).
+
+    Returns:
+        What was seen under mending in the last order.
+    """
+    calls = [call if isinstance(call, tuple) else (call,) for call in calls]
+    sequences = [calls, calls[::-1], [c for call in calls for c in (call, call)]][:orders]
+    outcome = None
+    for sequence in sequences:
+        expected = _run(source, sequence, grad, lambda f: f)
+        plain = _run(source, sequence, grad, gm.rewrite)
+        _assert_same(expected, plain, "rewritten code run by Python")
+        frames: list[FrameResult] = []
+        mender = session.new_mender(mends=True)
+        mender.on_frame.append(frames.append)
+        torch._dynamo.reset()
+        with session.mending_by(mender):
+            compiled = _run(
+                source, sequence, grad, lambda f: torch.compile(f, backend=backend, **compile_kwargs)
+            )
+        _assert_same(expected, compiled, "compiled code")
+        outcome = Outcome(
+            graphs=sum(frame.graphs for frame in frames),
+            breaks=sum(bool(frame.break_reason) for frame in frames),
+            mends=_at_lines((m.strategy, m.site.lineno) for m in mender.report.mends),
+            declines=_at_lines((d.reason, d.site.lineno) for d in mender.report.declines),
+        )
+    assert outcome is not None
+    found = (outcome.mends, outcome.declines)
+    assert found == (mends, declines), f"found {found}"
+    assert bool(outcome.breaks) == bool(breaks), outcome
+    return outcome
+
+
+def _at_lines(entries: Iterable[tuple[str, int]]) -> str:
+    ordered = sorted(set(entries), key=lambda entry: (entry[1], entry[0]))
+    return " ".join(f"{name}@{line}" for name, line in ordered)
+
+
+def load(source: str) -> types.ModuleType:
+    """A module made of source text; every load has globals of its own and the same file name."""
+    module = types.ModuleType("program")
+    module.__dict__.update(torch=torch, logging=logging, nn=torch.nn, F=torch.nn.functional)
+    exec(compile(textwrap.dedent(source).strip("\n"), "<program>", "exec"), module.__dict__)
+    return module
+
+
+class _Records(logging.Handler):
+    def __init__(self, into: list[object]) -> None:
+        super().__init__()
+        self.into = into
+
+    def emit(self, record: logging.LogRecord) -> None:
+        place = (record.pathname, record.lineno, record.funcName)
+        self.into.append((record.name, record.levelname, record.getMessage(), record.msg, *place))
+
+
+def _run(source: str, calls: Sequence[tuple[Any, ...]], grad: bool, wrap: Callable[..., Any]) -> list[Seen]:
+    torch.manual_seed(0)
+    module = load(source)
+    function = wrap(module.f)
+    calls = copy.deepcopy(calls)
+    return [_call(module, function, args, grad) for args in calls]
+
+
+def _call(module: types.ModuleType, function: Callable[..., Any], args: tuple[Any, ...], grad: bool) -> Seen:
+    seen = Seen()
+    logger, handler, out = logging.getLogger("program"), _Records(seen.records), io.StringIO()
+    logger.addHandler(handler)
+    leaves = [t for t in [*tree_leaves(args), *_state(module)] if isinstance(t, torch.Tensor)]
+    for leaf in leaves:
+        leaf.grad = None
+    try:
+        with contextlib.redirect_stdout(out):
+            value = function(*args)
+        if grad:
+            _backward(value)
+        seen.value = tree_map(_show, value)
+        seen.shared = _sharing(value, args, module)
+    except Exception as error:
+        seen.error = (type(error), str(error))
+    finally:
+        logger.removeHandler(handler)
+    seen.stdout = out.getvalue()
+    seen.inputs = tree_map(_show, args)
+    seen.gradients = [_show(leaf.grad) for leaf in leaves]
+    seen.state = [_show(value) for value in _state(module)]
+    seen.random = torch.get_rng_state().tolist()
+    return seen
+
+
+def _backward(value: Any) -> None:
+    floats = [t for t in tree_leaves(value) if isinstance(t, torch.Tensor) and t.requires_grad]
+    if floats:
+        sum((t * torch.arange(1, t.numel() + 1).reshape(t.shape)).sum() for t in floats).backward()  # type: ignore[union-attr]
+
+
+def _state(module: types.ModuleType) -> list[Any]:
+    """Module globals that a program may change: tensors, containers, modules with their tensors."""
+    found: list[Any] = []
+    for name, value in sorted(module.__dict__.items()):
+        if isinstance(value, torch.nn.Module):
+            found += [*value.parameters(), *value.buffers()]
+            plain = {k: v for k, v in vars(value).items() if not k.startswith("_")}
+            found.append({k: v for k, v in plain.items() if isinstance(v, (int, float, str, list, torch.Tensor))})
+        elif isinstance(value, (torch.Tensor, list, dict)) and not name.startswith("__"):
+            found.append(value)
+    return found
+
+
+def _show(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        data = value.detach()
+        bits = data.tolist() if data.layout is torch.strided else str(data)
+        grad = value.requires_grad
+        return (str(value.dtype), tuple(value.shape), value.stride(), repr(bits), grad, type(value).__name__)
+    if isinstance(value, (list, tuple)):
+        return (type(value).__name__, [_show(item) for item in value])
+    if isinstance(value, dict):
+        return {key: _show(item) for key, item in value.items()}
+    return (type(value).__name__, repr(value)) if isinstance(value, (int, float, str, type(None))) else type(value)
+
+
+def _sharing(value: Any, args: Any, module: types.ModuleType) -> list[tuple[int, int]]:
+    """Which of the tensors in sight share memory."""
+    tensors = [t for t in tree_leaves((value, args, _state(module))) if isinstance(t, torch.Tensor)]
+    places = [t.untyped_storage().data_ptr() if t.numel() else -i for i, t in enumerate(tensors, 1)]
+    pairs = itertools.combinations(range(len(tensors)), 2)
+    return [(i, j) for i, j in pairs if places[i] == places[j]]
+
+
+def _assert_same(expected: list[Seen], actual: list[Seen], arm: str) -> None:
+    for number, (want, got) in enumerate(zip(expected, actual, strict=True)):
+        for name in vars(want):
+            a, b = getattr(want, name), getattr(got, name)
+            assert a == b, f"call {number}, {arm}: {name} differs\neager: {a}\n{arm}: {b}"

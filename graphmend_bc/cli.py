@@ -68,10 +68,10 @@ class Run:
             gm.enable()
         except UnsupportedVersionError as error:
             raise SystemExit(f"graphmend_bc: {error}") from None
-        # Python joins the program's threads and prints what ended it before it calls this.
-        atexit.register(self._finish, args, os.getpid())
         program: Program = args.program
         program.prepare()
+        # Python joins the program's threads and prints what ended it before it calls this.
+        atexit.register(self._finish, args, os.getpid())
         for pattern in args.attach:
             gm.attach(pattern)
         program.execute()

@@ -31,12 +31,12 @@ class Library:
     Attributes:
         rewrites: by original code and plan; a refusal is kept too.
         sources: for each code object written by us, the original and the map of offsets.
-        effects: calls that are likely effects, by original code.
+        effects: calls that are likely effects, by original code and names looked for.
     """
 
     rewrites: dict[tuple[Key, Plan], Rewritten | Refused] = field(default_factory=dict)
     sources: dict[Key, tuple[CodeType, dict[int, int]]] = field(default_factory=dict)
-    effects: dict[Key, frozenset[int]] = field(default_factory=dict)
+    effects: dict[tuple[Key, frozenset[str]], frozenset[int]] = field(default_factory=dict)
 
     def rewritten(self, code: CodeType, plan: Plan) -> CodeType:
         """The code object for a plan.
@@ -71,12 +71,12 @@ class Library:
         original, origins = source
         return original, origins.get(offset, -1)
 
-    def likely_effects(self, code: CodeType) -> frozenset[int]:
-        """Offsets of calls that look like effects and can be marked."""
-        key = Key.of(code)
+    def likely_effects(self, code: CodeType, names: frozenset[str]) -> frozenset[int]:
+        """Offsets of calls of something with one of the names, where the callee can be marked."""
+        key = (Key.of(code), names)
         if key not in self.effects:
             marked: frozenset[int] = frozenset()
-            for offset in likely_effects(code):
+            for offset in likely_effects(code, names):
                 try:
                     self.rewritten(code, Plan(effects=frozenset({offset})))
                 except Refused:

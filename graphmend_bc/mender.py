@@ -22,13 +22,25 @@ from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import Decline, Mend, Report
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.decision import is_condition
-from graphmend_bc.rewriting.defer import CALLS
+from graphmend_bc.rewriting.defer import CALLS, OBSERVERS
 from graphmend_bc.code.listing import decode
 from graphmend_bc.runtime import Site
 
 log = logging.getLogger("graphmend_bc")
 mends_log = logging.getLogger("graphmend_bc.mends")
 declines_log = logging.getLogger("graphmend_bc.declines")
+
+
+EFFECT_BREAKS = frozenset(
+    {"logging.Logger method not supported for non-export cases", "Failed to trace builtin operator"}
+)
+"""Dynamo's break types at calls of `print` and of logger methods."""
+
+PROGRAM_ERRORS = frozenset({"Observed exception"})
+"""Break types that are the program's own exceptions: there is nothing to mend."""
+
+UNSAFE_SIDE_EFFECT = "HOP: Unsafe side effect"
+"""Dynamo's break type where an arm changes Python state outside itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +168,7 @@ class _Frame:
         try:
             if key not in self.plans:
                 known = mender.proven.get(key) if mender.remember else None
-                self.plans[key] = known or Plan(effects=mender.library.likely_effects(code))
+                self.plans[key] = known or self._first_plan(code)
             return mender.library.rewritten(code, self.plans[key])
         except Refused as refused:
             log.debug("graphmend_bc leaves %s alone: %s", code, refused)
@@ -165,18 +177,27 @@ class _Frame:
         self.plans[key] = Plan()
         return code
 
+    def _first_plan(self, code: CodeType) -> Plan:
+        """Effects are marked before Dynamo meets them: a mark costs less than another attempt."""
+        names = OBSERVERS | {getattr(effect, "__name__", "") for effect in config.effects}
+        return Plan(effects=self.mender.library.likely_effects(code, names))
+
     def _learn(self, compilation: Compilation, error: Exception) -> bool:
         """Change a plan after a failed attempt; False if nothing can be done about it."""
         trace = compilation.trace
         if isinstance(error, SiteRefused):
             return self._drop(error.site, error.refused)
         found = break_of(error)
+        if found is not None and found.gb_type in PROGRAM_ERRORS:
+            return False
         if found is None or not attempt.is_break(error):
             return bool(trace.arms) and self._drop(trace.arms[-1], Refused("arm-does-not-trace", str(error).split("\n")[0]))
         original, offset = self.mender.library.original(found.code, found.offset)
         if offset < 0:
             return False
         site = site_of(original, offset)
+        if trace.arms and found.gb_type == UNSAFE_SIDE_EFFECT:
+            return self._drop(trace.arms[-1], Refused("arm-changes-state", f"It does so at {site}."))
         self.breaks.setdefault(site, found)
         if site in trace.refused:
             refused = trace.refused[site]
@@ -207,11 +228,13 @@ class _Frame:
         plan = self.plans.get(key, Plan())
         op = decode(code).at_offset(site.offset)
         if site.offset in plan:
-            raise Refused("effect-unknown" if op.name in CALLS else "arm-does-not-trace")
+            raise Refused("call-not-traced" if op.name in CALLS else "arm-does-not-trace")
         if is_condition(op):
             plan = plan.with_branch(site.offset)
-        elif op.name in CALLS:
+        elif op.name in CALLS and self.breaks[site].gb_type in EFFECT_BREAKS:
             plan = plan.with_effect(site.offset)
+        elif op.name in CALLS:
+            raise Refused("call-not-traced")
         else:
             raise Refused("unhandled-instruction", f"The instruction is {op.name}.")
         self.mender.library.rewritten(code, plan)

@@ -6,6 +6,7 @@ The program keeps what it can observe of its own start: ``sys.argv``, ``sys.path
 
 from __future__ import annotations
 
+import builtins
 import os
 import pkgutil
 import runpy
@@ -32,32 +33,54 @@ class Program:
     is_module: bool
 
     def prepare(self) -> None:
-        """Sets ``sys.argv``, ``sys.path[0]`` and a fresh ``__main__`` as Python does at start."""
-        sys.argv[:] = ["-m" if self.is_module else self.name, *self.arguments]
-        if not self.is_module and not sys.flags.safe_path:
-            is_container = pkgutil.get_importer(self.name) is not None
-            where = Path(self.name) if is_container else Path(self.name).resolve().parent
-            sys.path[0] = str(where.absolute())
-        sys.modules["__main__"] = types.ModuleType("__main__")
-
-    def execute(self) -> None:
-        """Executes the program as ``__main__``.
+        """Sets ``sys.argv``, ``sys.path[0]`` and a fresh ``__main__`` as Python does at start.
 
         Raises:
-            SystemExit: as the program raised it, with Python's own message and status when it
-                cannot be opened, and with status 1 after an uncaught exception was printed.
+            SystemExit: with status 2, once Python's message has been printed, when the program is
+                a file that cannot be opened.
+        """
+        if not self.is_module and not self._is_container():
+            self._check_file()
+        sys.argv[:] = ["-m" if self.is_module else self.name, *self.arguments]
+        if not self.is_module and not sys.flags.safe_path:
+            path = Path(self.name).resolve()
+            sys.path[0] = str(path if self._is_container() else path.parent)
+        main = types.ModuleType("__main__")
+        main.__dict__.update(__annotations__={}, __builtins__=builtins)
+        sys.modules["__main__"] = main
+
+    def execute(self) -> None:
+        """Executes the program as ``__main__``, once :meth:`prepare` was called.
+
+        Raises:
+            SystemExit: as the program raised it, or with status 1 after an uncaught exception was
+                printed as Python prints it.
+            KeyboardInterrupt: likewise printed, so that Python ends by the signal and no status.
         """
         try:
             self._execute()
         except SystemExit:
             raise
         except BaseException as error:
-            sys.excepthook(type(error), error, _without_own_frames(error.__traceback__))
+            error.__traceback__ = _without_own_frames(error.__traceback__)
+            sys.excepthook(type(error), error, error.__traceback__)
             if isinstance(error, KeyboardInterrupt):
-                # Python ends itself by the signal, which a shell tells apart from a status.
                 sys.excepthook = _print_nothing
                 raise
             raise SystemExit(1) from None
+
+    def _is_container(self) -> bool:
+        """Whether the path is a directory or archive, in which Python looks for ``__main__``."""
+        return pkgutil.get_importer(self.name) is not None
+
+    def _check_file(self) -> None:
+        path = os.path.abspath(self.name)
+        try:
+            open(path, "rb").close()
+        except OSError as error:
+            reason = f"[Errno {error.errno}] {error.strerror}"
+            print(f"{sys.executable}: can't open file {path!r}: {reason}", file=sys.stderr)
+            raise SystemExit(2) from None
 
     def _execute(self) -> None:
         # `python -m` and `python DIRECTORY` are this very function, down to the frames it leaves
@@ -65,31 +88,20 @@ class Program:
         run_as_main = runpy._run_module_as_main  # type: ignore[attr-defined]
         if self.is_module:
             run_as_main(self.name)
-        elif pkgutil.get_importer(self.name) is not None:
+        elif self._is_container():
             run_as_main("__main__", False)
         else:
             self._execute_file()
 
     def _execute_file(self) -> None:
         path = os.path.abspath(self.name)
-        try:
-            with open(path, "rb") as file:
-                code = pkgutil.read_code(file)
-            source = b"" if code else Path(path).read_bytes()
-        except OSError as error:
-            reason = f"[Errno {error.errno}] {error.strerror}"
-            print(f"{sys.executable}: can't open file {path!r}: {reason}", file=sys.stderr)
-            raise SystemExit(2) from None
-        loader = SourcelessFileLoader if code else SourceFileLoader
+        with open(path, "rb") as file:
+            compiled = pkgutil.read_code(file)
+        loader = SourcelessFileLoader if compiled else SourceFileLoader
         namespace = sys.modules["__main__"].__dict__
-        namespace.update(
-            __file__=path,
-            __cached__=None,
-            __annotations__={},
-            __builtins__=sys.modules["builtins"],
-            __loader__=loader("__main__", path),
-        )
-        exec(code or compile(source, path, "exec", dont_inherit=True), namespace)
+        namespace.update(__file__=path, __cached__=None, __loader__=loader("__main__", path))
+        code = compiled or compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+        exec(code, namespace)
 
 
 def _without_own_frames(traceback: types.TracebackType | None) -> types.TracebackType | None:

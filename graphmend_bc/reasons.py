@@ -72,7 +72,7 @@ _ALL = (
     Reason("effect-argument", "An argument of the call cannot be kept until the graph has run.", ("Format the argument first.",)),
     Reason("effect-shows-grad", "The text would show an autograd node, which compiled code does not have.", ("Print `t.detach()`.",)),
     Reason("effect-stack", "The call asks for a stack position that compiled code does not have.", ()),
-    Reason("effect-unknown", "The callee is not known to only observe.", ("Register it in graphmend_bc.config.effects.",)),
+    Reason("call-not-traced", "Dynamo cannot trace this call, and it is not known to only observe.", ("If it only observes, add it to graphmend_bc.config.effects.",)),
     Reason("left-alone", "The function is marked with leave_alone.", ()),
     Reason("internal-error", "The rewriter failed; this is a bug in graphmend_bc.", ("Please report it with the log.",)),
 )

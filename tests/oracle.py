@@ -158,7 +158,7 @@ def _call(module: types.ModuleType, function: Callable[..., Any], args: tuple[An
         seen.value = tree_map(_show, value)
         seen.shared = _sharing(value, args, module)
     except Exception as error:
-        seen.error = (type(error), str(error))
+        seen.error = (type(error).__name__, repr(error.args), str(error))
     finally:
         logger.removeHandler(handler)
     seen.stdout = out.getvalue()

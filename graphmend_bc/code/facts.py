@@ -1,10 +1,132 @@
-import sys, opcode
-SUPPORTED=((3,11),(3,12),(3,13))
-V=sys.version_info[:2]
-CALL_NEEDS_PRECALL = V==(3,11)
-NULL_BEFORE_CALLABLE = V<(3,13)
-LOAD_ATTR_TAKES_FLAG = V>=(3,12)
-MAKE_FUNCTION_TAKES_FLAGS = V<(3,13)
-LOAD_CLOSURE = "LOAD_CLOSURE" if V<(3,13) else "LOAD_FAST"
-def op_set(*names):
-    s=frozenset(n for n in names if n in opcode.opmap); assert s; return s
+"""What differs between the CPython versions we read and write, as named facts.
+
+No other Python file of the project asks for the interpreter's version. Each fact shows the difference in
+a line; `op_set` names groups of opcodes, of which every version has some.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from typing import Final
+
+SUPPORTED: Final = ((3, 11), (3, 12), (3, 13))
+"""The versions whose bytecode is understood, oldest first."""
+
+VERSION: Final = sys.version_info[:2]
+
+
+def op_set(*names: str) -> frozenset[str]:
+    """A group of opcode names, without those that this interpreter lacks.
+
+    Args:
+        *names: opcode names of any supported version.
+
+    Returns:
+        Those that the running interpreter has.
+
+    Raises:
+        AssertionError: none is left, so a name is surely misspelt.
+
+    Example:
+        >>> sorted(op_set("LOAD_FAST", "LOAD_FAST_CHECK"))  # on 3.11
+        ['LOAD_FAST']
+    """
+    known = frozenset(name for name in names if name in dis.opmap)
+    assert known, f"No opcode of Python {VERSION[0]}.{VERSION[1]} is among {', '.join(names)}."
+    return known
+
+
+# Calls
+
+# 3.11:   PUSH_NULL, LOAD f, args, PRECALL n, CALL n
+# 3.12:   PUSH_NULL, LOAD f, args, CALL n
+# 3.13:   LOAD f, PUSH_NULL, args, CALL n
+CALL_NEEDS_PRECALL: Final = VERSION == (3, 11)
+NULL_BEFORE_CALLABLE: Final = VERSION <= (3, 12)
+
+# 3.11, 3.12: KW_NAMES tells the next CALL its keywords; 3.13: their tuple is on the stack for CALL_KW.
+KEYWORDS_BY_KW_NAMES: Final = VERSION <= (3, 12)
+
+# 3.11: LOAD_METHOD pushes a method and self; later: LOAD_ATTR does if the lowest bit of its argument is set.
+LOAD_ATTR_TAKES_FLAG: Final = VERSION >= (3, 12)
+
+# 3.11, 3.12: bits of MAKE_FUNCTION's argument say what is on the stack below the code object;
+# 3.13: the function is made bare, and SET_FUNCTION_ATTRIBUTE adds one thing at a time.
+MAKE_FUNCTION_TAKES_FLAGS: Final = VERSION <= (3, 12)
+
+# The op that pushes a cell itself, to be put in a closure tuple.
+LOAD_CLOSURE: Final = "LOAD_CLOSURE" if VERSION <= (3, 12) else "LOAD_FAST"
+
+# Jumps and tests
+
+# 3.11: a conditional jump's name has its direction (POP_JUMP_FORWARD_IF_TRUE) and may go backward.
+# Later: POP_JUMP_IF_TRUE, forward only; a backward test jumps over a JUMP_BACKWARD.
+CONDITIONAL_JUMPS_GO_BACKWARD: Final = VERSION == (3, 11)
+
+# 3.11: `a or b` as a value is JUMP_IF_TRUE_OR_POP; later: COPY, a test, POP_TOP.
+HAS_JUMP_IF_OR_POP: Final = VERSION == (3, 11)
+
+# 3.13: POP_JUMP_IF_TRUE and its like want an exact bool, made by TO_BOOL or by COMPARE_OP with a flag.
+TO_BOOL_BEFORE_JUMP: Final = VERSION >= (3, 13)
+
+# The comparison's number starts at this bit of COMPARE_OP's argument. Below it, later versions keep
+# a mask for specialisation, and 3.13 the flag "make it a bool" at bit 4.
+COMPARE_SHIFT: Final = {(3, 11): 0, (3, 12): 4}.get(VERSION, 5)
+
+# 3.12: `return 1` is RETURN_CONST; before: LOAD_CONST, RETURN_VALUE.
+HAS_RETURN_CONST: Final = VERSION >= (3, 12)
+
+# 3.11: an exhausted FOR_ITER pops the iterator as it jumps. Later: the jump leads to END_FOR (3.13: and
+# a POP_TOP), and for stack depths a value is pushed on both ways, as the compiler counts.
+FOR_ITER_ENDS_AT_END_FOR: Final = VERSION >= (3, 12)
+
+# Variables
+
+# 3.11: LOAD_FAST raises UnboundLocalError; later: only LOAD_FAST_CHECK does, LOAD_FAST trusts the compiler.
+LOAD_FAST_CHECKS: Final = VERSION == (3, 11)
+
+# 3.12: list, set and dict comprehensions run in their function's own frame.
+COMPREHENSIONS_INLINED: Final = VERSION >= (3, 12)
+
+# 3.13: co_consts[0] is the docstring if CO_HAS_DOCSTRING is set; before: if it is a str.
+DOCSTRING_FLAG: Final = 0x4000000 if VERSION >= (3, 13) else 0
+
+# 3.13: two ops on fast locals in one, two four-bit indices in the argument.
+PAIRED_OPS: Final = {
+    pair: halves
+    for pair, halves in {
+        "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
+        "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
+        "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
+    }.items()
+    if pair in dis.opmap
+}
+HAS_PAIRED_OPS: Final = VERSION >= (3, 13)
+
+# Groups of opcodes
+
+RETURNS: Final = op_set("RETURN_VALUE", "RETURN_CONST")
+RAISES: Final = op_set("RAISE_VARARGS", "RERAISE")
+ENDINGS: Final = RETURNS | RAISES
+"""Ops after which the frame is left, or a handler entered."""
+
+JUMPS: Final = op_set("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+"""Unconditional jumps."""
+
+TESTS: Final = op_set(
+    *(
+        f"POP_JUMP_{direction}IF_{test}"
+        for direction in ("", "FORWARD_", "BACKWARD_")
+        for test in ("TRUE", "FALSE", "NONE", "NOT_NONE")
+    ),
+    "JUMP_IF_TRUE_OR_POP",
+    "JUMP_IF_FALSE_OR_POP",
+)
+"""Conditional jumps that look at a value: what `if`, `while`, `and`, `or` and `assert` compile to."""
+
+JUMPS_IF_TRUE: Final = frozenset(name for name in TESTS if "IF_TRUE" in name)
+JUMPS_IF_FALSE: Final = frozenset(name for name in TESTS if "IF_FALSE" in name)
+
+ITERATIONS: Final = op_set("FOR_ITER", "SEND")
+"""Conditional jumps that ask an iterator or generator for its next value."""

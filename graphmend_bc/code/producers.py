@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 from bytecode import Instr, Label
 
+from graphmend_bc.code import facts
 from graphmend_bc.code.blocks import Graph
 from graphmend_bc.code.listing import Op
 
 Slots = tuple[int | None, ...]
 """For each stack slot, bottom first, the index of the op that pushed it; None where paths differ."""
-
-PUSHES_NULL = frozenset({"PUSH_NULL", "LOAD_METHOD"})
-
 
 def slots_before(graph: Graph, op_index: int) -> Slots | None:
     """The stack before an op.
@@ -35,13 +33,19 @@ def slots_before(graph: Graph, op_index: int) -> Slots | None:
 
 
 def callee_of(graph: Graph, call_index: int) -> int | None:
-    """Index of the op that pushed the callee (and its NULL or self) of a call, or None."""
+    """Index of the op that pushed the callee of a call, or None if it is not one op in every path."""
     slots = slots_before(graph, call_index)
     if slots is None:
         return None
     pops = -_instr(graph.listing.ops[call_index]).pre_and_post_stack_effect()[0]
-    pair = set(slots[len(slots) - pops : len(slots) - pops + 2])
-    return pair.pop() if len(pair) == 1 else None
+    pair = slots[len(slots) - pops : len(slots) - pops + 2]
+    return pair[1] if facts.NULL_BEFORE_CALLABLE or pair[0] == pair[1] else pair[0]
+
+
+def pushes_pair(op: Op) -> bool:
+    """True if the op pushes a callee together with its NULL or self."""
+    flagged = op.name in ("LOAD_GLOBAL", "LOAD_ATTR") and isinstance(op.arg, tuple) and op.arg[0]
+    return op.name == "LOAD_METHOD" or bool(flagged)
 
 
 def may_be_null(graph: Graph, producer: int | None) -> bool:
@@ -49,8 +53,7 @@ def may_be_null(graph: Graph, producer: int | None) -> bool:
     if producer is None:
         return True
     op = graph.listing.ops[producer]
-    flagged = op.name in ("LOAD_GLOBAL", "LOAD_ATTR") and isinstance(op.arg, tuple) and op.arg[0]
-    return bool(flagged) or op.name in PUSHES_NULL
+    return pushes_pair(op) or op.name == "PUSH_NULL"
 
 
 def _instr(op: Op) -> Instr:

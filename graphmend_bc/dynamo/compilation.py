@@ -37,14 +37,17 @@ class Trace:
     Attributes:
         arms: sites whose arm is being traced, outermost first.
         used: sites that were mended so far, with the strategy.
-        choices: what `where` chose, for the proof over the whole graph.
+        choices: what `where` chose, for the proof over the whole graph; by the node of the result.
+        predicates: the branches around what is being traced, outermost first, each with the value
+            under which its arm is taken.
+        refused: sites that were met but could not be shown to be exact.
         snapshots: nodes that copy an effect's argument.
         recorder: listens to the fake tensor mode once a site needs it.
     """
 
     arms: list[Site] = field(default_factory=list)
     used: dict[Site, str] = field(default_factory=dict)
-    choices: list[tuple[Site, Choice]] = field(default_factory=list)
+    choices: dict[Node, tuple[Site, Choice]] = field(default_factory=dict)
     snapshots: list[tuple[Node, int]] = field(default_factory=list)
     predicates: list[tuple[object, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
+from torch._dynamo.variables.base import VariableTracker
 from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
 
@@ -26,7 +27,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule) -> None:
     inputs = _storages(node for node in gm.graph.nodes if node.op in ("placeholder", "get_attr"))
     outputs = _storages(node for out in gm.graph.nodes if out.op == "output" for node in out.all_input_nodes)
     opaque = [n for n in gm.graph.nodes if isinstance(n.target, HigherOrderOperator)]
-    for site, choice in trace.choices:
+    for site, choice in trace.choices.values():
         try:
             check_choices([choice], written, inputs, outputs)
             if opaque:
@@ -35,6 +36,18 @@ def prove_graph(compilation: Compilation, gm: GraphModule) -> None:
             raise SiteRefused(site, refused) from refused
     _drop_copies(trace, gm, written, opaque)
     trace.close()
+
+
+def check_identity(compilation: Compilation, operands: Iterable[VariableTracker]) -> None:
+    """Refuse `is` between tensors where eager Python might find a chosen tensor to be one of the arms'.
+
+    Raises:
+        SiteRefused: one operand is such a tensor.
+    """
+    nodes = [value.as_proxy().node for value in operands if value.is_tensor()]
+    for node in nodes if len(nodes) == 2 else ():
+        if node in compilation.trace.choices:
+            raise SiteRefused(compilation.trace.choices[node][0], Refused("identity-compared"))
 
 
 def _storages(nodes: Iterable[Node]) -> set[int]:

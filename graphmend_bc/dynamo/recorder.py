@@ -58,7 +58,8 @@ class Recorder:
         finally:
             self._depth -= 1
         # Operators that the kernel of another operator runs belong to that one.
-        if self._depth == 0 and isinstance(func, OpOverload):
+        # `prim` holds questions about a tensor, such as its device.
+        if self._depth == 0 and isinstance(func, OpOverload) and func.namespace != "prim":
             self._note(OpRecord(func, tuple(args), dict(kwargs or {}), result))
         return result
 

@@ -6,6 +6,7 @@
       Translator.__init__
     call_user_compiler     the graph is complete: proofs over the whole graph
     compile_subgraph       effects noted at the root run also when a nested break ends the graph
+    compare_op_handlers    `is` between tensors: a chosen tensor must not be compared by identity
     _load_const            a primitive is a constant Dynamo does not know
     reset                  `torch._dynamo.reset()` forgets what was mended
 
@@ -59,6 +60,8 @@ class Seams:
         self._replace(symbolic_convert.InliningInstructionTranslator, "__init__", _inline)
         self._replace(output_graph.OutputGraph, "call_user_compiler", _call_user_compiler)
         self._replace(output_graph.OutputGraph, "compile_subgraph", _compile_subgraph)
+        for name in ("is", "is not"):
+            self._replace_item(symbolic_convert.compare_op_handlers, name, _compare_identity)
         self._replace(torch._dynamo, "reset", self._reset)
 
     def remove(self) -> None:
@@ -75,6 +78,17 @@ class Seams:
             # Somebody may have wrapped us since; leaving theirs in place is the lesser harm.
             if getattr(owner, name) is ours:
                 setattr(owner, name, stock)
+
+        self._undo.append(undo)
+
+    def _replace_item(self, table: dict[str, Any], name: str, make: Callable[[Any], Any]) -> None:
+        stock = table[name]
+        ours = make(stock)
+        table[name] = ours
+
+        def undo() -> None:
+            if table[name] is ours:
+                table[name] = stock
 
         self._undo.append(undo)
 
@@ -127,6 +141,15 @@ def _compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
         return stock(self, tx, *args, **kwargs)
 
     return compile_subgraph
+
+
+def _compare_identity(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def compare(tx: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> Any:
+        if (compilation := current()) is not None and compilation.trace.choices:
+            proof.check_identity(compilation, [arg.realize() for arg in args])
+        return stock(tx, args, kwargs)
+
+    return compare
 
 
 def _understand_primitives() -> None:

@@ -222,10 +222,10 @@ class SiteTracer:
         chosen = result.as_proxy().node.meta["example_value"]
         if chosen.stride() != a.stride() or chosen.dtype != a.dtype:
             raise Refused("arms-differ-in-layout", "The chosen tensor would be laid out differently.")
-        self._note_sharing(chosen, (a, taken), (b, other))
+        self._note_sharing(result.as_proxy().node, (a, taken), (b, other))
         return result
 
-    def _note_sharing(self, chosen: torch.Tensor, *sides: tuple[torch.Tensor, _Arm]) -> None:
+    def _note_sharing(self, chosen: Node, *sides: tuple[torch.Tensor, _Arm]) -> None:
         """Remember which outside memory eager Python might have shared with the result."""
         assert self.trace.recorder is not None
         sources = set()
@@ -234,8 +234,9 @@ class SiteTracer:
             if storage not in _created(arm):
                 sources.add(storage)
         if sources:
-            choice = alias.Choice(alias.storage_of(chosen), frozenset(sources), len(self.trace.recorder.written))
-            self.trace.choices.append((self.site, choice))
+            own = alias.storage_of(chosen.meta["example_value"])
+            choice = alias.Choice(own, frozenset(sources), len(self.trace.recorder.written))
+            self.trace.choices[chosen] = (self.site, choice)
 
     def _call(self, name: str, *operands: TensorVariable) -> TensorVariable:
         args = tuple(operand.as_proxy() for operand in operands)

@@ -14,7 +14,7 @@ from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Emit
 from graphmend_bc.code.blocks import Graph, build
 from graphmend_bc.code.listing import Op, decode
-from graphmend_bc.code.producers import callee_of
+from graphmend_bc.code.producers import callee_of, pushes_pair
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.calls import Writer
 from graphmend_bc.runtime import Defer, Site
@@ -47,49 +47,47 @@ def marked_callees(graph: Graph, offsets: Iterable[int]) -> Mapping[int, Op]:
         if call.name not in CALLS:
             raise Refused("unhandled-instruction", f"{call.name} is not a plain call.")
         pushed_by = callee_of(graph, call.index)
-        if pushed_by is None or _plain_load(graph.listing.ops[pushed_by]) is None:
+        if pushed_by is None or graph.listing.ops[pushed_by].name not in _LOADS:
             raise Refused("callee-not-found")
         found[pushed_by] = call
     return found
 
 
-def _plain_load(op: Op) -> tuple[str, object] | None:
-    """The load that pushes the callee alone, where `op` pushes it together with NULL or self."""
-    if op.name == "LOAD_METHOD":
-        return "LOAD_ATTR", op.arg if not facts.LOAD_ATTR_TAKES_FLAG else (False, op.arg)
-    if op.name in ("LOAD_ATTR", "LOAD_GLOBAL") and isinstance(op.arg, tuple) and op.arg[0]:
-        return op.name, (False, op.arg[1])
-    return None
-
-
 def write_marked(op: Op, site: Site, writer: Writer) -> list[Emit]:
     """The instructions that push `op`'s callee marked by `Defer(site)`."""
-    load = _plain_load(op)
-    assert load is not None, "marked_callees accepted the op"
-    return [
-        writer.emit(*load),
-        *writer.callable_under_top(Defer(site)),
-        *writer.call(1),
-        *writer.as_callee(),
-    ]
+    mark = [*writer.callable_under_top(Defer(site)), *writer.call(1)]
+    if not pushes_pair(op):
+        return [writer.emit(op.name, op.arg), *mark]
+    # The load pushed NULL or self as well; mark the plain attribute, then make it callable again.
+    if op.name == "LOAD_METHOD":
+        load = writer.emit("LOAD_ATTR", op.arg)
+    else:
+        load = writer.emit(op.name, (False, op.arg[1]))
+    return [load, *mark, *writer.as_callee()]
 
 
-def likely_effects(code: CodeType) -> frozenset[int]:
-    """Offsets of the calls whose callee has a name of `OBSERVERS`.
+def likely_effects(code: CodeType, names: frozenset[str] = OBSERVERS) -> frozenset[int]:
+    """Offsets of the calls whose callee has one of the names.
 
     A mark costs nothing when the callee turns out to be something else, so a name is enough.
     """
-    if OBSERVERS.isdisjoint(code.co_names) or not code.co_flags & CO_OPTIMIZED:
+    used = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
+    if names.isdisjoint(used) or not code.co_flags & CO_OPTIMIZED:
         return frozenset()
     graph = build(decode(code))
     offsets = set()
     for op in graph.listing.ops:
         if op.name in CALLS and (pushed_by := callee_of(graph, op.index)) is not None:
-            load = _plain_load(graph.listing.ops[pushed_by])
-            if load is not None and _name(load[1]) in OBSERVERS:
+            load = graph.listing.ops[pushed_by]
+            if load.name in _LOADS and _name(load.arg) in names:
                 offsets.add(op.offset)
     return frozenset(offsets)
 
 
 def _name(arg: object) -> object:
-    return arg[1] if isinstance(arg, tuple) else arg
+    return arg[1] if isinstance(arg, tuple) else getattr(arg, "name", arg)
+
+
+_LOADS = facts.op_set(
+    "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "LOAD_FAST", "LOAD_DEREF", "LOAD_FAST_CHECK"
+)

@@ -327,7 +327,7 @@ def test_in_a_resume_function() -> None:
         """,
         BOTH,
         mends="where@4",
-        declines="effect-unknown@3",
+        declines="call-not-traced@3",
         breaks=1,
     )
 

@@ -1,0 +1,67 @@
+"""``python -m graphmend_bc explain`` compares what a program compiled, stock and mended."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+import torch
+
+@torch.compile(backend="eager")
+def halve(x):
+    print("halving")
+    if x.sum() > 0:
+        return x / 2
+    return x * 2
+
+class Clamp(torch.nn.Module):
+    def forward(self, x, *, low):
+        if torch.isinf(x).any():
+            x = torch.clamp(x, low, 1.0)
+        return x
+
+clamp = torch.compile(Clamp(), backend="eager")
+unused = torch.compile(halve)
+x = torch.ones(2)
+print(halve(x).tolist(), clamp(x, low=-1.0).tolist(), clamp(x / 0, low=-1.0).tolist())
+sys.exit(4)
+"""
+
+
+def explain(program: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    path = directory / "program.py"
+    path.write_text(program)
+    command = [sys.executable, "-m", "graphmend_bc", "explain", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240)
+
+
+def test_table_has_one_row_a_callable_and_one_a_mend(tmp_path: Path) -> None:
+    done = explain(PROGRAM, tmp_path)
+    path = tmp_path / "program.py"
+    rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert (done.returncode, done.stderr) == (4, "")
+    assert rows == [
+        "halving",
+        "[0.5, 0.5] [1.0, 1.0] [1.0, 1.0]",
+        "compiled graphs breaks skipped frames",
+        "halve 4 -> 1 3 -> 0 0 -> 0",
+        "Clamp 2 -> 1 1 -> 0 0 -> 0",
+        "",
+        "compiled mended by break where",
+        f"halve defer {path}:7 in halve",
+        f"halve where GB0170 {path}:8 in halve",
+        f"Clamp where GB0170 {path}:14 in Clamp.forward",
+    ]
+
+
+@pytest.mark.parametrize("ending", ["", "raise ValueError('no')"])
+def test_program_that_compiles_nothing(ending: str, tmp_path: Path) -> None:
+    done = explain(ending, tmp_path)
+    assert done.stdout == "The program called nothing that torch.compile returned.\n"
+    assert done.returncode == bool(ending)
+    assert ("ValueError: no" in done.stderr) == bool(ending)

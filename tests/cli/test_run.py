@@ -1,0 +1,150 @@
+"""``python -m graphmend_bc run`` executes a program as ``python`` does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+MEND = ["-m", "graphmend_bc", "run"]
+
+BRANCH = """
+import torch
+
+@torch.compile(backend="eager")
+def halve(x):
+    if x.sum() > 0:
+        return x / 2
+    return x * 2
+
+print(halve(torch.ones(2)).tolist(), halve(-torch.ones(2)).tolist())
+"""
+
+
+def python(*args: str, cwd: Path) -> tuple[int, str, str]:
+    """Runs Python; returns its exit status, standard output and standard error."""
+    done = subprocess.run(
+        [sys.executable, *args], cwd=cwd, capture_output=True, text=True, timeout=240
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+PROGRAMS = {
+    "exit status": "import sys; sys.exit(3)",
+    "exit text": "import sys; print('out'); sys.exit('what was wrong')",
+    "uncaught": """
+def outer():
+    try:
+        inner()
+    except KeyError as error:
+        raise ValueError("bad value") from error
+
+def inner():
+    {}["missing"]
+
+outer()
+""",
+    "interrupt": "def wait():\n    raise KeyboardInterrupt\nwait()",
+    "syntax error": "x = (\n",
+    "own excepthook": """
+import sys, traceback
+sys.excepthook = lambda t, e, tb: print(t.__name__, [f.name for f in traceback.extract_tb(tb)])
+raise LookupError
+""",
+    "start": """
+import sys
+print(sys.argv, sys.path[0], __file__, __name__, __package__, __spec__, __cached__, __doc__)
+print(sorted(globals()), type(__loader__).__name__, sys.modules["__main__"].__file__)
+""",
+    "pickle of main": """
+import pickle
+
+class Point:
+    x = 1
+
+print(pickle.loads(pickle.dumps(Point())).x)
+""",
+    "thread and atexit": """
+import atexit, threading, time
+atexit.register(print, "at exit")
+threading.Thread(target=lambda: (time.sleep(0.1), print("thread"))).start()
+print("main ends")
+""",
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS.keys())
+def test_script_behaves_as_under_python(program: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(program)
+    command = ["program.py", "a", "--report", "--", "-m", "b"]
+    assert python(*MEND, "--quiet", *command, cwd=tmp_path) == python(*command, cwd=tmp_path)
+
+
+def test_module_behaves_as_under_python(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").write_text("")
+    (tmp_path / "pkg" / "tool.py").write_text(
+        "import sys\nprint(sys.argv, sys.path[0], __name__, __spec__.name, __package__, __file__)\n"
+        "raise RuntimeError(sorted(globals()))\n"
+    )
+    command = ["-m", "pkg.tool", "a", "--quiet", "-m"]
+    assert python(*MEND, "--quiet", *command, cwd=tmp_path) == python(*command, cwd=tmp_path)
+
+
+def test_archive_behaves_as_under_python(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
+        archive.writestr("__main__.py", "import helper, sys; sys.exit(helper.STATUS)")
+        archive.writestr("helper.py", "STATUS = 5")
+    path = str(tmp_path / "app.zip")
+    assert python(*MEND, "--quiet", path, cwd=tmp_path) == python(path, cwd=tmp_path) == (5, "", "")
+
+
+def test_bytecode_file_needs_no_source(tmp_path: Path) -> None:
+    source = tmp_path / "program.py"
+    source.write_text(BRANCH)
+    python("-m", "compileall", "-b", "-q", str(source), cwd=tmp_path)
+    source.unlink()
+    status, out, err = python(*MEND, "program.pyc", cwd=tmp_path)
+    assert (status, out) == (0, "[0.5, 0.5] [-2.0, -2.0]\n")
+    assert "graphmend_bc: 1 mended, 0 declined" in err
+
+
+@pytest.mark.parametrize(
+    "command", [["missing.py"], ["-m", "missing_module"], ["empty_directory"]], ids=" ".join
+)
+def test_missing_program_gives_pythons_message_and_status(
+    command: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "empty_directory").mkdir()
+    status, out, err = python(*command, cwd=tmp_path)
+    assert status != 0
+    assert python(*MEND, "--quiet", *command, cwd=tmp_path) == (status, out, err)
+
+
+def test_summary_and_reports_come_also_when_the_program_fails(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(BRANCH + "raise OSError('disk on fire')\n")
+    options = ["--json", "out.json", "--report", "out.html"]
+    status, out, err = python(*MEND, *options, "program.py", cwd=tmp_path)
+    assert (status, out) == (1, "[0.5, 0.5] [-2.0, -2.0]\n")
+    traceback, _, summary = err.partition("graphmend_bc: ")
+    assert traceback.splitlines()[-1] == "OSError: disk on fire"
+    assert summary.splitlines()[0] == "1 mended, 0 declined"
+    where = f"{tmp_path / 'program.py'}:6 in halve"
+    assert summary.splitlines()[2].split(maxsplit=2) == ["where", "GB0170", where]
+    [mend] = json.loads((tmp_path / "out.json").read_text())["mends"]
+    assert (mend["strategy"], mend["site"]["lineno"]) == ("where", 6)
+    assert "program.py" in (tmp_path / "out.html").read_text()
+
+
+def test_attach_compiles_a_function_that_the_program_only_calls(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import lib, torch; print(lib.f(torch.ones(2)).tolist())")
+    (tmp_path / "lib.py").write_text(
+        "def f(x):\n    if x.sum() > 0:\n        x = x + 1\n    return x\n"
+    )
+    status, out, err = python(*MEND, "--attach", "lib:f", "program.py", cwd=tmp_path)
+    assert (status, out) == (0, "[2.0, 2.0]\n")
+    assert "lib.py:2 in f" in err

@@ -14,6 +14,7 @@ import functools
 import io
 import os
 import sys
+import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,17 +145,30 @@ class Explain:
 
 @dataclass(frozen=True, slots=True)
 class FirstCall:
-    """The first call of a callable that ``torch.compile`` returned, with cloned tensors."""
+    """The first call of a callable that ``torch.compile`` returned.
+
+    Attributes:
+        label: the callable's name, numbered if the program compiled several of that name.
+        function: what was compiled.
+        options: keyword arguments of ``torch.compile``.
+        args, kwargs: the arguments, with cloned tensors.
+        grad: whether grad mode was on.
+    """
 
     label: str
     function: Callable[..., Any]
     options: dict[str, Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    grad: bool
 
     def explain(self) -> gm.Explanation:
         """Compares stock and mended compilation of this call, with the program's text hidden."""
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+            torch.set_grad_enabled(self.grad),
+        ):
             explain = gm.explain(self.function, **self.options | {"fullgraph": False})
             return explain(*self.args, **self.kwargs)
 
@@ -169,6 +183,7 @@ class CompileRecorder:
 
     calls: list[FirstCall] = field(default_factory=list)
     _compile: Callable[..., Any] = torch.compile
+    _compiled: dict[Any, Callable[..., Any]] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
@@ -182,6 +197,8 @@ class CompileRecorder:
         """Has the signature of ``torch.compile``, decorator form included."""
         if model is None:
             return functools.partial(self.compile, **options)
+        if isinstance(model, types.FunctionType):
+            model = self._compiled.get(model, model)  # compiled before: hand over torch's own
         compiled = self._compile(model, **options)
         if isinstance(compiled, torch.nn.Module):
             return self._watch_module(model, compiled, options)
@@ -212,6 +229,7 @@ class CompileRecorder:
                 self._remember(label, function, options, args, kwargs)
             return compiled(*args, **kwargs)
 
+        self._compiled[watched] = compiled
         return watched
 
     def _remember(
@@ -226,7 +244,8 @@ class CompileRecorder:
         if taken:
             label = f"{label} #{taken + 1}"
         args, kwargs = tree_map_only(torch.Tensor, _clone, (args, kwargs))
-        self.calls.append(FirstCall(label, function, options, args, kwargs))
+        grad = torch.is_grad_enabled()
+        self.calls.append(FirstCall(label, function, options, args, kwargs, grad))
 
 
 def _clone(tensor: torch.Tensor) -> torch.Tensor:

@@ -10,8 +10,8 @@ import torch
 from torch.utils._pytree import tree_map
 
 from graphmend_bc import session
-from graphmend_bc.mender import FrameResult, Mender
-from graphmend_bc.reports import Decline, Mend
+from graphmend_bc.mender import FrameResult
+from graphmend_bc.reports import Decline, Mend, Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +73,23 @@ def explain(function: Callable[..., Any], **compile_kwargs: Any) -> Callable[...
 
     def run(*args: Any, **kw: Any) -> Explanation:
         before, _ = _measure(function, kwargs, args, kw, mends=False)
-        after, mender = _measure(function, kwargs, args, kw, mends=True)
-        return Explanation(before, after, mender.report.mends, mender.report.declines)
+        after, report = _measure(function, kwargs, args, kw, mends=True)
+        return Explanation(before, after, report.mends, report.declines)
 
     return run
 
 
 def _measure(
     function: Callable[..., Any], compile_kwargs: dict[str, Any], args: Any, kw: Any, mends: bool
-) -> tuple[Counts, Mender]:
+) -> tuple[Counts, Report]:
     mender = session.new_mender(mends=mends)
     results: list[FrameResult] = []
     mender.on_frame.append(results.append)
-    torch.compiler.reset()
     with session.mending_by(mender):
+        torch.compiler.reset()
         torch.compile(function, **compile_kwargs)(*_clones(args), **_clones(kw))
-    torch.compiler.reset()
+        report = mender.report.copy()
+        torch.compiler.reset()
     reasons = tuple(r.break_reason for r in results if r.break_reason)
     counts = Counts(
         graph_count=sum(r.graphs for r in results),
@@ -96,7 +97,7 @@ def _measure(
         skipped_frames=sum(r.skipped for r in results),
         break_reasons=reasons,
     )
-    return counts, mender
+    return counts, report
 
 
 def _clones(values: Any) -> Any:

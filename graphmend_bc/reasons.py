@@ -73,6 +73,7 @@ _ALL = (
     Reason("effect-shows-grad", "The text would show an autograd node, which compiled code does not have.", ("Print `t.detach()`.",)),
     Reason("effect-stack", "The call asks for a stack position that compiled code does not have.", ()),
     Reason("call-not-traced", "Dynamo cannot trace this call, and it is not known to only observe.", ("If it only observes, add it to graphmend_bc.config.effects.",)),
+    Reason("inside-transform", "The site is inside a higher-order operator or a torch.func transform.", (_OUT,)),
     Reason("left-alone", "The function is marked with leave_alone.", ()),
     Reason("internal-error", "The rewriter failed; this is a bug in graphmend_bc.", ("Please report it with the log.",)),
 )

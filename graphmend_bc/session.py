@@ -9,15 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
 from graphmend_bc import config
-from graphmend_bc.code.listing import decode
 from graphmend_bc.dynamo.seams import Seams
 from graphmend_bc.mender import Mender
-from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import Report
-from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting import rewrite as rewrite_code
-from graphmend_bc.rewriting.decision import is_condition
-from graphmend_bc.rewriting.defer import likely_effects
+from graphmend_bc.rewriting import widest_plan
 from graphmend_bc.versions import check_versions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -197,7 +193,7 @@ def rewrite(function: Callable[..., Any], *, branches: bool = True, effects: boo
         >>> dis.dis(g)  # doctest: +SKIP
     """
     source = _function_of(function)
-    plan = _widest_plan(source.__code__, branches, effects)
+    plan = widest_plan(source.__code__, branches=branches, effects=effects)
     code = rewrite_code(source.__code__, plan).code if plan else source.__code__
     new = types.FunctionType(code, source.__globals__, source.__name__, source.__defaults__, source.__closure__)
     new.__kwdefaults__ = source.__kwdefaults__
@@ -216,23 +212,3 @@ def _function_of(function: object) -> types.FunctionType:
             "function behind it, such as type(model).forward."
         )
     return inner
-
-
-def _widest_plan(code: types.CodeType, branches: bool, effects: bool) -> Plan:
-    """All sites that can be rewritten, added one by one."""
-    candidates = [Plan.with_branch] * branches
-    plan = Plan()
-    for op in decode(code).ops:
-        if candidates and is_condition(op):
-            plan = _if_possible(code, plan, plan.with_branch(op.offset))
-    for offset in sorted(likely_effects(code)) if effects else ():
-        plan = _if_possible(code, plan, plan.with_effect(offset))
-    return plan
-
-
-def _if_possible(code: types.CodeType, plan: Plan, wider: Plan) -> Plan:
-    try:
-        rewrite_code(code, wider)
-    except Refused:
-        return plan
-    return wider

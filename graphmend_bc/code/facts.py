@@ -37,6 +37,11 @@ def op_set(*names: str) -> frozenset[str]:
     return known
 
 
+def takes_argument(number: int) -> bool:
+    """True if an opcode uses its argument (3.12 lists them, 3.11 has a first one)."""
+    return number in dis.hasarg if VERSION >= (3, 12) else number >= dis.HAVE_ARGUMENT
+
+
 # Calls
 
 # 3.11:   PUSH_NULL, LOAD f, args, PRECALL n, CALL n

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import dis
-import opcode
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from bytecode import (
-    UNSET,
-    BinaryOp,
-    CellVar,
-    Compare,
-    FormatValue,
-    FreeVar,
-    InstrLocation,
-    Intrinsic1Op,
-    Intrinsic2Op,
-)
+from bytecode.instr import UNSET, InstrLocation
 
 from graphmend_bc.code import facts
+from graphmend_bc.code.exceptiontable import table_entries
+from graphmend_bc.code.operands import READERS, Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +35,14 @@ class Op:
 
     Attributes:
         index: its place in the listing.
-        name: opcode name; the paired ops of 3.13 appear as the two plain ops they stand for.
-        arg: the argument as the bytecode library has it: a name, CellVar or FreeVar, constant, enum, int or
-            tuple of flags and name. UNSET if the op has none or is a jump.
+        name: opcode name; a paired op of 3.13 appears as the two plain ops it stands for.
+        arg: the argument as the bytecode library has it: a name, CellVar or FreeVar, constant, enum, int
+            or tuple of flags and name. UNSET if the op has none or is a jump.
         target: index of the op jumped to, None if the op is no jump.
         handler: the entry of the exception table that covers the op, if any.
         offset: byte offset in `co_code`, behind any EXTENDED_ARG, as `dis` and Dynamo report it. The
             halves of a paired op share it.
-        location: source lines and columns. Its fields are None where the compiler gave none.
+        location: source lines and columns; its fields are None where the compiler gave none.
     """
 
     index: int
@@ -82,36 +73,17 @@ class Listing:
         place = bisect_left(self.ops, offset, key=lambda op: op.offset)
         if place == len(self.ops) or self.ops[place].offset != offset:
             raise ValueError(
-                f"No instruction of {self.code.co_qualname} starts at byte {offset}. Offsets of inline caches "
-                "and of EXTENDED_ARG do not count; take them from dis.get_instructions()."
+                f"No instruction of {self.code.co_qualname} starts at byte {offset}. Take offsets from "
+                "dis.get_instructions(); those of EXTENDED_ARG and of inline caches do not count."
             )
         return self.ops[place]
-
-
-@dataclass(frozen=True, slots=True)
-class TableEntry:
-    """One entry of an exception table. Units are code units of two bytes; `stop` is exclusive.
-
-    Attributes:
-        start: first unit covered.
-        stop: first unit behind the covered ones.
-        target: unit at which the handler starts.
-        depth: operand stack depth to which the stack is cut before the handler is entered.
-        push_lasti: as in `Handler`.
-    """
-
-    start: int
-    stop: int
-    target: int
-    depth: int
-    push_lasti: bool
 
 
 def decode(code: CodeType) -> Listing:
     """Decode a code object.
 
-    Inline caches and EXTENDED_ARG are taken up into the ops they belong to. Running or instrumented code
-    objects decode as their original ops.
+    Inline caches and EXTENDED_ARG are taken up into the ops they belong to. A specialised or
+    instrumented code object decodes as its original ops.
 
     Args:
         code: a code object of the running interpreter.
@@ -119,36 +91,126 @@ def decode(code: CodeType) -> Listing:
     Returns:
         The listing; it keeps the code object it came from.
 
+    Raises:
+        ValueError: the bytes are no sequence of instructions.
+
     Example:
         >>> [op.name for op in decode((lambda x: x).__code__).ops]
         ['RESUME', 'LOAD_FAST', 'RETURN_VALUE']
     """
-    units = list(_units(code.co_code))
-    index_at = _index_by_unit(units)
-    handlers = _handlers(code, units, index_at)
+    words = list(_words(code.co_code))
+    index_at = _index_by_unit(words)
+    handlers = _handlers(code, words, index_at)
     locations = _locations(code)
-    names = _Names(code)
+    tables = Tables(code)
     ops: list[Op] = []
-    for (start, unit, number, oparg), handler in zip(units, handlers, strict=True):
-        del start
-        name = dis.opname[number]
-        location = locations[unit]
-        offset = 2 * unit
-        if name in facts.PAIRED_OPS:
-            indices = (oparg >> 4, oparg & 15)
-            for half, local in zip(facts.PAIRED_OPS[name], indices, strict=True):
-                ops.append(
-                    Op(len(ops), half, names.fast[local], None, handler, offset, location)
-                )
-            continue
-        behind = unit + 1 + _CACHES[number]
-        if number in _FORWARD:
-            target = index_at[behind + oparg]
-        elif number in _BACKWARD:
-            target = index_at[behind - oparg]
+    for word, handler in zip(words, handlers, strict=True):
+        unit, number, oparg = word.unit, word.number, word.oparg
+        name, offset, location = dis.opname[number], 2 * unit, locations[unit]
+        target = None
+        if number in _JUMPS:
+            distance = -oparg if number in _BACKWARD else oparg
+            target = _lookup(index_at, word.behind + distance, code)
+            named = ((name, UNSET),)
+        elif name in facts.PAIRED_OPS:
+            named = _halves(name, tables, oparg)
         else:
-            arg = _ARGUMENTS[number](names, oparg)
-            ops.append(Op(len(ops), name, arg, None, handler, offset, location))
-            continue
-        ops.append(Op(len(ops), name, UNSET, target, handler, offset, location))
+            named = ((name, READERS[number](tables, oparg)),)
+        for plain, arg in named:
+            ops.append(Op(len(ops), plain, arg, target, handler, offset, location))
     return Listing(code, tuple(ops))
+
+
+_JUMPS: Final = frozenset((*dis.hasjrel, *dis.hasjabs))
+_BACKWARD: Final = frozenset(number for number in _JUMPS if "BACKWARD" in dis.opname[number])
+_CACHE: Final = dis.opmap["CACHE"]
+_EXTENDED_ARG: Final = dis.EXTENDED_ARG
+
+
+class _Word(NamedTuple):
+    """One instruction with its EXTENDED_ARGs and caches; places are units of two bytes."""
+
+    start: int
+    unit: int
+    behind: int
+    number: int
+    oparg: int
+
+
+def _words(code: bytes) -> Iterator[_Word]:
+    start, oparg = 0, 0
+    size = len(code) // 2
+    unit = 0
+    while unit < size:
+        number = code[2 * unit]
+        oparg |= code[2 * unit + 1]
+        if number == _EXTENDED_ARG:
+            oparg <<= 8
+            unit += 1
+            continue
+        behind = unit + 1
+        while behind < size and code[2 * behind] == _CACHE:
+            behind += 1
+        yield _Word(start, unit, behind, number, oparg)
+        start, unit, oparg = behind, behind, 0
+
+
+def _index_by_unit(words: Sequence[_Word]) -> dict[int, int]:
+    """Op index by every unit an op can be jumped to at, its EXTENDED_ARGs included."""
+    places: dict[int, int] = {}
+    index = 0
+    for word in words:
+        places.update(dict.fromkeys(range(word.start, word.unit + 1), index))
+        index += 2 if dis.opname[word.number] in facts.PAIRED_OPS else 1
+    return places
+
+
+def _lookup(index_at: dict[int, int], unit: int, code: CodeType) -> int:
+    if unit not in index_at:
+        raise ValueError(
+            f"{code.co_qualname} jumps to byte {2 * unit}, where no instruction starts: its bytecode is damaged."
+        )
+    return index_at[unit]
+
+
+def _halves(name: str, tables: Tables, oparg: int) -> tuple[tuple[str, Any], ...]:
+    first, second = facts.PAIRED_OPS[name]
+    return (first, tables.slots[oparg >> 4]), (second, tables.slots[oparg & 15])
+
+
+def _handlers(
+    code: CodeType, words: Sequence[_Word], index_at: dict[int, int]
+) -> list[Handler | None]:
+    """For each instruction, the entry that covers it."""
+    found: list[Handler | None] = [None] * len(words)
+    place = 0
+    for entry in table_entries(code):
+        handler = Handler(_lookup(index_at, entry.target, code), entry.push_lasti)
+        while place < len(words) and words[place].unit < entry.start:
+            place += 1
+        while place < len(words) and words[place].unit < entry.stop:
+            found[place] = handler
+            place += 1
+    return found
+
+
+def _locations(code: CodeType) -> list[InstrLocation]:
+    """For each unit, where it came from; equal places share one object."""
+    known: dict[tuple[int | None, ...], InstrLocation] = {}
+    locations: list[InstrLocation] = []
+    for position in code.co_positions():
+        location = known.get(position)
+        if location is None:
+            location = known[position] = _location(*position)
+        locations.append(location)
+    return locations
+
+
+def _location(
+    line: int | None, end_line: int | None, column: int | None, end_column: int | None
+) -> InstrLocation:
+    try:
+        return InstrLocation(line, end_line, column, end_column)
+    except ValueError:
+        # Code made from syntax trees may end before it starts. The line is what matters then.
+        return InstrLocation(line, None, None, None)

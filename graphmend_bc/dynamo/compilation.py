@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CodeType
 
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 
 from graphmend_bc.dynamo.recorder import Recorder
@@ -41,7 +42,8 @@ class Trace:
         predicates: the branches around what is being traced, outermost first, each with the value
             under which its arm is taken.
         refused: sites that were met but could not be shown to be exact.
-        snapshots: nodes that copy an effect's argument.
+        snapshots: nodes that copy an effect's argument, with the number of writes before.
+        effects: calls that run after the graph, in order.
         recorder: listens to the fake tensor mode once a site needs it.
     """
 
@@ -49,11 +51,19 @@ class Trace:
     used: dict[Site, str] = field(default_factory=dict)
     choices: dict[Node, tuple[Site, Choice]] = field(default_factory=dict)
     snapshots: list[tuple[Node, int]] = field(default_factory=list)
+    effects: list[Site] = field(default_factory=list)
     predicates: list[tuple[object, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)
     recorder: Recorder | None = None
 
+    def listen(self, mode: FakeTensorMode) -> Recorder:
+        """The recorder on the trace's fake tensor mode, started when first needed."""
+        if self.recorder is None:
+            self.recorder = Recorder(mode)
+        return self.recorder
+
     def close(self) -> None:
+        """Stop listening."""
         if self.recorder is not None:
             self.recorder.detach()
             self.recorder = None

@@ -25,7 +25,7 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.compilation import Compilation
-from graphmend_bc.dynamo.recorder import Recorder
+from graphmend_bc.dynamo.select import check_is_outermost
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime import effects as runtime_effects
@@ -72,9 +72,8 @@ class DeferredCallVariable(VariableTracker):
     ) -> VariableTracker:
         """Note the call; where that would not be exact, trace it as stock Dynamo does."""
         trace = self.compilation.trace
-        if trace.recorder is None:
-            trace.recorder = Recorder(tx.output.fake_mode)
         try:
+            check_is_outermost(tx)
             for name in _NEEDS_STACK & kwargs.keys():
                 raise Refused("effect-stack", f"The keyword is '{name}'.")
             keep = _Keeper(tx, self.compilation)
@@ -90,6 +89,7 @@ class DeferredCallVariable(VariableTracker):
         call = [self.callee, TupleVariable(predicates), TupleVariable(kept), _dict(kept_kwargs)]
         tx.output.root_tx.debug_locals.append((EffectVariable(self.site, tx.f_globals), call))
         trace.used[self.site] = "defer"
+        trace.effects.append(self.site)
         return ConstantVariable.create(None)
 
 
@@ -118,6 +118,7 @@ class _Keeper:
     def __init__(self, tx: InstructionTranslatorBase, compilation: Compilation) -> None:
         self.tx = tx
         self.trace = compilation.trace
+        self.recorder = compilation.trace.listen(tx.output.fake_mode)
 
     def __call__(self, value: VariableTracker) -> VariableTracker:
         value = value.realize()
@@ -143,8 +144,7 @@ class _Keeper:
             raise Refused("effect-shows-grad")
         proxy = self.tx.output.create_proxy("call_method", "clone", (value.as_proxy(),), {})
         copy = wrap_fx_proxy(self.tx, proxy)
-        assert self.trace.recorder is not None
-        self.trace.snapshots.append((copy.as_proxy().node, len(self.trace.recorder.written)))
+        self.trace.snapshots.append((copy.as_proxy().node, len(self.recorder.written)))
         return copy
 
 

@@ -50,8 +50,9 @@ class PrimitiveVariable(VariableTracker):
                 VariableTracker.build(tx, self.primitive.second),
             ]
             return UserFunctionVariable(plain).call_function(tx, [*extra, condition, *args[1:]], {})
-        tracer = select.SiteTracer(tx, compilation, self.primitive.site)
         try:
+            select.check_is_outermost(tx)
+            tracer = select.SiteTracer(tx, compilation, self.primitive.site)
             if isinstance(self.primitive, Branch):
                 return tracer.branch(condition, args[1], args[2], args[3:])
             assert isinstance(self.primitive, Both)

@@ -29,6 +29,7 @@ from graphmend_bc.dynamo import proof
 from graphmend_bc.dynamo.compilation import current
 from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
 from graphmend_bc.runtime import Primitive
+from graphmend_bc.runtime.effects import naming_lost_effects
 
 
 class Mender(Protocol):
@@ -125,10 +126,13 @@ def _inline(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 def _call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
     def call_user_compiler(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
-        if (compilation := current()) is not None:
-            proof.prove_graph(compilation, gm)
-            compilation.graphs += 1
-        return stock(self, gm, *args, **kwargs)
+        compilation = current()
+        if compilation is None:
+            return stock(self, gm, *args, **kwargs)
+        proof.prove_graph(compilation, gm)
+        compiled = stock(self, gm, *args, **kwargs)
+        compilation.graphs += 1
+        return naming_lost_effects(compiled, compilation.trace.effects)
 
     return call_user_compiler
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +29,20 @@ from graphmend_bc.legality.ops import OpRecord
 from graphmend_bc.legality.reach import check_same_reach
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Both, Site
+
+
+_LITERALS = (int, float, complex, bool, str, bytes, torch.Size, torch.dtype, torch.device)
+"""Types whose `repr` tells all values apart, the sign of zero included."""
+
+
+def check_is_outermost(tx: InstructionTranslatorBase) -> None:
+    """Refuse sites inside a subgraph of a higher-order operator or a torch.func transform.
+
+    The proofs look at the root graph, and values of the inner levels must not leave them.
+    """
+    functorch = torch._C._functorch.peek_interpreter_stack()
+    if functorch is not None or tx.output.current_tracer.parent is not None:
+        raise Refused("inside-transform")
 
 
 def as_break(compilation: Compilation, site: Site, refused: Refused) -> exc.Unsupported:
@@ -66,8 +79,7 @@ class SiteTracer:
         self.tx = tx
         self.site = site
         self.trace = compilation.trace
-        if self.trace.recorder is None:
-            self.trace.recorder = Recorder(tx.output.fake_mode)
+        self.recorder = compilation.trace.listen(tx.output.fake_mode)
 
     def branch(
         self,
@@ -122,10 +134,9 @@ class SiteTracer:
     ) -> _Arm:
         output = self.tx.output
         before = set(output.graph.nodes)
-        assert self.trace.recorder is not None
         self.trace.arms.append(self.site)
         self.trace.predicates.append((predicate, taken))
-        with self.trace.recorder.recording() as records, self._state_unchanged(), enter_new_scope():
+        with self.recorder.recording() as records, self._state_unchanged(), enter_new_scope():
             try:
                 result = function.call_function(self.tx, list(live_ins), {})
             except exc.ObservedException as error:
@@ -153,8 +164,7 @@ class SiteTracer:
         output = self.tx.output
         effects = output.side_effects
         attributes = {item: dict(names) for item, names in effects.store_attr_mutations.items()}
-        hooks, modes, draws = len(effects.tensor_hooks), _modes(), random.getstate()
-        calls = len(output.random_calls) if hasattr(output, "random_calls") else 0
+        hooks, modes, draws = len(effects.tensor_hooks), _modes(), len(output.random_calls)
         scope = current_scope_id()
         yield
         if _modes() != modes:
@@ -163,10 +173,9 @@ class SiteTracer:
             created_here = getattr(item.mutation_type, "scope", 0) > scope
             if not created_here and names != attributes.get(item, {}):
                 raise Refused("arm-changes-state", f"It sets {', '.join(sorted(map(repr, names)))}.")
-        later = len(output.random_calls) if hasattr(output, "random_calls") else 0
         if len(effects.tensor_hooks) != hooks:
             raise Refused("arm-changes-state", "It registers a hook on a tensor.")
-        if random.getstate() != draws or later != calls:
+        if len(output.random_calls) != draws:
             raise Refused("arm-draws-random")
 
     # Values
@@ -196,7 +205,7 @@ class SiteTracer:
             return TupleVariable([self._choose(predicate, taken, a, other, b) for a, b in pairs])
         if left.is_python_constant() and right.is_python_constant():
             one, two = left.as_python_constant(), right.as_python_constant()
-            if type(one) is type(two) and repr(one) == repr(two):
+            if one is two or (type(one) is type(two) and type(one) in _LITERALS and repr(one) == repr(two)):
                 return left
             if type(one) is type(two):
                 raise Refused("arms-differ-in-value", f"The values are {one!r} and {two!r}.")
@@ -227,7 +236,6 @@ class SiteTracer:
 
     def _note_sharing(self, chosen: Node, *sides: tuple[torch.Tensor, _Arm]) -> None:
         """Remember which outside memory eager Python might have shared with the result."""
-        assert self.trace.recorder is not None
         sources = set()
         for tensor, arm in sides:
             storage = alias.storage_of(tensor)
@@ -235,7 +243,7 @@ class SiteTracer:
                 sources.add(storage)
         if sources:
             own = alias.storage_of(chosen.meta["example_value"])
-            choice = alias.Choice(own, frozenset(sources), len(self.trace.recorder.written))
+            choice = alias.Choice(own, frozenset(sources), len(self.recorder.written))
             self.trace.choices[chosen] = (self.site, choice)
 
     def _call(self, name: str, *operands: TensorVariable) -> TensorVariable:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -45,3 +45,28 @@ def _frame_code(site: Site) -> CodeType:
         co_qualname=site.qualname,
         co_firstlineno=site.lineno,
     )
+
+
+def naming_lost_effects(graph: Callable[..., Any], sites: Sequence[Site]) -> Callable[..., Any]:
+    """The same graph; an exception it raises gets a note that lists the effects that will not run.
+
+    Args:
+        graph: the compiled graph.
+        sites: the effects that run after it, in order; without any the graph itself is returned.
+    """
+    if not sites:
+        return graph
+    note = "\n".join(
+        ["graphmend_bc had deferred these calls until after the graph; they did not run:"]
+        + [f"  {site}" for site in sites]
+    )
+
+    @wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return graph(*args, **kwargs)
+        except Exception as error:
+            error.add_note(note)
+            raise
+
+    return run_graph

@@ -286,3 +286,36 @@ def test_user_function_registered_as_effect() -> None:
         assert torch.equal(torch.compile(f, backend="eager", fullgraph=True)(UP), UP + 1)
     assert seen == [(3, 6.0)]
     assert [mend.strategy for mend in gm.report().mends] == ["defer"]
+
+
+def test_graph_that_raises_names_the_effects_that_were_lost() -> None:
+    import graphmend_bc as gm
+
+    def f(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        print("about to index")
+        return x[i]
+
+    with gm.enabled():
+        compiled = torch.compile(f, backend="eager", fullgraph=True)
+        with pytest.raises(IndexError) as caught:
+            compiled(UP, torch.tensor([7]))
+    (note,) = caught.value.__notes__
+    assert "did not run" in note
+    assert "test_effects.py" in note
+
+
+@pytest.mark.parametrize("transform", ["torch.func.vmap(g)(x)", "torch.func.grad(g)(x.sum())"])
+def test_sites_inside_transforms_are_left_alone(transform: str) -> None:
+    check(
+        f"""
+        def g(x):
+            print("in a transform")
+            return x * 2
+
+        def f(x):
+            return {transform} + 1
+        """,
+        BOTH,
+        declines="inside-transform@2",
+        breaks=1,
+    )

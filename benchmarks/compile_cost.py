@@ -1,0 +1,227 @@
+"""What mending costs: compile time, and time per call where there is nothing to mend.
+
+    python benchmarks/compile_cost.py [--repeats 9] [--only NAME ...] [--json PATH]
+
+Each subject is compiled in three arms, one after another and again, so that what slows the machine
+slows all arms alike: `stock` torch.compile, `mended`, and `twin`, a hand-fixed version with the
+same weights that has no graph breaks. Every compilation starts from a fresh Dynamo and an empty
+library of rewrites. The first round is discarded.
+
+Columns, each as median and interquartile range:
+
+    dynamo    seconds that Dynamo spent on all frames of one call, backend "eager"
+    call      wall seconds of the first call, backend "eager"
+    inductor  wall seconds of the first call, backend "inductor", with empty caches; small subjects
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import platform
+import statistics
+import sys
+import time
+import types
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from models import build
+from torch._dynamo.utils import compilation_time_metrics
+from torch._inductor.utils import fresh_cache
+from twins import small
+from twins.hugging_face import BartTwin, T5Twin
+
+import graphmend_bc as gm
+
+ARMS = ("stock", "mended", "twin")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A program, its hand-fixed twin, and the keyword arguments or tensors to call both with."""
+
+    name: str
+    program: Callable[..., Any]
+    twin: Callable[..., Any]
+    args: tuple[torch.Tensor, ...] = ()
+    kwargs: dict[str, torch.Tensor] = field(default_factory=dict)
+    is_small: bool = True
+
+    def run(self, arm: str, backend: str) -> tuple[Callable[..., Any], float]:
+        """Compiles afresh; returns the compiled callable and the seconds of its first call."""
+        compiled = torch.compile(self.twin if arm == "twin" else self.program, backend=backend)
+        start = time.perf_counter()
+        compiled(*self.args, **self.kwargs)
+        return compiled, time.perf_counter() - start
+
+
+def clamp_mlp(layers: int) -> Subject:
+    torch.manual_seed(0)
+    program, twin = small.ClampMLP(layers), small.ClampMLPTwin(layers)
+    twin.load_state_dict(program.state_dict())
+    return Subject(f"clamp MLP, {layers} layers", program, twin, (torch.randn(8, small.WIDTH),))
+
+
+def hugging_face(name: str, twin_class: type[torch.nn.Module]) -> Subject:
+    case = build(name)
+    twin = twin_class(case.model.config).to(case.model.dtype).eval()
+    twin.load_state_dict(case.model.state_dict())
+    return Subject(name, case.model, twin, kwargs=case.inputs, is_small=False)
+
+
+SUBJECTS: dict[str, Callable[[], Subject]] = {
+    "mlp2": partial(clamp_mlp, 2),
+    "mlp8": partial(clamp_mlp, 8),
+    "early": lambda: Subject(
+        "early return", small.early_return, small.early_return_twin, (torch.randn(64),)
+    ),
+    "chatty": lambda: Subject("4 log calls", small.chatty, small.chatty_twin, (torch.ones(8, 8),)),
+    "t5": partial(hugging_face, "T5", T5Twin),
+    "bart": partial(hugging_face, "BART", BartTwin),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measured number, in seconds."""
+
+    subject: str
+    arm: str
+    column: str
+    seconds: float
+
+
+def start_arm(arm: str) -> None:
+    """Switches mending as the arm wants it, with nothing left of earlier compilations."""
+    gm.disable()
+    torch._dynamo.reset()
+    compilation_time_metrics.clear()
+    logging.Logger.warning_once.cache_clear()
+    if arm == "mended":
+        gm.enable()
+        gm.reset()
+
+
+def measure(subject: Subject) -> list[Sample]:
+    """One round: every arm once, with both backends if the subject is small."""
+    samples = []
+    for arm in ARMS:
+        start_arm(arm)
+        _, seconds = subject.run(arm, "eager")
+        dynamo = sum(compilation_time_metrics["_compile.compile_inner"])
+        samples.append(Sample(subject.name, arm, "dynamo", dynamo))
+        samples.append(Sample(subject.name, arm, "call", seconds))
+        if subject.is_small:
+            start_arm(arm)
+            with fresh_cache():
+                _, seconds = subject.run(arm, "inductor")
+            samples.append(Sample(subject.name, arm, "inductor", seconds))
+    gm.disable()
+    return samples
+
+
+def whole(x: torch.Tensor) -> torch.Tensor:
+    """A function with nothing to mend."""
+    return torch.relu(x) * 2 + 1
+
+
+def measure_calls(rounds: int, calls: int = 2000) -> list[Sample]:
+    """Times calls of a break-free compiled function, compiled and called in either mode."""
+    x = torch.ones(16)
+    compiled = {}
+    for arm in ("stock", "mended"):
+        # A code object of its own: Dynamo keeps what it compiled on the code object.
+        function = types.FunctionType(whole.__code__.replace(co_name=arm), globals())
+        switch(arm)
+        compiled[arm] = torch.compile(function, backend="eager")
+        compiled[arm](x)
+    samples = []
+    for _ in range(rounds):
+        for arm, function in compiled.items():
+            switch(arm)
+            start = time.perf_counter()
+            for _ in range(calls):
+                function(x)
+            seconds = (time.perf_counter() - start) / calls
+            samples.append(Sample("a call with nothing to mend", arm, "per call", seconds))
+    gm.disable()
+    return samples
+
+
+def switch(arm: str) -> None:
+    """Switches mending and leaves compiled code in place."""
+    gm.disable()
+    if arm == "mended":
+        gm.enable()
+
+
+def check_arms(subject: Subject) -> None:
+    """Makes sure that the three arms compute the same, or the comparison would mean nothing."""
+    with torch.no_grad():
+        expected = subject.program(*subject.args, **subject.kwargs)
+        for arm in ARMS:
+            start_arm(arm)
+            compiled, _ = subject.run(arm, "eager")
+            actual = compiled(*subject.args, **subject.kwargs)
+            torch.testing.assert_close(dict_of(actual), dict_of(expected), rtol=0, atol=0)
+    gm.disable()
+
+
+def dict_of(output: Any) -> dict[str, Any]:
+    return dict(output) if isinstance(output, dict) else {"output": output}
+
+
+def summary(samples: list[Sample]) -> list[tuple[str, str, str, str]]:
+    """Rows of subject, column, arm and "median [quartile, quartile]" in milliseconds or less."""
+    groups: dict[tuple[str, str, str], list[float]] = {}
+    for s in samples:
+        groups.setdefault((s.subject, s.column, s.arm), []).append(s.seconds)
+    return [(*key, spread(values)) for key, values in groups.items()]
+
+
+def spread(values: list[float]) -> str:
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    scale, unit = (1e3, "ms") if median >= 1e-3 else (1e6, "us")
+    return f"{median * scale:9.2f} {unit}  [{low * scale:.2f}, {high * scale:.2f}]"
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--repeats", type=int, default=9, help="rounds to keep (default 9)")
+    parser.add_argument("--only", nargs="+", choices=[*SUBJECTS, "calls"], help="subjects")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write every sample here")
+    args = parser.parse_args(argv)
+    if args.repeats < 2:
+        parser.error("--repeats must be at least 2: quartiles need two rounds.")
+    return args
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = parse(argv)
+    chosen = args.only or [*SUBJECTS, "calls"]
+    samples: list[Sample] = []
+    for name in (name for name in chosen if name in SUBJECTS):
+        subject = SUBJECTS[name]()
+        check_arms(subject)
+        with torch.no_grad():
+            rounds = [measure(subject) for _ in range(args.repeats + 1)]
+        samples += [sample for kept in rounds[1:] for sample in kept]
+    if "calls" in chosen:
+        samples += measure_calls(4 * args.repeats)
+    for subject_name, column, arm, text in summary(samples):
+        print(f"{subject_name:28} {column:9} {arm:7} {text}")
+    if args.json:
+        facts = {"python": platform.python_version(), "torch": torch.__version__}
+        facts |= {"threads": torch.get_num_threads(), "platform": platform.platform()}
+        record = {"environment": facts, "samples": [asdict(sample) for sample in samples]}
+        args.json.write_text(json.dumps(record, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""The plan that rewrites everything that can be: for `graphmend_bc.rewrite` and for tests."""
+
+from __future__ import annotations
+
+from types import CodeType
+
+from graphmend_bc.code.listing import decode
+from graphmend_bc.reasons import Refused
+from graphmend_bc.rewriting.decision import is_condition
+from graphmend_bc.rewriting.defer import likely_effects
+from graphmend_bc.rewriting.plan import Plan
+from graphmend_bc.rewriting.rewriter import rewrite
+
+
+def widest_plan(code: CodeType, *, branches: bool = True, effects: bool = True) -> Plan:
+    """All sites of a code object that can be rewritten together, added one by one.
+
+    Args:
+        code: a code object as CPython compiled it.
+        branches: include conditional jumps.
+        effects: include likely effects.
+
+    Returns:
+        The plan; empty if nothing can be rewritten.
+    """
+    plan = Plan()
+    jumps = [op.offset for op in decode(code).ops if is_condition(op)] if branches else []
+    for offset in jumps:
+        plan = _wider(code, plan, plan.with_branch(offset))
+    for offset in sorted(likely_effects(code)) if effects else ():
+        plan = _wider(code, plan, plan.with_effect(offset))
+    return plan
+
+
+def _wider(code: CodeType, plan: Plan, wider: Plan) -> Plan:
+    try:
+        rewrite(code, wider)
+    except Refused:
+        return plan
+    return wider

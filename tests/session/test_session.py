@@ -1,0 +1,272 @@
+"""enable, disable, enabled, leave_alone, report, reset, explain: the plain case and bad input."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+from torch._dynamo import convert_frame
+
+import graphmend_bc as gm
+from graphmend_bc import versions
+from graphmend_bc.versions import UnsupportedVersionError
+
+X = torch.tensor([1.0, 2.0])
+
+
+def branching(x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:
+        x = x * 2
+    return x + 1
+
+
+def raising(x: torch.Tensor) -> torch.Tensor:
+    if x.sum() < 0:
+        raise ValueError("negative")
+    return x + 1
+
+
+def compiled_whole(function: object) -> bool:
+    """Whether torch.compile makes one graph of it."""
+    torch._dynamo.reset()
+    try:
+        torch.compile(function, backend="eager", fullgraph=True)(X)  # type: ignore[call-overload]
+    except (torch._dynamo.exc.Unsupported, torch._dynamo.exc.UserError):
+        return False
+    return True
+
+
+def test_enable_is_idempotent_and_the_handle_removes_it() -> None:
+    stock = convert_frame.compile_frame
+    handle = gm.enable()
+    assert gm.enable() is handle
+    assert gm.is_enabled()
+    assert compiled_whole(branching)
+    handle.remove()
+    assert not gm.is_enabled()
+    assert convert_frame.compile_frame is stock
+    assert not compiled_whole(branching)
+
+
+def test_a_stale_handle_does_nothing() -> None:
+    stale = gm.enable()
+    gm.disable()
+    gm.enable()
+    stale.remove()
+    assert gm.is_enabled()
+
+
+def test_enabled_as_block_and_as_decorator() -> None:
+    with gm.enabled():
+        assert compiled_whole(branching)
+    assert not gm.is_enabled()
+
+    @gm.enabled()
+    def inside() -> bool:
+        return compiled_whole(branching)
+
+    assert inside()
+    assert not gm.is_enabled()
+
+
+def test_enabled_inside_enable_leaves_it_on() -> None:
+    gm.enable()
+    with gm.enabled():
+        pass
+    assert gm.is_enabled()
+
+
+def test_every_seam_is_put_back() -> None:
+    from torch._dynamo import output_graph, symbolic_convert
+
+    def seams() -> list[object]:
+        return [
+            convert_frame.compile_frame,
+            convert_frame.trace_frame,
+            symbolic_convert.InliningInstructionTranslator.__init__,
+            output_graph.OutputGraph.call_user_compiler,
+            output_graph.OutputGraph.compile_subgraph,
+            symbolic_convert.compare_op_handlers["is"],
+            torch._dynamo.reset,
+        ]
+
+    before = seams()
+    gm.enable()
+    assert all(a is not b for a, b in zip(before, seams(), strict=True))
+    gm.disable()
+    assert all(a is b for a, b in zip(before, seams(), strict=True))
+
+
+def test_report_and_reset() -> None:
+    gm.enable()
+    torch.compile(branching, backend="eager")(X)
+    torch.compile(raising, backend="eager")(X)
+    report = gm.report()
+    (mend,) = report.mends
+    assert (mend.strategy, mend.gb_id, mend.site.qualname) == ("where", "GB0170", "branching")
+    (decline,) = report.declines
+    assert (decline.reason, decline.gb_id) == ("arm-raises", "GB0170")
+    assert decline.hints
+    gm.reset()
+    assert (gm.report().mends, gm.report().declines) == ([], [])
+    assert len(report.mends) == 1
+
+
+def test_dynamo_reset_forgets_too_and_enable_survives_it() -> None:
+    gm.enable()
+    assert compiled_whole(branching)
+    torch.compiler.reset()
+    assert gm.report().mends == []
+    assert compiled_whole(branching)
+
+
+def test_report_as_json_and_page(tmp_path: Path) -> None:
+    gm.enable()
+    torch.compile(branching, backend="eager")(X)
+    torch.compile(raising, backend="eager")(X)
+    report = gm.report()
+    data = json.loads(report.to_json())
+    assert [m["strategy"] for m in data["mends"]] == ["where"]
+    assert [d["reason"] for d in data["declines"]] == ["arm-raises"]
+    page = tmp_path / "report.html"
+    report.to_html(page)
+    text = page.read_text()
+    assert "<h2>1 mended</h2>" in text
+    assert "arm-raises" in text
+    with pytest.raises(OSError, match="no such folder|No such file"):
+        report.to_html(tmp_path / "no such folder" / "report.html")
+
+
+def test_fullgraph_shows_dynamos_error_first_and_our_reason_after() -> None:
+    gm.enable()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="^Data-dependent branching") as caught:
+        torch.compile(raising, backend="eager", fullgraph=True)(X)
+    (note,) = caught.value.__notes__
+    assert "arm-raises: An arm of the branch raises an exception." in note
+    assert "test_session.py:" in note
+
+
+def test_leave_alone() -> None:
+    @gm.leave_alone(reason="measured by hand")
+    def marked(x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            x = x * 2
+        return x + 1
+
+    gm.enable()
+    assert not compiled_whole(marked)
+    assert [d.reason for d in gm.report().declines] == ["left-alone"]
+
+
+def test_leave_alone_wants_a_function() -> None:
+    with pytest.raises(TypeError, match="has no Python bytecode: it is of type builtin_function"):
+        gm.leave_alone(len)
+
+
+def test_user_function_objects_are_untouched() -> None:
+    code = branching.__code__
+    gm.enable()
+    compiled_whole(branching)
+    assert branching.__code__ is code
+    assert not [name for name in branching.__globals__ if name.startswith("__gm_")]
+
+
+def test_explain_counts_both_arms_and_touches_neither_session_nor_arguments() -> None:
+    gm.enable()
+    compiled_whole(branching)
+    before, x = gm.report(), X.clone()
+    explanation = gm.explain(raising)(x)
+    assert explanation.before.graph_break_count == explanation.after.graph_break_count == 1
+    assert [d.reason for d in explanation.declines] == ["arm-raises"]
+    explanation = gm.explain(branching)(x)
+    assert (explanation.before.graph_count, explanation.after.graph_count) == (2, 1)
+    assert (explanation.before.graph_break_count, explanation.after.graph_break_count) == (1, 0)
+    assert "where" in str(explanation)
+    assert gm.is_enabled()
+    assert gm.report().mends != [] or before.mends == []
+    assert torch.equal(x, X)
+
+
+def test_explain_counts_skipped_frames() -> None:
+    def loop(x: torch.Tensor) -> torch.Tensor:
+        for i in range(3):
+            if x.sum() > 3:
+                break
+            x = x + i
+        return x
+
+    explanation = gm.explain(loop)(X)
+    assert explanation.before.skipped_frames == 1
+    assert [d.reason for d in explanation.declines] == ["loop-exit"]
+
+
+def test_unknown_config_name_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="where_op_limits"):
+        gm.config.where_op_limits = 3
+    with gm.config.patch(where_op_limit=0):
+        gm.enable()
+        assert not compiled_whole(branching)
+    assert [d.reason for d in gm.report().declines] == ["arm-too-dear"]
+
+
+@pytest.mark.parametrize("version", ["2.10.1", "3.0.0+cpu"])
+def test_unknown_torch_is_refused_unless_forced(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", version)
+    short = ".".join(version.split(".")[:2])
+    sentence = rf"does not know torch {short}; it supports torch 2\.11 to 2\.13\. Install one"
+    with pytest.raises(UnsupportedVersionError, match=sentence):
+        gm.enable()
+    assert not gm.is_enabled()
+    with gm.config.patch(force=True):
+        gm.enable()
+    assert gm.is_enabled()
+
+
+def test_unknown_python_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions.sys, "version_info", (3, 14, 0, "final", 0))
+    with pytest.raises(UnsupportedVersionError, match=r"does not know Python 3\.14"):
+        versions.check_versions()
+
+
+def test_switched_off_by_config() -> None:
+    with gm.config.patch(enabled=False):
+        gm.enable()
+        assert not compiled_whole(branching)
+
+
+def test_failure_inside_us_ends_in_stock_behaviour_with_one_reason(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from graphmend_bc.dynamo import select
+
+    def fail(*args: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(select, "check_runs_untaken", fail)
+    gm.enable()
+    with caplog.at_level(logging.WARNING, "graphmend_bc"):
+        assert torch.equal(torch.compile(branching, backend="eager")(X), branching(X))
+    (record,) = [r for r in caplog.records if r.name == "graphmend_bc"]
+    assert "planted" in record.getMessage()
+    assert "branching" in record.getMessage()
+
+
+def test_keyboard_interrupt_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphmend_bc.dynamo import select
+
+    def interrupt(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(select, "check_runs_untaken", interrupt)
+    gm.enable()
+    with pytest.raises(KeyboardInterrupt):
+        torch.compile(branching, backend="eager")(X)
+
+
+def test_unknown_public_name() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'mend'"):
+        gm.mend  # type: ignore[attr-defined]  # noqa: B018
+    assert {"enable", "config", "attach", "explain"} <= set(dir(gm))

@@ -7,21 +7,23 @@ slows all arms alike: `stock` torch.compile, `mended`, and `twin`, a hand-fixed 
 same weights that has no graph breaks. Every compilation starts from a fresh Dynamo and an empty
 library of rewrites. The first round is discarded.
 
-Columns, each as median and interquartile range:
+Measures, each as median and quartiles:
 
-    dynamo    seconds that Dynamo spent on all frames of one call, backend "eager"
-    call      wall seconds of the first call, backend "eager"
-    inductor  wall seconds of the first call, backend "inductor", with empty caches; small subjects
+    graphs      graphs compiled for one call
+    dynamo      what Dynamo spent on all frames of one call, backend "eager"
+    first call  wall time of the first call, backend "eager"
+    inductor    the same with backend "inductor" and empty caches; small subjects only
+    per call    wall time of a call that compiles nothing, with mending off and on
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import platform
 import statistics
-import sys
 import time
 import types
 from collections.abc import Callable
@@ -32,7 +34,7 @@ from typing import Any
 
 import torch
 from models import build
-from torch._dynamo.utils import compilation_time_metrics
+from torch._dynamo.utils import compilation_time_metrics, counters
 from torch._inductor.utils import fresh_cache
 from twins import small
 from twins.hugging_face import BartTwin, T5Twin
@@ -89,12 +91,12 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measured number, in seconds."""
+    """One measured number: seconds, or a count of graphs."""
 
     subject: str
+    measure: str
     arm: str
-    column: str
-    seconds: float
+    value: float
 
 
 def start_arm(arm: str) -> None:
@@ -102,6 +104,8 @@ def start_arm(arm: str) -> None:
     gm.disable()
     torch._dynamo.reset()
     compilation_time_metrics.clear()
+    counters.clear()
+    gc.collect()
     logging.Logger.warning_once.cache_clear()
     if arm == "mended":
         gm.enable()
@@ -114,14 +118,16 @@ def measure(subject: Subject) -> list[Sample]:
     for arm in ARMS:
         start_arm(arm)
         _, seconds = subject.run(arm, "eager")
-        dynamo = sum(compilation_time_metrics["_compile.compile_inner"])
-        samples.append(Sample(subject.name, arm, "dynamo", dynamo))
-        samples.append(Sample(subject.name, arm, "call", seconds))
+        values = {
+            "graphs": counters["stats"]["unique_graphs"],
+            "dynamo": sum(compilation_time_metrics["_compile.compile_inner"]),
+            "first call": seconds,
+        }
         if subject.is_small:
             start_arm(arm)
             with fresh_cache():
-                _, seconds = subject.run(arm, "inductor")
-            samples.append(Sample(subject.name, arm, "inductor", seconds))
+                _, values["inductor"] = subject.run(arm, "inductor")
+        samples += [Sample(subject.name, name, arm, value) for name, value in values.items()]
     gm.disable()
     return samples
 
@@ -149,7 +155,7 @@ def measure_calls(rounds: int, calls: int = 2000) -> list[Sample]:
             for _ in range(calls):
                 function(x)
             seconds = (time.perf_counter() - start) / calls
-            samples.append(Sample("a call with nothing to mend", arm, "per call", seconds))
+            samples.append(Sample("nothing to mend", "per call", arm, seconds))
     gm.disable()
     return samples
 
@@ -177,18 +183,24 @@ def dict_of(output: Any) -> dict[str, Any]:
     return dict(output) if isinstance(output, dict) else {"output": output}
 
 
-def summary(samples: list[Sample]) -> list[tuple[str, str, str, str]]:
-    """Rows of subject, column, arm and "median [quartile, quartile]" in milliseconds or less."""
-    groups: dict[tuple[str, str, str], list[float]] = {}
+def print_table(samples: list[Sample]) -> None:
+    """Prints a row for each subject and measure, and a column for each arm."""
+    values: dict[tuple[str, str], dict[str, list[float]]] = {}
     for s in samples:
-        groups.setdefault((s.subject, s.column, s.arm), []).append(s.seconds)
-    return [(*key, spread(values)) for key, values in groups.items()]
+        values.setdefault((s.subject, s.measure), {}).setdefault(s.arm, []).append(s.value)
+    print(f"{'':20} {'':10}", *(f"{arm:28}" for arm in ARMS))
+    for (subject, name), arms in values.items():
+        cells = (spread(arms[arm]) if arm in arms else "" for arm in ARMS)
+        print(f"{subject:20} {name:10}", *(f"{cell:28}" for cell in cells))
 
 
 def spread(values: list[float]) -> str:
+    """Median and quartiles, in milliseconds or microseconds; a count stays a count."""
     low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    if isinstance(values[0], int):
+        return f"{median:8.0f}"
     scale, unit = (1e3, "ms") if median >= 1e-3 else (1e6, "us")
-    return f"{median * scale:9.2f} {unit}  [{low * scale:.2f}, {high * scale:.2f}]"
+    return f"{median * scale:8.2f} {unit} [{low * scale:.2f}, {high * scale:.2f}]"
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -204,6 +216,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> None:
     args = parse(argv)
+    logging.getLogger("transformers").handlers.clear()  # its messages are not the subject here
     chosen = args.only or [*SUBJECTS, "calls"]
     samples: list[Sample] = []
     for name in (name for name in chosen if name in SUBJECTS):
@@ -214,8 +227,7 @@ def main(argv: list[str] | None = None) -> None:
         samples += [sample for kept in rounds[1:] for sample in kept]
     if "calls" in chosen:
         samples += measure_calls(4 * args.repeats)
-    for subject_name, column, arm, text in summary(samples):
-        print(f"{subject_name:28} {column:9} {arm:7} {text}")
+    print_table(samples)
     if args.json:
         facts = {"python": platform.python_version(), "torch": torch.__version__}
         facts |= {"threads": torch.get_num_threads(), "platform": platform.platform()}
@@ -224,4 +236,4 @@ def main(argv: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -62,6 +62,23 @@ set_evaluator(_PyFrameEvalFunction evaluator)
     _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), evaluator);
 }
 
+/* Sets the neighbour's callback in this thread, keeping an exception that is being raised.
+ * Returns the former callback, owned, or NULL with an exception. */
+static PyObject *
+set_callback(PyObject *exchange, PyObject *callback)
+{
+    PyObject *error = compat_take_exception(); /* owned */
+    PyObject *former = PyObject_CallOneArg(exchange, callback);
+
+    if (former != NULL && error != NULL) {
+        compat_raise_exception(error);
+    }
+    else {
+        Py_XDECREF(error);
+    }
+    return former;
+}
+
 /* 1 if the neighbour has a callback in this thread, 0 if not, -1 with an exception. */
 static int
 neighbour_is_on(module_state *state)
@@ -131,8 +148,8 @@ change_bottom(module_state *state, bool installing)
     return beneath ? lift_neighbour(state, &neighbour) : 0;
 }
 
-/* 1 if frames of this thread reach our evaluator, 0 if not, -1 with an exception. Asks by
- * running one, since no evaluator tells which one it delegates to. */
+/* 1 if frames of this thread reach our evaluator, 0 if not, -1 with an exception. Where another
+ * evaluator is on top it asks by running a frame, since none tells which one it delegates to. */
 static int
 is_in_chain(void)
 {
@@ -140,6 +157,10 @@ is_in_chain(void)
     PyObject *code = NULL, *globals = NULL, *value = NULL; /* owned */
     int found = -1;
 
+    if (get_evaluator() == evaluate) {
+        found = 1;
+        goto done;
+    }
     code = Py_CompileString("None", "<graphmend_bc frame hook>", Py_eval_input);
     globals = PyDict_New();
     if (code == NULL || globals == NULL) {
@@ -162,7 +183,7 @@ done:
 static int
 change_evaluator(module_state *state, bool installing)
 {
-    PyObject *callback = NULL, *off = NULL; /* owned */
+    PyObject *callback = NULL, *former = NULL; /* owned */
     int found = 0, status = -1;
 
     if (state->exchange != NULL) {
@@ -172,22 +193,16 @@ change_evaluator(module_state *state, bool installing)
         }
     }
     if (installing) {
-        found = is_in_chain(); /* left behind below another tool's evaluator */
+        found = is_in_chain(); /* left behind below another tool's evaluator: not again */
     }
     if (found >= 0) {
         status = found ? 0 : change_bottom(state, installing);
     }
     if (callback != NULL && callback != Py_None) {
-        PyObject *error = compat_take_exception(); /* owned */
-        off = PyObject_CallOneArg(state->exchange, callback);
-        if (off == NULL) {
-            status = -1;
-        }
-        if (error != NULL) {
-            compat_raise_exception(error);
-        }
+        former = set_callback(state->exchange, callback);
+        status = former == NULL ? -1 : status;
     }
-    Py_XDECREF(off);
+    Py_XDECREF(former);
     Py_XDECREF(callback);
     return status;
 }
@@ -356,23 +371,6 @@ call_leave(PyObject *leave, PyObject *result)
     return result;
 }
 
-/* Sets the neighbour's callback, keeping an exception that is being raised. Returns the former
- * callback, owned, or NULL with an exception. */
-static PyObject *
-set_callback(PyObject *exchange, PyObject *callback)
-{
-    PyObject *error = compat_take_exception(); /* owned */
-    PyObject *former = PyObject_CallOneArg(exchange, callback);
-
-    if (former != NULL && error != NULL) {
-        compat_raise_exception(error);
-    }
-    else {
-        Py_XDECREF(error);
-    }
-    return former;
-}
-
 /* Delegates a frame to the evaluator that is the interpreter's once the callback is set: the
  * neighbour, which compiles it or passes it down to us, where `innermost` marks it as seen. */
 static PyObject *
@@ -424,14 +422,10 @@ evaluate_watched(module_state *state, PyThreadState *tstate, struct _PyInterpret
         result = delegate(tstate, frame);
     }
     if (former != NULL) {
-        /* Back through None: Dynamo counts every change to a callback as one more thread. */
-        PyObject *ours = set_callback(exchange, Py_None);
-        PyObject *none = ours != NULL && former != Py_None ? set_callback(exchange, former) : NULL;
-        if (ours == NULL || (former != Py_None && none == NULL)) {
+        Py_SETREF(former, set_callback(exchange, Py_None)); /* as call_enter() found it */
+        if (former == NULL) {
             Py_CLEAR(result);
         }
-        Py_XDECREF(none);
-        Py_XDECREF(ours);
     }
     result = call_leave(leave, result);
     Py_XDECREF(former);

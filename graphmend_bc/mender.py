@@ -105,26 +105,27 @@ class _Frame:
         self.breaks: dict[Site, Break] = {}
         self.declined: dict[Site, Decline] = {}
         self.off = not mender.mends
+        self.wants_errors = self.call.wants_errors
 
     def compile(self) -> Any:
         if not self.off:
             for _ in range(config.retrace_limit):
                 compilation = Compilation(self.code_for)
                 try:
-                    with running(compilation):
-                        result = self.stock(self.code_for(self.code), *self.call.strict(), **self.call.kwargs)
+                    with running(compilation), attempt.breaks_are_errors():
+                        result = self.stock(self.code_for(self.code), *self.call.args, **self.call.kwargs)
                 except Exception as error:
                     attempt.clean_up(error)
                     if self._learn(compilation, error):
                         continue
-                    if self.call.one_graph and attempt.is_break(error):
+                    if self.wants_errors and attempt.is_break(error):
                         self._finish(compilation, {})
                         self._explain(error)
                         raise
                     if not attempt.is_break(error):
                         return self._compile_unmended(error)
                     break
-                if not self.call.one_graph and attempt.is_empty(result):
+                if not self.wants_errors and attempt.is_empty(result):
                     break  # stock skips such frames, which only its own settings do
                 self._finish(compilation, compilation.trace.used)
                 self._tell(compilation, result)
@@ -278,7 +279,7 @@ class _Frame:
         result = FrameResult(
             graphs=compilation.graphs,
             break_reason=attempt.break_reason(outcome),
-            skipped=isinstance(outcome, Exception) and not self.call.one_graph and attempt.is_break(outcome),
+            skipped=isinstance(outcome, Exception) and not self.wants_errors and attempt.is_break(outcome),
         )
         for listener in self.mender.on_frame:
             listener(result)

@@ -1,4 +1,4 @@
-"""Small programs that break under stock ``torch.compile``, and what one would write by hand instead."""
+"""Small programs that break under stock ``torch.compile``, and their hand-fixed twins."""
 
 from __future__ import annotations
 

@@ -1,33 +1,169 @@
+"""The control flow graph: basic blocks and the edges between them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
-EXIT=-1
-@dataclass(frozen=True)
+from typing import Final
+
+from graphmend_bc.code import facts
+from graphmend_bc.code.listing import Listing, Op
+
+EXIT: Final = -1
+"""Stands for "the frame is left" where a block index is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
 class Edge:
-    target:int; jump:bool
-@dataclass(frozen=True)
+    """A way out of a block.
+
+    Attributes:
+        target: index of the block entered.
+        jump: True if the block's last op jumps there, False if control falls through.
+    """
+
+    target: int
+    jump: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
-    index:int; start:int; stop:int; successors:tuple; handler:int|None
+    """A run of ops entered only at its first and left only at its last.
+
+    Attributes:
+        index: its place in the graph; blocks are in the order of the code.
+        start: index of its first op.
+        stop: index behind its last op.
+        successors: normal edges, the one that falls through first. Both edges of a conditional jump are
+            there, also if they lead to the same block.
+        handler: index of the block that gets exceptions raised here, if one does.
+    """
+
+    index: int
+    start: int
+    stop: int
+    successors: tuple[Edge, ...]
+    handler: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
-    def __init__(s,listing,blocks,owner): s.listing=listing; s.blocks=blocks; s._o=owner
-    def block_of(s,i): return s.blocks[s._o[i]]
-    def last(s,b): return s.listing.ops[b.stop-1]
-FINAL={"RETURN_VALUE","RETURN_CONST","RAISE_VARARGS","RERAISE"}
-UNC={"JUMP_FORWARD","JUMP_BACKWARD","JUMP_BACKWARD_NO_INTERRUPT"}
-def build(l):
-    ops=l.ops; lead={0}
-    for o in ops:
-        if o.target is not None: lead.add(o.target)
-        if o.handler: lead.add(o.handler.target)
-        if (o.target is not None or o.name in FINAL) and o.index+1<len(ops): lead.add(o.index+1)
-        if o.index and ops[o.index-1].handler!=o.handler: lead.add(o.index)
-    st=sorted(lead); idx={s:i for i,s in enumerate(st)}; owner={}
-    bl=[]
-    for i,s in enumerate(st):
-        e=st[i+1] if i+1<len(st) else len(ops)
-        for k in range(s,e): owner[k]=i
-        last=ops[e-1]; suc=[]
-        if last.name not in FINAL:
-            if last.name not in UNC: suc.append(Edge(i+1,False))
-            if last.target is not None: suc.append(Edge(idx[last.target],True))
-        h=ops[s].handler
-        bl.append(Block(i,s,e,tuple(suc), idx[h.target] if h else None))
-    return Graph(l,tuple(bl),owner)
+    """The blocks of a listing; block 0 is the entry. Dead blocks are there too."""
+
+    listing: Listing
+    blocks: tuple[Block, ...]
+
+    def block_of(self, op_index: int) -> Block:
+        """The block that has an op.
+
+        Raises:
+            IndexError: the listing has no such op.
+        """
+        if not 0 <= op_index < len(self.listing.ops):
+            raise IndexError(
+                f"{self.listing.code.co_qualname} has no op {op_index}, only 0 to {len(self.listing.ops) - 1}."
+            )
+        return self.blocks[bisect_right(self.blocks, op_index, key=lambda block: block.start) - 1]
+
+    def last(self, block: Block) -> Op:
+        """The last op of a block."""
+        return self.listing.ops[block.stop - 1]
+
+    def ops(self, block: Block) -> Sequence[Op]:
+        """The ops of a block."""
+        return self.listing.ops[block.start : block.stop]
+
+    def exits(self, block: Block) -> tuple[int, ...]:
+        """Blocks that may follow one, its handler last."""
+        normal = tuple(edge.target for edge in block.successors)
+        return normal if block.handler is None else (*normal, block.handler)
+
+
+def build(listing: Listing) -> Graph:
+    """Part a listing into blocks.
+
+    Args:
+        listing: a decoded code object.
+
+    Returns:
+        The graph. A block ends at a jump, a return or a raise, before a jump's target, and where the
+        covering exception handler changes.
+    """
+    starts = _leaders(listing.ops)
+    number = {start: index for index, start in enumerate(starts)}
+    stops = (*starts[1:], len(listing.ops))
+    blocks = []
+    for index, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+        handler = listing.ops[start].handler
+        blocks.append(
+            Block(
+                index,
+                start,
+                stop,
+                _successors(listing.ops[stop - 1], number),
+                None if handler is None else number[handler.target],
+            )
+        )
+    return Graph(listing, tuple(blocks))
+
+
+def reachable(graph: Graph, *, exceptional: bool = True) -> frozenset[int]:
+    """Blocks that control may reach from the entry.
+
+    Args:
+        graph: the blocks.
+        exceptional: also by way of exception handlers.
+    """
+    seen = {0}
+    work = [0]
+    while work:
+        block = graph.blocks[work.pop()]
+        targets = graph.exits(block) if exceptional else [e.target for e in block.successors]
+        fresh = [target for target in targets if target not in seen]
+        seen.update(fresh)
+        work += fresh
+    return frozenset(seen)
+
+
+def predecessors(graph: Graph, *, exceptional: bool = True) -> dict[int, frozenset[int]]:
+    """For each reachable block, the reachable blocks it may be entered from.
+
+    Args:
+        graph: the blocks.
+        exceptional: with the edges from protected blocks to their handlers.
+    """
+    alive = reachable(graph)
+    found: dict[int, set[int]] = {index: set() for index in alive}
+    for index in alive:
+        block = graph.blocks[index]
+        for target in graph.exits(block) if exceptional else [e.target for e in block.successors]:
+            found[target].add(index)
+    return {index: frozenset(sources) for index, sources in found.items()}
+
+
+def _leaders(ops: Sequence[Op]) -> list[int]:
+    leaders = {0}
+    for op, following in zip(ops, (*ops[1:], None), strict=True):
+        if op.target is not None:
+            leaders.add(op.target)
+        if op.handler is not None:
+            leaders.add(op.handler.target)
+        if following is None:
+            continue
+        ends = op.target is not None or op.name in facts.ENDINGS
+        if ends or following.handler != op.handler:
+            leaders.add(following.index)
+    return sorted(leaders)
+
+
+def _successors(last: Op, number: dict[int, int]) -> tuple[Edge, ...]:
+    edges = []
+    if last.name not in facts.ENDINGS and last.name not in facts.JUMPS:
+        behind = number.get(last.index + 1)
+        # Code that runs off its end is damaged, unless control cannot get there: leave it without an edge.
+        if behind is not None:
+            edges.append(Edge(behind, jump=False))
+    if last.target is not None:
+        edges.append(Edge(number[last.target], jump=True))
+    return tuple(edges)

@@ -1,23 +1,230 @@
-from bytecode import Instr, Label
-def eff(o,jump): return Instr(o.name,Label() if o.target is not None else o.arg).stack_effect(jump=jump)
-def depth_at(g):
-    d={0:0}; w=[0]
-    while w:
-        b=g.blocks[w.pop()]; n=d[b.index]; ops=g.listing.ops[b.start:b.stop]
-        for o in ops[:-1]: n+=eff(o,False)
-        for e in b.successors:
-            if e.target not in d: d[e.target]=n+eff(ops[-1],e.jump); w.append(e.target)
-    return d
-def depth_before(g,i):
-    b=g.block_of(i); n=depth_at(g)[b.index]
-    for o in g.listing.ops[b.start:i]: n+=eff(o,False)
-    return n
-def lowest_depth(g,blocks):
-    low=10**9; d=depth_at(g)
-    for b in blocks:
-        b=g.blocks[b]; n=d[b.index]; low=min(low,n); ops=g.listing.ops[b.start:b.stop]
-        for o in ops:
-            pre,post=Instr(o.name,Label() if o.target is not None else o.arg).pre_and_post_stack_effect(jump=False)
-            if pre<0: low=min(low,n+pre)
-            n+=pre+post
-    return low
+"""The operand stack: how deep it is at each op, and how far down a piece of code reaches.
+
+Depths are counted as CPython's compiler counts them. Where that differs from what is really there it is
+by design: from 3.12 on an exhausted FOR_ITER jumps with a value more, which END_FOR takes away.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from graphmend_bc.code import facts
+from graphmend_bc.code.blocks import Graph
+from graphmend_bc.code.listing import Op
+from graphmend_bc.code.reach import reach
+
+
+@dataclass(frozen=True, slots=True)
+class Depths:
+    """Operand stack depths of some ops.
+
+    Attributes:
+        before: for each op, the depth before it runs; None if it cannot be reached.
+        handlers: for each exception handler, by the index of its first op, the depth to which the stack
+            is cut on the way to it (the exception, and the offset if asked for, go on top of that).
+        highest: the greatest depth anywhere: what `co_stacksize` must allow.
+    """
+
+    before: tuple[int | None, ...]
+    handlers: dict[int, int]
+    highest: int
+
+
+def effect(op: Op, *, jump: bool) -> int:
+    """By how much an op changes the depth of the stack.
+
+    Args:
+        op: the op.
+        jump: True for the way on which a conditional jump is taken, False for the other.
+    """
+    return _effect(dis.opmap[op.name], number_of(op), jump)
+
+
+def number_of(op: Op) -> int:
+    """The part of an op's argument on which its stack effect depends, as a number."""
+    arg = op.arg
+    if isinstance(arg, tuple):
+        return int(arg[0]) if op.name in _FLAGGED else 0
+    return int(arg) if isinstance(arg, int) and op.name not in _CONSTANTS else 0
+
+
+def depths(ops: Sequence[Op]) -> Depths:
+    """Compute the depth before every op that can be reached.
+
+    An exception handler's depth is not looked up but found: it is the lowest depth among the ops it covers,
+    which holds for all code the compiler makes, as a protected block starts at its handler's depth.
+
+    Args:
+        ops: all ops of a code object.
+
+    Raises:
+        ValueError: two ways to an op disagree on the depth, or the stack would go below empty.
+    """
+    flow = _Flow(ops)
+    flow.run()
+    if flow.conflict is not None:
+        raise ValueError(flow.conflict)
+    return Depths(tuple(flow.before), flow.handlers, flow.highest())
+
+
+def depth_at(graph: Graph) -> dict[int, int]:
+    """Operand stack depth at the entry of each block that can be reached."""
+    before = depths(graph.listing.ops).before
+    return {
+        block.index: depth
+        for block in graph.blocks
+        if (depth := before[block.start]) is not None
+    }
+
+
+def depth_before(graph: Graph, op_index: int) -> int:
+    """Operand stack depth before an op.
+
+    Raises:
+        ValueError: the op cannot be reached.
+    """
+    depth = depths(graph.listing.ops).before[op_index]
+    if depth is None:
+        raise ValueError(
+            f"Op {op_index} of {graph.listing.code.co_qualname} cannot be reached, so it has no stack depth."
+        )
+    return depth
+
+
+def lowest_depth(graph: Graph, blocks: Iterable[int]) -> int:
+    """The lowest depth that any op of some blocks reaches down to.
+
+    Slots that an op takes away, moves or looks at count as reached: `SWAP 2` at depth 5 reaches 3. Code
+    that starts at depth d leaves what lies below alone exactly if this is at least d.
+
+    Args:
+        graph: the blocks of a code object.
+        blocks: indices of the blocks asked about.
+
+    Returns:
+        An absolute depth (0: the empty stack).
+
+    Raises:
+        ValueError: none of the blocks can be reached.
+    """
+    before = depths(graph.listing.ops).before
+    lowest = [
+        depth - reach(op.name, number_of(op))
+        for index in blocks
+        for op in graph.ops(graph.blocks[index])
+        if (depth := before[op.index]) is not None
+    ]
+    if not lowest:
+        raise ValueError(f"No block asked about in {graph.listing.code.co_qualname} can be reached.")
+    return min(lowest)
+
+
+_FLAGGED: Final = facts.op_set("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_SUPER_ATTR")
+_CONSTANTS: Final = facts.op_set("LOAD_CONST", "RETURN_CONST", "KW_NAMES")
+
+
+@cache
+def _effect(number: int, oparg: int, jump: bool) -> int:
+    if dis.opname[number] == "RETURN_GENERATOR":
+        return 1  # the value sent to start the generator; only 3.13 says so itself
+    return dis.stack_effect(number, oparg if facts.takes_argument(number) else None, jump=jump)
+
+
+def _ways_on(op: Op) -> list[tuple[int, bool]]:
+    """Ops that may follow one, with True for those jumped to."""
+    ways = []
+    if op.name not in facts.ENDINGS and op.name not in facts.JUMPS:
+        ways.append((op.index + 1, False))
+    if op.target is not None:
+        ways.append((op.target, True))
+    return ways
+
+
+class _Flow:
+    """Depths on the way through a code object, worked out from the entry on.
+
+    A handler's depth is known once the ops it covers are, some of which may lie in other handlers. So
+    handlers are entered as they are found; should one turn out to be lower than thought, all starts over.
+    """
+
+    def __init__(self, ops: Sequence[Op]) -> None:
+        self.ops = ops
+        self.lasti = {op.handler.target: op.handler.push_lasti for op in ops if op.handler}
+        self.handlers: dict[int, int] = {}
+        self.before: list[int | None] = []
+        self.conflict: str | None = None
+
+    def run(self) -> None:
+        fresh: dict[int, int] = {}
+        while True:
+            if not self.before:
+                self.conflict = None
+                self.before = [None] * len(self.ops)
+                self.follow(0, 0)
+                fresh = self.handlers
+            for target, depth in fresh.items():
+                self.follow(target, self.entry_depth(target, depth))
+            found = self.covered()
+            fresh = {target: depth for target, depth in found.items() if target not in self.handlers}
+            lower = {t: d for t, d in found.items() if d < self.handlers.get(t, d)}
+            if not fresh and not lower:
+                return
+            self.handlers = {**self.handlers, **fresh, **lower}
+            if lower:
+                self.before = []
+
+    def entry_depth(self, target: int, depth: int) -> int:
+        """Depth on entering a handler: the exception, and perhaps an offset, lie on top."""
+        return depth + 1 + self.lasti[target]
+
+    def follow(self, index: int, depth: int) -> None:
+        """Note the depths from an op on, until ops are met that have one already."""
+        work = [(index, depth)]
+        while work:
+            index, depth = work.pop()
+            if not self.fits(index, depth):
+                continue
+            self.before[index] = depth
+            op = self.ops[index]
+            work += [(way, depth + effect(op, jump=jump)) for way, jump in _ways_on(op)]
+
+    def fits(self, index: int, depth: int) -> bool:
+        """True if an op is new and its depth possible; what is wrong otherwise goes to `conflict`."""
+        if index >= len(self.ops):
+            self.conflict = "Control runs off the end of the code: the last op must leave or jump."
+            return False
+        known = self.before[index]
+        if known is not None and known != depth:
+            self.conflict = (
+                f"The operand stack before op {index} ({self.ops[index].name}) is {known} deep on one way "
+                f"and {depth} deep on another. Both ways must leave the same number of values."
+            )
+        elif depth < 0:
+            self.conflict = (
+                f"The operand stack before op {index} ({self.ops[index].name}) would be {depth} deep: an op "
+                "before it takes more values than there are."
+            )
+        return known is None and depth >= 0
+
+    def covered(self) -> dict[int, int]:
+        """For each handler of ops that can be reached, the lowest depth among them."""
+        found: dict[int, int] = {}
+        for op, depth in zip(self.ops, self.before, strict=True):
+            if op.handler is None or depth is None:
+                continue
+            lowest = min(depth, depth + effect(op, jump=False))
+            found[op.handler.target] = min(lowest, found.get(op.handler.target, lowest))
+        return found
+
+    def highest(self) -> int:
+        entries = [self.entry_depth(target, depth) for target, depth in self.handlers.items()]
+        after = [
+            depth + max(0, effect(op, jump=False), effect(op, jump=True))
+            for op, depth in zip(self.ops, self.before, strict=True)
+            if depth is not None
+        ]
+        return max((*entries, *after), default=0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from torch._dynamo import exc
+import torch._dynamo
+from torch._dynamo import exc, symbolic_convert
 
 _ONE_GRAPH = 5
 """Position of `one_graph` among the arguments that follow `code`."""
@@ -24,13 +26,18 @@ class Arguments:
     kwargs: dict[str, Any]
 
     @property
-    def one_graph(self) -> bool:
-        """Whether the caller wants an error at a graph break (`fullgraph=True`, export)."""
-        return bool(self.args[_ONE_GRAPH])
+    def wants_errors(self) -> bool:
+        """Whether the caller wants an error at a graph break: `fullgraph=True`, export and the like."""
+        return bool(self.args[_ONE_GRAPH]) or bool(symbolic_convert._get_error_on_graph_break())
 
-    def strict(self) -> list[Any]:
-        """The same arguments, but a break is an exception."""
-        return [*self.args[:_ONE_GRAPH], True, *self.args[_ONE_GRAPH + 1 :]]
+
+def breaks_are_errors() -> AbstractContextManager[Any]:
+    """A block in which a graph break is an exception.
+
+    Not the same as asking for one graph: that also captures values whose size or value is known only
+    at run time, which is not exact where a size turns out to be 0 or 1.
+    """
+    return torch._dynamo.error_on_graph_break(True)
 
 
 def is_break(error: BaseException) -> bool:

@@ -384,3 +384,34 @@ def test_identity_of_a_chosen_value() -> None:
         return y * 3
     """
     declined(body, BOTH, "identity-compared", line=3)
+
+
+def test_mode_switched_in_an_arm() -> None:
+    body = """
+    def f(x):
+        if x.sum() > 0:
+            torch.set_grad_enabled(False)
+        y = x + 1
+        torch.set_grad_enabled(True)
+        return y
+    """
+    declined(body, BOTH, "arm-changes-mode")
+
+
+def test_arm_that_breaks() -> None:
+    body = """
+    def f(x):
+        y = x + 1
+        if x.sum() > 0:
+            torch._dynamo.graph_break()
+        return y
+    """
+    check(body, BOTH, declines="arm-does-not-trace@3 call-not-traced@4", breaks=1)
+
+
+def test_break_at_another_instruction() -> None:
+    body = """
+    def f(x):
+        return x[x > 0] + 1
+    """
+    declined(body, BOTH, "unhandled-instruction")

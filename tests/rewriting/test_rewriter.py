@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from bytecode import Bytecode, Instr, Label
 
 from graphmend_bc.code.listing import decode
 from graphmend_bc.reasons import Refused
@@ -232,3 +233,26 @@ def test_origins_point_into_the_original() -> None:
     for code, origins in result.origins:
         assert set(origins) <= {op.offset for op in decode(code).ops}
         assert set(origins.values()) <= offsets
+
+
+def test_pending_call_on_the_stack_is_refused() -> None:
+    label = Label()
+    code = Bytecode(
+        [
+            Instr("RESUME", 0),
+            Instr("PUSH_NULL"),
+            Instr("LOAD_FAST", "x"),
+            Instr(next(op.name for op in decode(ladder.__code__).ops if is_condition(op)), label),
+            Instr("POP_TOP"),
+            Instr("LOAD_CONST", 1),
+            Instr("RETURN_VALUE"),
+            label,
+            Instr("POP_TOP"),
+            Instr("LOAD_CONST", 2),
+            Instr("RETURN_VALUE"),
+        ]
+    )
+    code.argnames, code.argcount, code.flags = ["x"], 1, ladder.__code__.co_flags & 0x3
+    built = code.to_code()
+    with pytest.raises(Refused, match="stack-live-in"):
+        rewrite(built, Plan(branches=frozenset(conditions(built))))

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from models import build
 from torch._dynamo.utils import compilation_time_metrics, counters
 from torch._inductor.utils import fresh_cache
@@ -149,11 +150,11 @@ def measure_calls(rounds: int, calls: int = 2000) -> list[Sample]:
         compiled[arm](x)
     samples = []
     for _ in range(rounds):
-        for arm, function in compiled.items():
+        for arm, call in compiled.items():
             switch(arm)
             start = time.perf_counter()
             for _ in range(calls):
-                function(x)
+                call(x)
             seconds = (time.perf_counter() - start) / calls
             samples.append(Sample("nothing to mend", "per call", arm, seconds))
     gm.disable()
@@ -216,7 +217,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> None:
     args = parse(argv)
-    logging.getLogger("transformers").handlers.clear()  # its messages are not the subject here
+    transformers.logging.disable_default_handler()
+    transformers.logging.add_handler(logging.NullHandler())  # messages are made, but not shown
     chosen = args.only or [*SUBJECTS, "calls"]
     samples: list[Sample] = []
     for name in (name for name in chosen if name in SUBJECTS):
@@ -229,9 +231,13 @@ def main(argv: list[str] | None = None) -> None:
         samples += measure_calls(4 * args.repeats)
     print_table(samples)
     if args.json:
-        facts = {"python": platform.python_version(), "torch": torch.__version__}
-        facts |= {"threads": torch.get_num_threads(), "platform": platform.platform()}
-        record = {"environment": facts, "samples": [asdict(sample) for sample in samples]}
+        environment = {
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+            "platform": platform.platform(),
+            "threads": str(torch.get_num_threads()),
+        }
+        record = {"environment": environment, "samples": [asdict(sample) for sample in samples]}
         args.json.write_text(json.dumps(record, indent=1), encoding="utf-8")
 
 

@@ -5,9 +5,10 @@
     import graphmend_bc
     graphmend_bc.enable()
 
-When Dynamo reports a graph break, the bytecode around it is rewritten (a data-dependent branch becomes
-predicated tensor operations, a print or log call runs after the graph) and fed back to Dynamo within
-the same compilation. What cannot be shown to be exact is left as it was, with a reason.
+When Dynamo reports a graph break, the bytecode around it is rewritten (a data-dependent branch
+becomes predicated tensor operations, a print or log call runs after the graph) and fed back to
+Dynamo within the same compilation. What cannot be shown to be exact is left as it was, with a
+reason.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# The bytecode layers import no torch, so names are looked up when first asked for. No submodule has the
-# name of a public function: importing it would put the module in the function's place.
+# The bytecode layers import no torch, so names are looked up when first asked for. No submodule
+# has the # name of a public function: importing it would put the module in the function's place.
 _HOMES = {
     "attach": "attachment",
     "Explanation": "explanation",
@@ -53,7 +54,7 @@ _HOMES = {
     "rewrite": "session",
 }
 
-__all__ = ["config", *_HOMES]  # noqa: F822
+__all__ = ["config", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

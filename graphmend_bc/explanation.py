@@ -10,8 +10,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from graphmend_bc import session
-from graphmend_bc.mender import FrameResult
-from graphmend_bc.reports import Decline, Mend, Report
+from graphmend_bc.reports import Decline, FrameResult, Mend, Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,11 @@ class Explanation:
 
     def __str__(self) -> str:
         rows = [("", "before", "after")]
-        for label, name in (("graphs", "graph_count"), ("breaks", "graph_break_count"), ("skipped frames", "skipped_frames")):
+        for label, name in (
+            ("graphs", "graph_count"),
+            ("breaks", "graph_break_count"),
+            ("skipped frames", "skipped_frames"),
+        ):
             rows.append((label, str(getattr(self.before, name)), str(getattr(self.after, name))))
         lines = [f"{label:16}{before:>8}{after:>8}" for label, before, after in rows]
         return "\n".join([*lines, *map(str, self.mends), *map(str, self.declines)])

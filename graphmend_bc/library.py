@@ -26,7 +26,8 @@ class Key:
 
 @dataclass(slots=True)
 class Library:
-    """Every rewrite made so far. The same code and plan give the same object, so that Dynamo's caches hit.
+    """Every rewrite made so far. The same code and plan give the same object, so that Dynamo's
+    caches hit.
 
     Attributes:
         rewrites: by original code and plan; a refusal is kept too.

@@ -33,13 +33,21 @@ _OUT = "Move the statement out of the branch, or branch outside the compiled reg
 _ALL = (
     # What the bytecode shows.
     Reason("arm-raises", "An arm of the branch raises an exception.", (_GUARD,)),
-    Reason("arm-writes-scope", "An arm writes a global or a variable shared with a closure.", (_OUT,)),
+    Reason(
+        "arm-writes-scope", "An arm writes a global or a variable shared with a closure.", (_OUT,)
+    ),
     Reason("arm-yields", "An arm yields or awaits.", (_OUT,)),
     Reason("arm-imports", "An arm imports a module.", ("Import at the top of the file.",)),
     Reason("arm-deletes-local", "An arm deletes a local variable.", (_OUT,)),
-    Reason("arm-inspects-frame", "An arm looks at its own frame (super(), locals(), exec ...).", (_OUT,)),
+    Reason(
+        "arm-inspects-frame",
+        "An arm looks at its own frame (super(), locals(), exec ...).",
+        (_OUT,),
+    ),
     Reason("exception-region", "A try or with block begins or ends inside an arm.", (_OUT,)),
-    Reason("handler-sees-write", "An exception handler reads a variable that an arm writes.", (_OUT,)),
+    Reason(
+        "handler-sees-write", "An exception handler reads a variable that an arm writes.", (_OUT,)
+    ),
     Reason("loop-exit", "An arm leaves the loop that the branch is in.", (_SPLIT,)),
     Reason(
         "unbound-in-one-arm",
@@ -54,28 +62,72 @@ _ALL = (
     # What the trace shows.
     Reason("arm-does-not-trace", "Dynamo could not trace one of the arms.", (_OUT,)),
     Reason("arm-changes-state", "An arm changes Python state that outlives it.", (_OUT,)),
-    Reason("arm-changes-mode", "An arm changes a torch mode such as grad mode or autocast.", (_OUT,)),
-    Reason("arm-mutates-tensor", "An arm changes a tensor in place.", ("Use the out-of-place form.",)),
+    Reason(
+        "arm-changes-mode", "An arm changes a torch mode such as grad mode or autocast.", (_OUT,)
+    ),
+    Reason(
+        "arm-mutates-tensor", "An arm changes a tensor in place.", ("Use the out-of-place form.",)
+    ),
     Reason("arm-draws-random", "An arm draws random numbers.", (_OUT,)),
     Reason("arm-may-raise", "An operator in an arm can fail for some values.", (_OUT,)),
-    Reason("arm-op-unknown", "An operator in an arm is not known to be safe to run untaken.", (_OUT,)),
+    Reason(
+        "arm-op-unknown", "An operator in an arm is not known to be safe to run untaken.", (_OUT,)
+    ),
     Reason("arm-too-dear", "The arms are too dear to compute both.", (_OUT,)),
     Reason("predicate-not-scalar", "The predicate does not have exactly one element.", ()),
     Reason("arms-differ-in-type", "The arms give values of different Python types.", (_SPLIT,)),
     Reason("arms-differ-in-value", "The arms give different Python values.", (_SPLIT,)),
-    Reason("arms-differ-in-layout", "The arms give tensors that differ in shape, dtype, device or layout.", (_SPLIT,)),
-    Reason("gradient-not-finite", "A gradient could be NaN or infinite in the arm not taken.", (_SPLIT,)),
+    Reason(
+        "arms-differ-in-layout",
+        "The arms give tensors that differ in shape, dtype, device or layout.",
+        (_SPLIT,),
+    ),
+    Reason(
+        "gradient-not-finite",
+        "A gradient could be NaN or infinite in the arm not taken.",
+        (_SPLIT,),
+    ),
     Reason("gradient-reach", "The arms send gradients to different tensors.", (_SPLIT,)),
-    Reason("alias-escapes", "The chosen tensor would have to share memory with a tensor that is also visible outside.", ("Clone the tensor.",)),
-    Reason("alias-mutated", "The chosen tensor, or one it may share memory with, is changed in place later.", ("Clone the tensor.",)),
+    Reason(
+        "alias-escapes",
+        "The chosen tensor would have to share memory with a tensor that is also visible outside.",
+        ("Clone the tensor.",),
+    ),
+    Reason(
+        "alias-mutated",
+        "The chosen tensor, or one it may share memory with, is changed in place later.",
+        ("Clone the tensor.",),
+    ),
     Reason("identity-compared", "A chosen value is compared by identity later.", ()),
-    Reason("effect-argument", "An argument of the call cannot be kept until the graph has run.", ("Format the argument first.",)),
-    Reason("effect-shows-grad", "The text would show an autograd node, which compiled code does not have.", ("Print `t.detach()`.",)),
-    Reason("effect-stack", "The call asks for a stack position that compiled code does not have.", ()),
-    Reason("call-not-traced", "Dynamo cannot trace this call, and it is not known to only observe.", ("If it only observes, add it to graphmend_bc.config.effects.",)),
-    Reason("inside-transform", "The site is inside a higher-order operator or a torch.func transform.", (_OUT,)),
+    Reason(
+        "effect-argument",
+        "An argument of the call cannot be kept until the graph has run.",
+        ("Format the argument first.",),
+    ),
+    Reason(
+        "effect-shows-grad",
+        "The text would show an autograd node, which compiled code does not have.",
+        ("Print `t.detach()`.",),
+    ),
+    Reason(
+        "effect-stack", "The call asks for a stack position that compiled code does not have.", ()
+    ),
+    Reason(
+        "call-not-traced",
+        "Dynamo cannot trace this call, and it is not known to only observe.",
+        ("If it only observes, add it to graphmend_bc.config.effects.",),
+    ),
+    Reason(
+        "inside-transform",
+        "The site is inside a higher-order operator or a torch.func transform.",
+        (_OUT,),
+    ),
     Reason("left-alone", "The function is marked with leave_alone.", ()),
-    Reason("internal-error", "The rewriter failed; this is a bug in graphmend_bc.", ("Please report it with the log.",)),
+    Reason(
+        "internal-error",
+        "The rewriter failed; this is a bug in graphmend_bc.",
+        ("Please report it with the log.",),
+    ),
 )
 
 REASONS: Final = MappingProxyType({reason.code: reason for reason in _ALL})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from importlib import resources
 from pathlib import Path
 
 from graphmend_bc.reasons import Refused
@@ -17,8 +18,8 @@ class Mend:
     Attributes:
         strategy: how it was mended: "where" or "defer".
         site: the instruction in the user's code.
-        gb_type: Dynamo's type of the break that stock torch.compile has there; empty if the site was
-            mended before Dynamo could meet it.
+        gb_type: Dynamo's type of the break that stock torch.compile has there; empty if the site
+            was mended before Dynamo could meet it.
         gb_id: Dynamo's id of that type, such as "GB0170".
     """
 
@@ -57,8 +58,26 @@ class Decline:
         return cls(refused.reason.code, explanation, refused.reason.hints, site, gb_type, gb_id)
 
     def __str__(self) -> str:
-        lines = [f"{'declined':10} {self.site} {self.gb_id}".rstrip(), f"    {self.reason}: {self.explanation}"]
+        lines = [
+            f"{'declined':10} {self.site} {self.gb_id}".rstrip(),
+            f"    {self.reason}: {self.explanation}",
+        ]
         return "\n".join([*lines, *(f"    Hint: {hint}" for hint in self.hints)])
+
+
+@dataclass(frozen=True, slots=True)
+class FrameResult:
+    """What compiling one frame came to, for `explain`.
+
+    Attributes:
+        graphs: graphs handed to the backend.
+        break_reason: why the frame's graph ended before the frame did; empty if it did not.
+        skipped: True if Dynamo gave the frame up and runs it eagerly.
+    """
+
+    graphs: int
+    break_reason: str
+    skipped: bool
 
 
 @dataclass(slots=True)
@@ -86,7 +105,11 @@ class Report:
     def to_json(self) -> str:
         """The report as JSON: an object with the lists `mends` and `declines`."""
         return json.dumps(
-            {"mends": [asdict(m) for m in self.mends], "declines": [asdict(d) for d in self.declines]}, indent=2
+            {
+                "mends": [asdict(m) for m in self.mends],
+                "declines": [asdict(d) for d in self.declines],
+            },
+            indent=2,
         )
 
     def to_html(self, path: str | Path) -> None:
@@ -100,35 +123,10 @@ class Report:
         """
         from jinja2 import Environment
 
-        page = Environment(autoescape=True).from_string(_PAGE).render(report=self)
+        template = resources.files("graphmend_bc").joinpath("report.html").read_text("utf-8")
+        page = Environment(autoescape=True).from_string(template).render(report=self)
         Path(path).write_text(page, encoding="utf-8")
 
     def __str__(self) -> str:
         lines = [f"{len(self.mends)} mended, {len(self.declines)} declined"]
         return "\n".join([*lines, *map(str, self.mends), *map(str, self.declines)])
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>graphmend_bc report</title>
-<style>
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; }
-table { border-collapse: collapse; width: 100%; }
-th, td { border-bottom: 1px solid #ccc; padding: .35rem .6rem; text-align: left; vertical-align: top; }
-code { font-size: 13px; }
-</style></head><body>
-<h1>graphmend_bc report</h1>
-<h2>{{ report.mends | length }} mended</h2>
-<table><tr><th>strategy</th><th>site</th><th>break</th></tr>
-{% for mend in report.mends %}<tr><td>{{ mend.strategy }}</td>
-<td><code>{{ mend.site.filename }}:{{ mend.site.lineno }}</code> {{ mend.site.qualname }}</td>
-<td>{{ mend.gb_id }} {{ mend.gb_type }}</td></tr>
-{% endfor %}</table>
-<h2>{{ report.declines | length }} declined</h2>
-<table><tr><th>reason</th><th>site</th><th>break</th></tr>
-{% for decline in report.declines %}<tr><td><b>{{ decline.reason }}</b><br>{{ decline.explanation }}
-{% for hint in decline.hints %}<br>Hint: {{ hint }}{% endfor %}</td>
-<td><code>{{ decline.site.filename }}:{{ decline.site.lineno }}</code> {{ decline.site.qualname }}</td>
-<td>{{ decline.gb_id }} {{ decline.gb_type }}</td></tr>
-{% endfor %}</table>
-</body></html>
-"""

@@ -55,7 +55,8 @@ def enable(*, exact: bool = True, cache: bool = True) -> Handle:
             find it out again.
 
     Returns:
-        A handle; `handle.remove()` switches mending off. If mending is on already, the handle it has.
+        A handle; `handle.remove()` switches mending off. If mending is on already, the handle it
+        has.
 
     Raises:
         UnsupportedVersionError: this torch or Python is not known.
@@ -171,7 +172,9 @@ def leave_alone(function: F | None = None, *, reason: str = "") -> F | Callable[
     return function
 
 
-def rewrite(function: Callable[..., Any], *, branches: bool = True, effects: bool = True) -> Callable[..., Any]:
+def rewrite(
+    function: Callable[..., Any], *, branches: bool = True, effects: bool = True
+) -> Callable[..., Any]:
     """A function with rewritten code, for looking at and for testing; it needs no `enable()`.
 
     Every conditional jump that can be rewritten becomes a `Branch` call and every likely effect is
@@ -195,10 +198,16 @@ def rewrite(function: Callable[..., Any], *, branches: bool = True, effects: boo
     source = _function_of(function)
     plan = widest_plan(source.__code__, branches=branches, effects=effects)
     code = rewrite_code(source.__code__, plan).code if plan else source.__code__
-    new = types.FunctionType(code, source.__globals__, source.__name__, source.__defaults__, source.__closure__)
+    new = types.FunctionType(
+        code, source.__globals__, source.__name__, source.__defaults__, source.__closure__
+    )
     new.__kwdefaults__ = source.__kwdefaults__
     new.__dict__.update(source.__dict__)
-    new.__qualname__, new.__doc__, new.__module__ = source.__qualname__, source.__doc__, source.__module__
+    new.__qualname__, new.__doc__, new.__module__ = (
+        source.__qualname__,
+        source.__doc__,
+        source.__module__,
+    )
     new.__annotations__ = source.__annotations__
     return new
 

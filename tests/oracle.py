@@ -30,7 +30,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 import graphmend_bc as gm
 from graphmend_bc import session
-from graphmend_bc.mender import FrameResult
+from graphmend_bc.reports import FrameResult
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,10 @@ def check(
         torch._dynamo.reset()
         with session.mending_by(mender):
             compiled = _run(
-                source, sequence, grad, lambda f: torch.compile(f, backend=backend, **compile_kwargs)
+                source,
+                sequence,
+                grad,
+                lambda f: torch.compile(f, backend=backend, **compile_kwargs),
             )
         _assert_same(expected, compiled, "compiled code")
         outcome = Outcome(
@@ -135,7 +138,9 @@ class _Records(logging.Handler):
         self.into.append((record.name, record.levelname, record.getMessage(), record.msg, *place))
 
 
-def _run(source: str, calls: Sequence[tuple[Any, ...]], grad: bool, wrap: Callable[..., Any]) -> list[Seen]:
+def _run(
+    source: str, calls: Sequence[tuple[Any, ...]], grad: bool, wrap: Callable[..., Any]
+) -> list[Seen]:
     torch.manual_seed(0)
     module = load(source)
     function = wrap(module.f)
@@ -143,7 +148,9 @@ def _run(source: str, calls: Sequence[tuple[Any, ...]], grad: bool, wrap: Callab
     return [_call(module, function, args, grad) for args in calls]
 
 
-def _call(module: types.ModuleType, function: Callable[..., Any], args: tuple[Any, ...], grad: bool) -> Seen:
+def _call(
+    module: types.ModuleType, function: Callable[..., Any], args: tuple[Any, ...], grad: bool
+) -> Seen:
     seen = Seen()
     logger, handler, out = logging.getLogger("program"), _Records(seen.records), io.StringIO()
     logger.addHandler(handler)
@@ -182,7 +189,13 @@ def _state(module: types.ModuleType) -> list[Any]:
         if isinstance(value, torch.nn.Module):
             found += [*value.parameters(), *value.buffers()]
             plain = {k: v for k, v in vars(value).items() if not k.startswith("_")}
-            found.append({k: v for k, v in plain.items() if isinstance(v, (int, float, str, list, torch.Tensor))})
+            found.append(
+                {
+                    k: v
+                    for k, v in plain.items()
+                    if isinstance(v, (int, float, str, list, torch.Tensor))
+                }
+            )
         elif isinstance(value, (torch.Tensor, list, dict)) and not name.startswith("__"):
             found.append(value)
     return found
@@ -193,12 +206,23 @@ def _show(value: Any) -> Any:
         data = value.detach()
         bits = data.tolist() if data.layout is torch.strided else str(data)
         grad = value.requires_grad
-        return (str(value.dtype), tuple(value.shape), value.stride(), repr(bits), grad, type(value).__name__)
+        return (
+            str(value.dtype),
+            tuple(value.shape),
+            value.stride(),
+            repr(bits),
+            grad,
+            type(value).__name__,
+        )
     if isinstance(value, (list, tuple)):
         return (type(value).__name__, [_show(item) for item in value])
     if isinstance(value, dict):
         return {key: _show(item) for key, item in value.items()}
-    return (type(value).__name__, repr(value)) if isinstance(value, (int, float, str, type(None))) else type(value)
+    return (
+        (type(value).__name__, repr(value))
+        if isinstance(value, (int, float, str, type(None)))
+        else type(value)
+    )
 
 
 def _sharing(value: Any, args: Any, module: types.ModuleType) -> list[tuple[int, int]]:

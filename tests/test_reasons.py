@@ -18,7 +18,9 @@ def test_every_reason_has_a_section_and_every_section_a_reason() -> None:
 
 
 def test_every_reason_is_given_somewhere_and_shown_by_a_test() -> None:
-    library = "".join(p.read_text() for p in (ROOT / "graphmend_bc").rglob("*.py") if p.name != "reasons.py")
+    library = "".join(
+        p.read_text() for p in (ROOT / "graphmend_bc").rglob("*.py") if p.name != "reasons.py"
+    )
     tests = "".join(p.read_text() for p in Path(__file__).parent.rglob("*.py"))
     for code in REASONS.keys() - NEVER_SEEN:
         assert f'"{code}"' in library, f"{code} is never given"

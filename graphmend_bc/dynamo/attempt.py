@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch._dynamo
-from torch._dynamo import exc, symbolic_convert
+from torch._dynamo import exc
+from torch._dynamo.utils import _get_error_on_graph_break
 
 _ONE_GRAPH = 5
 """Position of `one_graph` among the arguments that follow `code`."""
@@ -28,14 +29,14 @@ class Arguments:
     @property
     def wants_errors(self) -> bool:
         """Whether the caller wants an error at a graph break: `fullgraph=True`, export and the like."""
-        return bool(self.args[_ONE_GRAPH]) or bool(symbolic_convert._get_error_on_graph_break())
+        return bool(self.args[_ONE_GRAPH]) or bool(_get_error_on_graph_break())
 
 
 def breaks_are_errors() -> AbstractContextManager[Any]:
     """A block in which a graph break is an exception.
 
-    Not the same as asking for one graph: that also captures values whose size or value is known only
-    at run time, which is not exact where a size turns out to be 0 or 1.
+    Not the same as asking for one graph: that also captures values whose size or value is known
+    only at run time, which is not exact where a size turns out to be 0 or 1.
     """
     return torch._dynamo.error_on_graph_break(True)
 
@@ -43,6 +44,11 @@ def breaks_are_errors() -> AbstractContextManager[Any]:
 def is_break(error: BaseException) -> bool:
     """True for the exceptions by which Dynamo stops tracing at something it cannot trace."""
     return isinstance(error, (exc.Unsupported, exc.UserError))
+
+
+def is_dynamos(error: BaseException) -> bool:
+    """True for Dynamo's own exceptions, such as an operator that rejects its arguments."""
+    return isinstance(error, exc.TorchDynamoException)
 
 
 def clean_up(error: BaseException) -> None:

@@ -49,9 +49,9 @@ def translators(traceback: TracebackType | None) -> list[InstructionTranslatorBa
     found: list[InstructionTranslatorBase] = []
     while traceback is not None:
         candidate = traceback.tb_frame.f_locals.get("self")
-        ours = isinstance(candidate, InstructionTranslatorBase) and not _is_runtime(candidate)
-        if ours and not any(candidate is known for known in found):
-            found.append(candidate)
+        if isinstance(candidate, InstructionTranslatorBase) and not _is_runtime(candidate):
+            if not any(candidate is known for known in found):
+                found.append(candidate)
         traceback = traceback.tb_next
     return found
 

@@ -1,7 +1,7 @@
 """Deferred effects: calls that only observe run after the graph, with their arguments as they were.
 
-Dynamo runs the `debug_locals` of the root translator right after the graph and before it replays side
-effects. An effect is put there from however deep an inlined function it was met in.
+Dynamo runs the `debug_locals` of the root translator right after the graph and before it replays
+side effects. An effect is put there from however deep an inlined function it was met in.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.dicts import ConstDictVariable
+from torch._dynamo.variables.functions import WrapperUserMethodVariable
 from torch._dynamo.variables.lists import ListVariable, TupleVariable
 from torch._dynamo.variables.misc import StringFormatVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
@@ -30,7 +31,7 @@ from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime import effects as runtime_effects
 
-_LOGGER_METHODS = frozenset("debug info warning warn error critical log".split())
+_LOGGER_METHODS = frozenset(["debug", "info", "warning", "warn", "error", "critical", "log"])
 _NEEDS_STACK = frozenset({"stacklevel", "stack_info", "exc_info"})
 
 
@@ -55,7 +56,9 @@ class DeferredCallVariable(VariableTracker):
 
     _nonvar_fields = {"site", "compilation", *VariableTracker._nonvar_fields}
 
-    def __init__(self, site: Site, callee: VariableTracker, compilation: Compilation, **kwargs: Any) -> None:
+    def __init__(
+        self, site: Site, callee: VariableTracker, compilation: Compilation, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.site = site
         self.callee = callee
@@ -68,7 +71,10 @@ class DeferredCallVariable(VariableTracker):
         codegen(self.callee)
 
     def call_function(
-        self, tx: InstructionTranslatorBase, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
         """Note the call; where that would not be exact, trace it as stock Dynamo does."""
         trace = self.compilation.trace
@@ -82,7 +88,7 @@ class DeferredCallVariable(VariableTracker):
         except Refused as refused:
             trace.refused[self.site] = refused
             return self.callee.call_function(tx, args, kwargs)
-        predicates = [
+        predicates: list[VariableTracker] = [
             TupleVariable([predicate, ConstantVariable.create(taken)])  # type: ignore[list-item]
             for predicate, taken in trace.predicates
         ]
@@ -102,7 +108,9 @@ class EffectVariable(VariableTracker):
         super().__init__(**kwargs)
 
         @torch._dynamo.disable  # type: ignore[untyped-decorator]
-        def run_effect(function: Callable[..., Any], predicates: Any, args: Any, kwargs: Any) -> None:
+        def run_effect(
+            function: Callable[..., Any], predicates: Any, args: Any, kwargs: Any
+        ) -> None:
             runtime_effects.run(site, module_globals, function, predicates, args, kwargs)
 
         self.run = run_effect
@@ -129,7 +137,9 @@ class _Keeper:
             kwargs = {name: self(arg) for name, arg in value.sym_kwargs.items()}
             return StringFormatVariable(value.format_string, args, kwargs)
         if type(value) is ListVariable:
-            return ListVariable([self(item) for item in value.items], mutation_type=ValueMutationNew())
+            return ListVariable(
+                [self(item) for item in value.items], mutation_type=ValueMutationNew()
+            )
         if type(value) is TupleVariable:
             return TupleVariable([self(item) for item in value.items])
         if value.is_python_constant() or isinstance(value, SymNodeVariable):
@@ -158,7 +168,7 @@ def _file(value: VariableTracker) -> VariableTracker:
 
 def _dict(values: dict[str, VariableTracker]) -> VariableTracker:
     items = {ConstantVariable.create(name): value for name, value in values.items()}
-    return ConstDictVariable(items, mutation_type=ValueMutationNew())  # type: ignore[arg-type]
+    return ConstDictVariable(items, mutation_type=ValueMutationNew())
 
 
 def _real_object(callee: VariableTracker) -> object:
@@ -168,8 +178,8 @@ def _real_object(callee: VariableTracker) -> object:
         return callee.fn
     if callee.source is None:
         return None
-    if isinstance(callee, vts.WrapperUserMethodVariable):
-        return _bound(callee.self_obj, callee.wrapper_obj)
+    if isinstance(callee, WrapperUserMethodVariable):
+        return _bound(callee.obj, callee.wrapper_obj)
     if isinstance(callee, vts.UserMethodVariable):
         return _bound(callee.obj, callee.fn)
     if isinstance(callee, vts.GetAttrVariable):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
-from torch._dynamo.variables.functions import UserFunctionVariable
+from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import TensorVariable, UnspecializedPythonVariable
 
 from graphmend_bc.dynamo import effects, select
-from graphmend_bc.dynamo.compilation import current
+from graphmend_bc.dynamo.compilation import Compilation, current
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Both, Branch, Defer, Primitive
+from graphmend_bc.runtime import Both, Defer, Primitive
 
 
 class PrimitiveVariable(VariableTracker):
@@ -37,31 +37,48 @@ class PrimitiveVariable(VariableTracker):
         args: list[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        """Trace a call of the primitive; without a compilation of ours, trace what Python would do."""
+        """Trace a call of the primitive; without a compilation, trace what Python would do."""
         del kwargs
         compilation = current()
         if isinstance(self.primitive, Defer):
-            return args[0] if compilation is None else effects.deferred(tx, compilation, self.primitive.site, args[0])
+            if compilation is None:
+                return args[0]
+            return effects.deferred(tx, compilation, self.primitive.site, args[0])
         condition = args[0].realize()
         if compilation is None or not _is_plain_tensor(condition):
-            plain = _branch if isinstance(self.primitive, Branch) else _both
-            extra = [] if isinstance(self.primitive, Branch) else [
-                VariableTracker.build(tx, self.primitive.first),
-                VariableTracker.build(tx, self.primitive.second),
-            ]
-            return UserFunctionVariable(plain).call_function(tx, [*extra, condition, *args[1:]], {})
+            return self._as_python(tx, condition, args[1:])
         try:
-            select.check_is_outermost(tx)
-            tracer = select.SiteTracer(tx, compilation, self.primitive.site)
-            if isinstance(self.primitive, Branch):
-                return tracer.branch(condition, args[1], args[2], args[3:])
-            assert isinstance(self.primitive, Both)
-            return tracer.both(self.primitive, condition, args[1], args[2:])
+            return self._as_choice(tx, compilation, condition, args[1:])
         except Refused as refused:
             raise select.as_break(compilation, self.primitive.site, refused) from refused
 
+    def _as_python(
+        self,
+        tx: InstructionTranslatorBase,
+        condition: VariableTracker,
+        rest: list[VariableTracker],
+    ) -> VariableTracker:
+        if isinstance(self.primitive, Both):
+            first = ConstantVariable.create(self.primitive.first)
+            second = ConstantVariable.create(self.primitive.second)
+            return select.inline(tx, _both, first, second, condition, *rest)
+        return select.inline(tx, _branch, condition, *rest)
 
-def _is_plain_tensor(value: VariableTracker) -> bool:
+    def _as_choice(
+        self,
+        tx: InstructionTranslatorBase,
+        compilation: Compilation,
+        condition: TensorVariable,
+        rest: list[VariableTracker],
+    ) -> VariableTracker:
+        select.check_is_outermost(tx)
+        tracer = select.SiteTracer(tx, compilation, self.primitive.site)
+        if isinstance(self.primitive, Both):
+            return tracer.both(self.primitive, condition, rest[0], rest[1:])
+        return tracer.branch(condition, rest[0], rest[1], rest[2:])
+
+
+def _is_plain_tensor(value: VariableTracker) -> TypeGuard[TensorVariable]:
     return isinstance(value, TensorVariable) and not isinstance(value, UnspecializedPythonVariable)
 
 

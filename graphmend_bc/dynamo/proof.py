@@ -25,7 +25,9 @@ def prove_graph(compilation: Compilation, gm: GraphModule) -> None:
         return
     written = trace.recorder.written
     inputs = _storages(node for node in gm.graph.nodes if node.op in ("placeholder", "get_attr"))
-    outputs = _storages(node for out in gm.graph.nodes if out.op == "output" for node in out.all_input_nodes)
+    outputs = _storages(
+        node for out in gm.graph.nodes if out.op == "output" for node in out.all_input_nodes
+    )
     opaque = [n for n in gm.graph.nodes if isinstance(n.target, HigherOrderOperator)]
     for site, choice in trace.choices.values():
         try:
@@ -39,7 +41,8 @@ def prove_graph(compilation: Compilation, gm: GraphModule) -> None:
 
 
 def check_identity(compilation: Compilation, operands: Iterable[VariableTracker]) -> None:
-    """Refuse `is` between tensors where eager Python might find a chosen tensor to be one of the arms'.
+    """Refuse `is` between tensors where eager Python might find a chosen tensor to be one of the
+    arms'.
 
     Raises:
         SiteRefused: one operand is such a tensor.

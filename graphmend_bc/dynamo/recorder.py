@@ -27,7 +27,7 @@ class Recorder:
         self._dispatch: Callable[..., Any] = mode.dispatch
         self._depth = 0
         self._records: list[OpRecord] | None = None
-        mode.dispatch = self._observe  # type: ignore[method-assign]
+        mode.dispatch = self._observe  # type: ignore[method-assign, assignment]
 
     def detach(self) -> None:
         """Stop listening."""

@@ -35,7 +35,9 @@ from graphmend_bc.runtime.effects import naming_lost_effects
 class Mender(Protocol):
     """What the seams call."""
 
-    def compile(self, stock: Callable[..., Any], code: CodeType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def compile(
+        self, stock: Callable[..., Any], code: CodeType, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
         """Compile one frame; `stock(code, *args, **kwargs)` is Dynamo's own function."""
 
     def forget(self) -> None:
@@ -70,7 +72,9 @@ class Seams:
         while self._undo:
             self._undo.pop()()
 
-    def _replace(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    def _replace(
+        self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
+    ) -> None:
         stock = getattr(owner, name)
         ours = functools.wraps(stock)(make(stock))
         setattr(owner, name, ours)
@@ -119,7 +123,13 @@ def _trace_frame(stock: Callable[..., Any]) -> Callable[..., Any]:
 def _inline(stock: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, parent: Any, code: CodeType, *args: Any, **kwargs: Any) -> None:
         compilation = current()
-        stock(self, parent, code if compilation is None else compilation.code_for(code), *args, **kwargs)
+        stock(
+            self,
+            parent,
+            code if compilation is None else compilation.code_for(code),
+            *args,
+            **kwargs,
+        )
 
     return __init__
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import torch
 from torch._dynamo import exc
-from torch._dynamo.current_scope_id import current_scope_id, enter_new_scope
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
@@ -17,19 +14,15 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.functions import UserFunctionVariable
 from torch._dynamo.variables.lists import TupleVariable
 from torch._dynamo.variables.tensor import TensorVariable
-from torch._ops import HigherOrderOperator
 from torch.fx import Node
 
-from graphmend_bc import config
+from graphmend_bc.dynamo.arm import Arm, trace_arm
 from graphmend_bc.dynamo.compilation import Compilation
-from graphmend_bc.dynamo.recorder import Recorder
 from graphmend_bc.legality import alias, choose
-from graphmend_bc.legality.arm import check_runs_untaken, check_zero_gradients_stay_zero
-from graphmend_bc.legality.ops import OpRecord
+from graphmend_bc.legality.arm import check_zero_gradients_stay_zero
 from graphmend_bc.legality.reach import check_same_reach
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Both, Site
-
 
 _LITERALS = (int, float, complex, bool, str, bytes, torch.Size, torch.dtype, torch.device)
 """Types whose `repr` tells all values apart, the sign of zero included."""
@@ -45,25 +38,17 @@ def check_is_outermost(tx: InstructionTranslatorBase) -> None:
         raise Refused("inside-transform")
 
 
+def inline(
+    tx: InstructionTranslatorBase, function: Callable[..., Any], *args: VariableTracker
+) -> VariableTracker:
+    """Trace a call of a plain Python function."""
+    return UserFunctionVariable(cast(Any, function)).call_function(tx, list(args), {})
+
+
 def as_break(compilation: Compilation, site: Site, refused: Refused) -> exc.Unsupported:
     """The graph break that a refused site is, if tracing has to go on without us."""
     compilation.trace.refused[site] = refused
     return exc.Unsupported(f"graphmend_bc left {site}: {refused}", "Data-dependent branching")
-
-
-@dataclass(frozen=True, slots=True)
-class _Arm:
-    """What tracing one arm gave.
-
-    Attributes:
-        result: the value it returned.
-        nodes: the FX nodes it added.
-        records: the operators that ran on fake tensors.
-    """
-
-    result: VariableTracker
-    nodes: tuple[Node, ...]
-    records: tuple[OpRecord, ...]
 
 
 class SiteTracer:
@@ -123,60 +108,24 @@ class SiteTracer:
             if not primitive.second:
                 truth = self._call("logical_not", truth)
             return self._call("logical_and", first, truth)
-        second = UserFunctionVariable(_is_true).call_function(self.tx, [second], {})
+        second = inline(self.tx, _is_true, second)
         agrees = second.as_python_constant() is primitive.second
         return first if agrees else ConstantVariable.create(False)
 
-    # Arms
-
     def _arm(
-        self, function: VariableTracker, live_ins: Sequence[VariableTracker], predicate: TensorVariable, taken: bool
-    ) -> _Arm:
-        output = self.tx.output
-        before = set(output.graph.nodes)
+        self,
+        function: VariableTracker,
+        live_ins: Sequence[VariableTracker],
+        predicate: TensorVariable,
+        taken: bool,
+    ) -> Arm:
         self.trace.arms.append(self.site)
         self.trace.predicates.append((predicate, taken))
-        with self.recorder.recording() as records, self._state_unchanged(), enter_new_scope():
-            try:
-                result = function.call_function(self.tx, list(live_ins), {})
-            except exc.ObservedException as error:
-                raise Refused("arm-raises", f"It raises {type(error).__name__}.") from error
+        arm = trace_arm(self.tx, self.trace, function, live_ins)
         # Left in place if the arm fails, so that the break can be told to be inside it.
         self.trace.arms.pop()
         self.trace.predicates.pop()
-        nodes = tuple(node for node in output.graph.nodes if node not in before)
-        self._check_nodes(nodes)
-        check_runs_untaken(records, config.where_op_limit)
-        return _Arm(result.realize(), nodes, tuple(records))
-
-    def _check_nodes(self, nodes: Sequence[Node]) -> None:
-        for node in nodes:
-            if isinstance(node.target, HigherOrderOperator):
-                raise Refused("arm-op-unknown", f"The operator is {node.target}.")
-            if getattr(node.target, "__module__", "") == "torch._C" and "_set_grad" in str(node.target):
-                raise Refused("arm-changes-mode")
-            if node.op == "call_function" and "autocast" in str(node.target):
-                raise Refused("arm-changes-mode")
-
-    @contextmanager
-    def _state_unchanged(self) -> Iterator[None]:
-        """Refuse an arm that changes anything in Dynamo's model of the world outside itself."""
-        output = self.tx.output
-        effects = output.side_effects
-        attributes = {item: dict(names) for item, names in effects.store_attr_mutations.items()}
-        hooks, modes, draws = len(effects.tensor_hooks), _modes(), len(output.random_calls)
-        scope = current_scope_id()
-        yield
-        if _modes() != modes:
-            raise Refused("arm-changes-mode")
-        for item, names in effects.store_attr_mutations.items():
-            created_here = getattr(item.mutation_type, "scope", 0) > scope
-            if not created_here and names != attributes.get(item, {}):
-                raise Refused("arm-changes-state", f"It sets {', '.join(sorted(map(repr, names)))}.")
-        if len(effects.tensor_hooks) != hooks:
-            raise Refused("arm-changes-state", "It registers a hook on a tensor.")
-        if len(output.random_calls) != draws:
-            raise Refused("arm-draws-random")
+        return arm
 
     # Values
 
@@ -191,7 +140,12 @@ class SiteTracer:
         return condition
 
     def _choose(
-        self, predicate: TensorVariable, taken: _Arm, left: VariableTracker, other: _Arm, right: VariableTracker
+        self,
+        predicate: TensorVariable,
+        taken: Arm,
+        left: VariableTracker,
+        other: Arm,
+        right: VariableTracker,
     ) -> VariableTracker:
         left, right = left.realize(), right.realize()
         if left is right or (left.source is not None and left.source == right.source):
@@ -205,20 +159,33 @@ class SiteTracer:
             return TupleVariable([self._choose(predicate, taken, a, other, b) for a, b in pairs])
         if left.is_python_constant() and right.is_python_constant():
             one, two = left.as_python_constant(), right.as_python_constant()
-            if one is two or (type(one) is type(two) and type(one) in _LITERALS and repr(one) == repr(two)):
+            if one is two or (
+                type(one) is type(two) and type(one) in _LITERALS and repr(one) == repr(two)
+            ):
                 return left
             if type(one) is type(two):
                 raise Refused("arms-differ-in-value", f"The values are {one!r} and {two!r}.")
-        raise Refused("arms-differ-in-type", f"The types are {_type_name(left)} and {_type_name(right)}.")
+        raise Refused(
+            "arms-differ-in-type", f"The types are {_type_name(left)} and {_type_name(right)}."
+        )
 
     def _where(
-        self, predicate: TensorVariable, taken: _Arm, left: TensorVariable, other: _Arm, right: TensorVariable
+        self,
+        predicate: TensorVariable,
+        taken: Arm,
+        left: TensorVariable,
+        other: Arm,
+        right: TensorVariable,
     ) -> VariableTracker:
         one, two = left.as_proxy().node, right.as_proxy().node
         if one is two:
             return left
         a, b = one.meta["example_value"], two.meta["example_value"]
-        if type(a) is not type(b) or isinstance(a, torch.nn.Parameter) or isinstance(b, torch.nn.Parameter):
+        if (
+            type(a) is not type(b)
+            or isinstance(a, torch.nn.Parameter)
+            or isinstance(b, torch.nn.Parameter)
+        ):
             raise Refused("arms-differ-in-type", "A parameter cannot be chosen.")
         choose.check_same_layout(a, b)
         if torch.is_grad_enabled() and a.requires_grad:
@@ -230,16 +197,18 @@ class SiteTracer:
         result = self._call("where", moved, left, right)
         chosen = result.as_proxy().node.meta["example_value"]
         if chosen.stride() != a.stride() or chosen.dtype != a.dtype:
-            raise Refused("arms-differ-in-layout", "The chosen tensor would be laid out differently.")
+            raise Refused(
+                "arms-differ-in-layout", "The chosen tensor would be laid out differently."
+            )
         self._note_sharing(result.as_proxy().node, (a, taken), (b, other))
         return result
 
-    def _note_sharing(self, chosen: Node, *sides: tuple[torch.Tensor, _Arm]) -> None:
+    def _note_sharing(self, chosen: Node, *sides: tuple[torch.Tensor, Arm]) -> None:
         """Remember which outside memory eager Python might have shared with the result."""
         sources = set()
         for tensor, arm in sides:
             storage = alias.storage_of(tensor)
-            if storage not in _created(arm):
+            if storage not in arm.allocated():
                 sources.add(storage)
         if sources:
             own = alias.storage_of(chosen.meta["example_value"])
@@ -249,36 +218,16 @@ class SiteTracer:
     def _call(self, name: str, *operands: TensorVariable) -> TensorVariable:
         args = tuple(operand.as_proxy() for operand in operands)
         proxy = self.tx.output.create_proxy("call_function", getattr(torch, name), args, {})
-        return wrap_fx_proxy(self.tx, proxy)  # type: ignore[return-value]
+        return cast(TensorVariable, wrap_fx_proxy(self.tx, proxy))
 
     def _method(self, operand: TensorVariable, name: str, argument: Any) -> TensorVariable:
         proxy = self.tx.output.create_proxy("call_method", name, (operand.as_proxy(), argument), {})
-        return wrap_fx_proxy(self.tx, proxy)  # type: ignore[return-value]
+        return cast(TensorVariable, wrap_fx_proxy(self.tx, proxy))
 
 
 def _is_true(value: object) -> bool:
     """Traced by Dynamo, which guards on what the truth value depends on."""
     return True if value else False  # noqa: SIM210
-
-
-def _created(arm: _Arm) -> set[int]:
-    """Storages that the arm's own operators allocated."""
-    created: set[int] = set()
-    for record in arm.records:
-        inputs = {alias.storage_of(t) for t in record.tensors()}
-        created |= {s for s in map(alias.storage_of, record.results()) if s not in inputs}
-    return created
-
-
-def _modes() -> tuple[object, ...]:
-    return (
-        torch.is_grad_enabled(),
-        torch.is_inference_mode_enabled(),
-        torch.is_autocast_enabled("cpu"),
-        torch.is_autocast_enabled("cuda"),
-        torch.get_default_dtype(),
-        torch.are_deterministic_algorithms_enabled(),
-    )
 
 
 def _type_name(value: VariableTracker) -> str:

@@ -1,7 +1,8 @@
 """Would anybody notice that a chosen tensor has memory of its own?
 
-In eager Python the result of `x if c else x + 1` may be `x` itself. `where` gives new memory, which is
-the same to everyone as long as nothing writes to either and not both are visible outside the graph.
+In eager Python the result of `x if c else x + 1` may be `x` itself. `where` gives new memory,
+which is the same to everyone as long as nothing writes to either and not both are visible outside
+the graph.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from graphmend_bc.reasons import Refused
 
 def storage_of(tensor: torch.Tensor) -> int:
     """A number that two tensors share exactly if they share memory."""
-    return StorageWeakRef(tensor.untyped_storage()).cdata
+    return int(StorageWeakRef(tensor.untyped_storage()).cdata)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,8 @@ def _is_total(record: OpRecord) -> bool:
 def check_zero_gradients_stay_zero(records: Iterable[OpRecord]) -> None:
     """Show that a zero gradient at the arm's results is a zero gradient at its inputs.
 
-    The backward of a `where` sends exact zeros into the arm not taken. They must not meet an infinite
-    or undefined derivative on the way, because zero times infinity is NaN.
+    The backward of a `where` sends exact zeros into the arm not taken. They must not meet an
+    infinite or undefined derivative on the way, because zero times infinity is NaN.
 
     Raises:
         Refused: with the operator for which it could not be shown.
@@ -74,5 +74,7 @@ def _scales_by_number(record: OpRecord) -> bool:
         return False
     value = float(factor)  # type: ignore[arg-type]
     if record.name == "div":
-        return record.kwargs.get("rounding_mode") is None and value != 0 and math.isfinite(1 / value)
+        return (
+            record.kwargs.get("rounding_mode") is None and value != 0 and math.isfinite(1 / value)
+        )
     return math.isfinite(value)

@@ -31,16 +31,23 @@ def check_same_layout(left: torch.Tensor, right: torch.Tensor) -> None:
     for what in ("shape", "dtype", "device", "layout"):
         a, b = getattr(left, what), getattr(right, what)
         if not _surely_equal(a, b):
-            raise Refused("arms-differ-in-layout", f"The {what} is {_show(a)} in one arm and {_show(b)} in the other.")
+            raise Refused(
+                "arms-differ-in-layout",
+                f"The {what} is {_show(a)} in one arm and {_show(b)} in the other.",
+            )
     if left.layout is not torch.strided:
         raise Refused("arms-differ-in-layout", f"The layout {left.layout} cannot be chosen.")
     if not _surely_equal(left.stride(), right.stride()) or not _is_dense(left):
-        raise Refused("arms-differ-in-layout", f"The strides are {left.stride()} and {right.stride()}.")
+        raise Refused(
+            "arms-differ-in-layout", f"The strides are {left.stride()} and {right.stride()}."
+        )
     for tensor in (left, right):
         if tensor.is_conj() or tensor.is_neg() or tensor.is_quantized:
             raise Refused("arms-differ-in-layout", "A lazy or quantized tensor cannot be chosen.")
     if left.requires_grad != right.requires_grad:
-        raise Refused("gradient-reach", "One arm's tensor requires a gradient, the other's does not.")
+        raise Refused(
+            "gradient-reach", "One arm's tensor requires a gradient, the other's does not."
+        )
 
 
 def _surely_equal(left: object, right: object) -> bool:
@@ -55,7 +62,11 @@ def _surely_equal(left: object, right: object) -> bool:
 def _is_dense(tensor: torch.Tensor) -> bool:
     """Non-overlapping and dense, so that `where` gives its result the same strides."""
     expected: int | torch.SymInt = 1
-    pairs = [(stride, size) for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if not _surely_equal(size, 1)]
+    pairs = [
+        (stride, size)
+        for stride, size in zip(tensor.stride(), tensor.shape, strict=True)
+        if not _surely_equal(size, 1)
+    ]
     if all(isinstance(stride, int) for stride, _ in pairs):
         pairs.sort(key=lambda pair: pair[0])
     else:

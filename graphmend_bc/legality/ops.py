@@ -1,7 +1,7 @@
 """What is known about ATen operators, by overload packet name.
 
-The lists are closed: an operator that is on none of them is not run untaken. `total` means: for inputs
-whose shapes and dtypes were accepted at trace time, no values make it fail.
+The lists are closed: an operator that is on none of them is not run untaken. `total` means: for
+inputs whose shapes and dtypes were accepted at trace time, no values make it fail.
 """
 
 from __future__ import annotations
@@ -13,50 +13,230 @@ import torch
 from torch._ops import OpOverload
 
 VIEWS: Final = frozenset(
-    "alias detach view _unsafe_view expand permute transpose t squeeze unsqueeze slice select narrow "
-    "split split_with_sizes chunk unbind diagonal _reshape_alias view_as_real view_as_complex unfold "
-    "lift_fresh movedim mT numpy_T".split()
+    [
+        "alias",
+        "detach",
+        "view",
+        "_unsafe_view",
+        "expand",
+        "permute",
+        "transpose",
+        "t",
+        "squeeze",
+        "unsqueeze",
+        "slice",
+        "select",
+        "narrow",
+        "split",
+        "split_with_sizes",
+        "chunk",
+        "unbind",
+        "diagonal",
+        "_reshape_alias",
+        "view_as_real",
+        "view_as_complex",
+        "unfold",
+        "lift_fresh",
+        "movedim",
+        "mT",
+        "numpy_T",
+    ]
 )
 """Operators whose result shares memory with their input."""
 
 FACTORIES: Final = frozenset(
-    "full zeros ones arange linspace eye scalar_tensor zeros_like ones_like full_like new_zeros "
-    "new_ones new_full lift_fresh_copy".split()
+    [
+        "full",
+        "zeros",
+        "ones",
+        "arange",
+        "linspace",
+        "eye",
+        "scalar_tensor",
+        "zeros_like",
+        "ones_like",
+        "full_like",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "lift_fresh_copy",
+    ]
 )
 
 LINEAR: Final = frozenset(
-    "add sub rsub neg sum mean cat stack clone _to_copy copy where masked_fill constant_pad_nd flip "
-    "roll repeat tril triu lerp_scalar positive contiguous".split()
+    [
+        "add",
+        "sub",
+        "rsub",
+        "neg",
+        "sum",
+        "mean",
+        "cat",
+        "stack",
+        "clone",
+        "_to_copy",
+        "copy",
+        "where",
+        "masked_fill",
+        "constant_pad_nd",
+        "flip",
+        "roll",
+        "repeat",
+        "tril",
+        "triu",
+        "lerp_scalar",
+        "positive",
+        "contiguous",
+    ]
 )
 """Operators whose derivative with respect to each input is a constant or a mask: a gradient that is
 exactly zero stays zero whatever the values are."""
 
-MASKED: Final = frozenset("relu clamp clamp_min clamp_max hardtanh".split())
+MASKED: Final = frozenset(["relu", "clamp", "clamp_min", "clamp_max", "hardtanh"])
 """Operators whose backward selects with a mask instead of multiplying by a value."""
 
 SCALABLE: Final = frozenset({"mul", "div"})
 """Linear when the other operand is a finite Python number."""
 
 TOTAL: Final = frozenset(
-    "abs sign sgn maximum minimum eq ne lt le gt ge equal_ logical_and logical_or logical_not logical_xor "
-    "bitwise_and bitwise_or bitwise_xor bitwise_not isnan isinf isposinf isneginf nan_to_num floor "
-    "ceil round trunc frac exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin "
-    "acos atan sinh cosh tanh asinh acosh atanh atan2 erf erfc erfinv sigmoid log_sigmoid_forward "
-    "gelu silu mish softplus elu selu celu leaky_relu hardswish hardsigmoid threshold square signbit "
-    "addcmul lerp hypot logaddexp prod amax amin any all var std var_mean argmax argmin cumsum "
-    "_softmax _log_softmax logsumexp linalg_vector_norm norm native_layer_norm _fused_rms_norm "
-    "max min sort topk copysign heaviside xlogy sinc real imag conj _conj _conj_physical "
-    "resolve_conj resolve_neg".split()
+    [
+        "abs",
+        "sign",
+        "sgn",
+        "maximum",
+        "minimum",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "equal_",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "logical_xor",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "bitwise_not",
+        "isnan",
+        "isinf",
+        "isposinf",
+        "isneginf",
+        "nan_to_num",
+        "floor",
+        "ceil",
+        "round",
+        "trunc",
+        "frac",
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sqrt",
+        "rsqrt",
+        "reciprocal",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "atan2",
+        "erf",
+        "erfc",
+        "erfinv",
+        "sigmoid",
+        "log_sigmoid_forward",
+        "gelu",
+        "silu",
+        "mish",
+        "softplus",
+        "elu",
+        "selu",
+        "celu",
+        "leaky_relu",
+        "hardswish",
+        "hardsigmoid",
+        "threshold",
+        "square",
+        "signbit",
+        "addcmul",
+        "lerp",
+        "hypot",
+        "logaddexp",
+        "prod",
+        "amax",
+        "amin",
+        "any",
+        "all",
+        "var",
+        "std",
+        "var_mean",
+        "argmax",
+        "argmin",
+        "cumsum",
+        "_softmax",
+        "_log_softmax",
+        "logsumexp",
+        "linalg_vector_norm",
+        "norm",
+        "native_layer_norm",
+        "_fused_rms_norm",
+        "max",
+        "min",
+        "sort",
+        "topk",
+        "copysign",
+        "heaviside",
+        "xlogy",
+        "sinc",
+        "real",
+        "imag",
+        "conj",
+        "_conj",
+        "_conj_physical",
+        "resolve_conj",
+        "resolve_neg",
+    ]
 )
 
-TOTAL_ON_FLOATS: Final = frozenset("pow fmod remainder floor_divide div addcdiv".split())
+TOTAL_ON_FLOATS: Final = frozenset(["pow", "fmod", "remainder", "floor_divide", "div", "addcdiv"])
 """Operators that fail on some integers (division by zero, negative exponents) but on no floats."""
 
 DEAR: Final = frozenset(
-    "mm bmm addmm baddbmm addmv mv dot matmul linear convolution _convolution einsum "
-    "_scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention "
-    "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_attention_math "
-    "scaled_dot_product_attention native_group_norm lstm gru".split()
+    [
+        "mm",
+        "bmm",
+        "addmm",
+        "baddbmm",
+        "addmv",
+        "mv",
+        "dot",
+        "matmul",
+        "linear",
+        "convolution",
+        "_convolution",
+        "einsum",
+        "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_efficient_attention",
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "_scaled_dot_product_attention_math",
+        "scaled_dot_product_attention",
+        "native_group_norm",
+        "lstm",
+        "gru",
+    ]
 )
 """Total operators whose cost is worth a branch."""
 
@@ -80,7 +260,7 @@ class OpRecord:
 
     @property
     def name(self) -> str:
-        return self.op.overloadpacket.__name__
+        return str(self.op.overloadpacket.__name__)
 
     @property
     def is_aten(self) -> bool:

@@ -1,8 +1,8 @@
 """Which tensors outside an arm would get a gradient through it?
 
-In eager Python a tensor that only the untaken arm uses gets no gradient at all; under `where` it gets
-zeros, and an optimizer with weight decay or momentum would then move it. So both arms must send
-gradients to the same tensors.
+In eager Python a tensor that only the untaken arm uses gets no gradient at all; under `where` it
+gets zeros, and an optimizer with weight decay or momentum would then move it. So both arms must
+send gradients to the same tensors.
 """
 
 from __future__ import annotations

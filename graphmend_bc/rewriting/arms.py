@@ -201,7 +201,9 @@ def _check_handler_reads(graph: Graph, handler: Handler | None, ops: Iterable[Op
         raise Refused("handler-sees-write", f"The variable is '{name}'.")
 
 
-def _stack_interface(graph: Graph, block: Block, join: int, inside: frozenset[int]) -> tuple[int, int]:
+def _stack_interface(
+    graph: Graph, block: Block, join: int, inside: frozenset[int]
+) -> tuple[int, int]:
     """Slots the arms consume below the condition, and slots they leave at the join."""
     depth = stack.depth_at(graph)
     base = stack.depth_before(graph, block.stop - 1) - 1

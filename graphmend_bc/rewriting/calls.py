@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from bytecode import UNSET, CellVar, FreeVar
-from bytecode.instr import InstrLocation
+from bytecode.instr import UNSET, CellVar, FreeVar, InstrLocation
 
 from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Emit, Label

@@ -1,7 +1,7 @@
 """Short circuits: several conditional jumps that make up one condition.
 
-`if a or b: X else: O` is compiled to two jumps with common targets. Taking the second condition into
-the first one's predicate keeps `X` from being written twice.
+`if a or b: X else: O` is compiled to two jumps with common targets. Taking the second condition
+into the first one's predicate keeps `X` from being written twice.
 """
 
 from __future__ import annotations

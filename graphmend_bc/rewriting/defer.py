@@ -22,8 +22,20 @@ from graphmend_bc.runtime import Defer, Site
 CALLS = facts.op_set("CALL", "CALL_KW")
 
 OBSERVERS = frozenset(
-    "print debug info warning warn error critical debug_once info_once warning_once "
-    "error_once warning_advice".split()
+    [
+        "print",
+        "debug",
+        "info",
+        "warning",
+        "warn",
+        "error",
+        "critical",
+        "debug_once",
+        "info_once",
+        "warning_once",
+        "error_once",
+        "warning_advice",
+    ]
 )
 """Names under which observing functions are usually called."""
 

@@ -1,7 +1,7 @@
 """Write a code object anew, with the planned branches as `Branch` calls and callees marked.
 
-The rewritten function keeps the original blocks, minus those that only a planned branch reached; the
-arms become functions of their own, nested in the constants:
+The rewritten function keeps the original blocks, minus those that only a planned branch reached;
+the arms become functions of their own, nested in the constants:
 
     before                      after
       <condition>                 Branch(site)(<condition>, arm1, arm2, live-ins...)
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from inspect import CO_NESTED, CO_NEWLOCALS, CO_OPTIMIZED
 from types import CodeType
 
-from bytecode import CellVar, FreeVar
+from bytecode.instr import CellVar, FreeVar
 
 from graphmend_bc.code.assemble import Assembled, Emit, Header, Label, assemble
 from graphmend_bc.code.blocks import EXIT, Block, Graph, build
@@ -127,7 +127,9 @@ class _Rewriter:
         for position, index in enumerate(order):
             following = order[position + 1] if position + 1 < len(order) else scope.stop
             items.append(scope.label(index))
-            items += self._write_block(scope, self.graph.blocks[index], following, set(order[: position + 1]))
+            items += self._write_block(
+                scope, self.graph.blocks[index], following, set(order[: position + 1])
+            )
         return items
 
     def _order(self, scope: _Scope) -> list[int]:
@@ -158,7 +160,12 @@ class _Rewriter:
         last = ops[-1]
         if self._is_planned(block):
             lifted = lift(self.graph, block)
-            items = [emit for op in ops[:-1] if not _asks_truth(op, last) for emit in self._write_op(scope, op)]
+            items = [
+                emit
+                for op in ops[:-1]
+                if not _asks_truth(op, last)
+                for emit in self._write_op(scope, op)
+            ]
             items += self._write_branch(scope, lifted, last)
             if lifted.join == EXIT:
                 return [*items, self._writer(scope, last).emit("RETURN_VALUE")]
@@ -218,7 +225,9 @@ class _Rewriter:
         writer = self._writer(scope, op)
         items: list[Emit] = []
         for test in lifted.decision.tests:
-            items += self._write_test(scope, lifted, test.block, Both(self._site(op), test.first, test.second), writer)
+            items += self._write_test(
+                scope, lifted, test.block, Both(self._site(op), test.first, test.second), writer
+            )
         kept = lifted.when_true.kept or lifted.when_false.kept
         spilled = [f"__gm_slot_{i}" for i in range(lifted.stack_ins)]
         temporaries = [*spilled, _CONDITION] if kept or spilled else []
@@ -257,7 +266,13 @@ class _Rewriter:
         ]
 
     def _make_arm(
-        self, scope: _Scope, lifted: Lift, arm: Arm, parameters: list[str], spilled: list[str], writer: Writer
+        self,
+        scope: _Scope,
+        lifted: Lift,
+        arm: Arm,
+        parameters: list[str],
+        spilled: list[str],
+        writer: Writer,
     ) -> list[Emit]:
         inner = _Scope(entry=arm.entry, stop=lifted.join, outer=lifted.handler or _NOWHERE)
         plain = replace(writer, handler=None)
@@ -276,7 +291,15 @@ class _Rewriter:
     def _make_function(
         self, scope: _Scope, body: Sequence[Emit | Label], parameters: Sequence[str], writer: Writer
     ) -> list[Emit]:
-        free = tuple(sorted({emit.arg.name for emit in body if isinstance(emit, Emit) and isinstance(emit.arg, FreeVar)}))
+        free = tuple(
+            sorted(
+                {
+                    emit.arg.name
+                    for emit in body
+                    if isinstance(emit, Emit) and isinstance(emit.arg, FreeVar)
+                }
+            )
+        )
         plain = replace(writer, handler=None)
         prologue = [plain.emit("COPY_FREE_VARS", len(free))] if free else []
         prologue.append(plain.emit("RESUME", 0))

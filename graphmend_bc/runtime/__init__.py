@@ -1,7 +1,8 @@
 """What rewritten code calls.
 
-Everything here is plain Python with the meaning eager Python has: rewritten code run by CPython alone
-does what the original did. `graphmend_bc.dynamo` gives the same objects their meaning inside a trace.
+Everything here is plain Python with the meaning eager Python has: rewritten code run by CPython
+alone does what the original did. `graphmend_bc.dynamo` gives the same objects their meaning inside
+a trace.
 """
 
 from graphmend_bc.runtime.primitives import Both as Both

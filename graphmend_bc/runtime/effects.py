@@ -27,7 +27,8 @@ def run(
         site: where the call stands.
         module_globals: globals of the function it stands in.
         function: what to call.
-        predicates: truth values of the branches around the call, outermost first, each with the value
+        predicates: truth values of the branches around the call, outermost first, each with the
+        value
             under which the call's arm is taken.
         args, kwargs: arguments as they were at the call.
     """

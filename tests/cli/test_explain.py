@@ -21,6 +21,7 @@ def halve(x):
 
 class Clamp(torch.nn.Module):
     def forward(self, x, *, low):
+        x = x + 0.5
         if torch.isinf(x).any():
             x = torch.clamp(x, low, 1.0)
         return x
@@ -41,22 +42,26 @@ def explain(program: str, directory: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=240)
 
 
-def test_table_has_one_row_a_callable_and_one_a_mend(tmp_path: Path) -> None:
+def test_tables_have_a_row_for_each_callable_and_each_mend(tmp_path: Path) -> None:
     done = explain(PROGRAM, tmp_path)
     path = tmp_path / "program.py"
     rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert (done.returncode, done.stderr) == (4, "")
     assert rows == [
         "halving",
-        "[0.5, 0.5] [1.0, 1.0] [inf, inf]",
+        "halving",
+        "[0.5, 0.5] [1.5, 1.5] [inf, inf]",
         "compiled graphs breaks skipped frames",
-        "halve 4 -> 1 3 -> 0 0 -> 0",
+        "halve 2 -> 1 2 -> 0 0 -> 0",
         "Clamp 2 -> 1 1 -> 0 0 -> 0",
+        "halve #2 2 -> 1 2 -> 0 0 -> 0",
         "",
         "compiled mended by break where",
-        f"halve defer {path}:7 in halve",
+        f"halve defer GB0059 {path}:7 in halve",
         f"halve where GB0170 {path}:8 in halve",
-        f"Clamp where GB0170 {path}:14 in Clamp.forward",
+        f"Clamp where GB0170 {path}:15 in Clamp.forward",
+        f"halve #2 defer GB0059 {path}:7 in halve",
+        f"halve #2 where GB0170 {path}:8 in halve",
     ]
 
 

@@ -286,7 +286,9 @@ def test_python_condition_stays_python() -> None:
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float16, torch.float64, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype", [torch.bool, torch.int64, torch.float16, torch.float64, torch.complex64]
+)
 def test_predicate_dtypes(dtype: torch.dtype) -> None:
     check(
         """

@@ -150,7 +150,9 @@ def test_view_of_an_intermediate_that_escapes_too() -> None:
     declined(body, BOTH, "alias-escapes", line=3)
 
 
-@pytest.mark.parametrize("write", ["x.add_(1)", "x[0] = 7", "x.view(3).mul_(2)", "F.relu(x, inplace=True)"])
+@pytest.mark.parametrize(
+    "write", ["x.add_(1)", "x[0] = 7", "x.view(3).mul_(2)", "F.relu(x, inplace=True)"]
+)
 def test_write_in_place_in_an_arm(write: str) -> None:
     body = f"""
     def f(x):
@@ -258,7 +260,7 @@ def test_arm_too_dear_to_compute_untaken() -> None:
         ("raise ValueError(f'bad {x.shape}')", "arm-raises"),
         ("global state; state = 3", "arm-writes-scope"),
         ("import math; y = x * math.pi", "arm-imports"),
-                ("items.append(1)", "arm-changes-state"),
+        ("items.append(1)", "arm-changes-state"),
         ("holder.value = 2", "arm-changes-state"),
     ],
 )

@@ -42,7 +42,7 @@ def ladder(a: int, b: int, *rest: int, k: int = 1, **more: int) -> Any:
         if i == b:
             continue
         x += i
-    z = a and b or k
+    z = (a and b) or k
     if x > 40:
         return x, z
     while x < 5:
@@ -200,7 +200,10 @@ def test_refusals() -> None:
         if x:
             yield x
 
-    found = {f.__name__: refusal(f) for f in (raises, leaves_loop, unbound, inspects, opens_block, deletes, imports, yields)}
+    found = {
+        f.__name__: refusal(f)
+        for f in (raises, leaves_loop, unbound, inspects, opens_block, deletes, imports, yields)
+    }
     assert found == {
         "raises": "arm-raises",
         "leaves_loop": "loop-exit",

@@ -1,0 +1,131 @@
+"""Trace one arm of a branch into the graph, and hold it to changing nothing but the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch._dynamo import exc
+from torch._dynamo.current_scope_id import current_scope_id, enter_new_scope
+from torch._dynamo.output_graph import OutputGraph
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._ops import HigherOrderOperator
+from torch.fx import Graph, Node
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.compilation import Trace
+from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.arm import check_runs_untaken
+from graphmend_bc.legality.ops import OpRecord
+from graphmend_bc.reasons import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """What tracing one arm gave.
+
+    Attributes:
+        result: the value it returned.
+        nodes: the FX nodes it added.
+        records: the operators that ran on fake tensors.
+    """
+
+    result: VariableTracker
+    nodes: tuple[Node, ...]
+    records: tuple[OpRecord, ...]
+
+    def allocated(self) -> set[int]:
+        """Storages that the arm's own operators allocated."""
+        found: set[int] = set()
+        for record in self.records:
+            given = {storage_of(t) for t in record.tensors()}
+            found |= {s for s in map(storage_of, record.results()) if s not in given}
+        return found
+
+
+def trace_arm(
+    tx: InstructionTranslatorBase,
+    trace: Trace,
+    function: VariableTracker,
+    live_ins: Sequence[VariableTracker],
+) -> Arm:
+    """Call an arm's function in the trace.
+
+    Args:
+        tx: translator of the frame the branch is in.
+        trace: the attempt that is running.
+        function: the arm.
+        live_ins: its arguments.
+
+    Raises:
+        Refused: the arm could be noticed although it is not taken.
+    """
+    output = tx.output
+    last = next(iter(reversed(output.graph.nodes)), None)
+    recorder = trace.listen(output.fake_mode)
+    with recorder.recording() as records, _state_unchanged(output), enter_new_scope():
+        try:
+            result = function.call_function(tx, list(live_ins), {})
+        except exc.ObservedException as error:
+            raise Refused("arm-raises", f"It raises {type(error).__name__}.") from error
+    nodes = _nodes_after(output.graph, last)
+    _check_nodes(nodes)
+    check_runs_untaken(records, config.where_op_limit)
+    return Arm(result.realize(), nodes, tuple(records))
+
+
+def _nodes_after(graph: Graph, last: Node | None) -> tuple[Node, ...]:
+    """The nodes added at the end since `last` was the last one; inputs go to the front."""
+    added = []
+    for node in reversed(graph.nodes):
+        if node is last:
+            break
+        added.append(node)
+    return tuple(reversed(added))
+
+
+def _check_nodes(nodes: Sequence[Node]) -> None:
+    """Refuse what the fake tensor mode does not see as an operator."""
+    for node in nodes:
+        if isinstance(node.target, HigherOrderOperator):
+            raise Refused("arm-op-unknown", f"The operator is {node.target}.")
+        if node.op == "call_function" and any(m in str(node.target) for m in _MODE_SWITCHES):
+            raise Refused("arm-changes-mode")
+
+
+_MODE_SWITCHES = ("_set_grad_enabled", "autocast", "inference_mode")
+
+
+@contextmanager
+def _state_unchanged(output: OutputGraph) -> Iterator[None]:
+    """Refuse an arm that changes anything in Dynamo's model of the world outside itself."""
+    effects = output.side_effects
+    attributes = {item: dict(names) for item, names in effects.store_attr_mutations.items()}
+    hooks, modes, draws = len(effects.tensor_hooks), _modes(), len(output.random_calls)
+    scope = current_scope_id()
+    yield
+    if _modes() != modes:
+        raise Refused("arm-changes-mode")
+    for item, names in effects.store_attr_mutations.items():
+        created_here = getattr(item.mutation_type, "scope", 0) > scope
+        if not created_here and names != attributes.get(item, {}):
+            shown = ", ".join(sorted(map(repr, names)))
+            raise Refused("arm-changes-state", f"It sets {shown}.")
+    if len(effects.tensor_hooks) != hooks:
+        raise Refused("arm-changes-state", "It registers a hook on a tensor.")
+    if len(output.random_calls) != draws:
+        raise Refused("arm-draws-random")
+
+
+def _modes() -> tuple[object, ...]:
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.is_autocast_enabled("cuda"),
+        torch.get_default_dtype(),
+        torch.are_deterministic_algorithms_enabled(),
+    )

@@ -1,0 +1,271 @@
+"""The attempts at one frame: break met -> site found -> plan -> rewrite -> re-feed -> proof.
+
+One call of Dynamo's `compile_frame` becomes a few attempts. Each traces the frame to its end or to
+the first break; a break that can be mended changes the plan of the code object it is in, and the
+next attempt traces the rewritten code. The last attempt is Dynamo's own, with the caller's
+settings.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from graphmend_bc import config
+from graphmend_bc.code.listing import decode
+from graphmend_bc.dynamo import attempt
+from graphmend_bc.dynamo.breaks import Break, break_of
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, running
+from graphmend_bc.library import Key, site_of
+from graphmend_bc.reasons import Refused
+from graphmend_bc.reports import Decline, FrameResult, Mend
+from graphmend_bc.rewriting import Plan
+from graphmend_bc.rewriting.decision import is_condition
+from graphmend_bc.rewriting.defer import CALLS, OBSERVERS
+from graphmend_bc.runtime import Site
+
+if TYPE_CHECKING:
+    from graphmend_bc.mender import Mender
+
+log = logging.getLogger("graphmend_bc")
+mends_log = logging.getLogger("graphmend_bc.mends")
+declines_log = logging.getLogger("graphmend_bc.declines")
+
+EFFECT_BREAKS = frozenset(
+    {"logging.Logger method not supported for non-export cases", "Failed to trace builtin operator"}
+)
+"""Dynamo's break types at calls of `print` and of logger methods."""
+
+PROGRAM_ERRORS = frozenset({"Observed exception"})
+"""Break types that are the program's own exceptions: there is nothing to mend."""
+
+UNSAFE_SIDE_EFFECT = "HOP: Unsafe side effect"
+"""Dynamo's break type where an arm changes Python state outside itself."""
+
+
+class Frame:
+    """The attempts at one frame."""
+
+    def __init__(
+        self,
+        mender: Mender,
+        stock: Callable[..., Any],
+        code: CodeType,
+        args: list[Any],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self.mender = mender
+        self.stock = stock
+        self.code = code
+        self.call = attempt.Arguments(args, kwargs)
+        self.plans: dict[Key, Plan] = {}
+        self.breaks: dict[Site, Break] = {}
+        self.declined: dict[Site, Decline] = {}
+        self.off = not mender.mends
+        self.wants_errors = self.call.wants_errors
+
+    def compile(self) -> Any:
+        if not self.off:
+            for _ in range(config.retrace_limit):
+                compilation = Compilation(self.code_for)
+                try:
+                    with running(compilation), attempt.breaks_are_errors():
+                        result = self.stock(
+                            self.code_for(self.code), *self.call.args, **self.call.kwargs
+                        )
+                except Exception as error:
+                    attempt.clean_up(error)
+                    if self._learn(compilation, error):
+                        continue
+                    if self.wants_errors and attempt.is_break(error):
+                        self._finish(compilation, {})
+                        self._explain(error)
+                        raise
+                    if not attempt.is_break(error):
+                        return self._compile_unmended(error)
+                    break
+                if not self.wants_errors and attempt.is_empty(result):
+                    break  # stock skips such frames, which only its own settings do
+                self._finish(compilation, compilation.trace.used)
+                self._tell(compilation, result)
+                return result
+        return self._compile_as_stock()
+
+    def _compile_unmended(self, error: Exception) -> Any:
+        """Nothing of ours takes part; if anything did before, the error may have been ours."""
+        rewritten = any(self.plans.values())
+        self.off = True
+        if rewritten:
+            site = site_of(self.code, 0)
+            log.warning(
+                "graphmend_bc leaves %s as it is, because tracing its rewritten code failed: %r",
+                site,
+                error,
+            )
+        return self._compile_as_stock()
+
+    def _compile_as_stock(self) -> Any:
+        """The attempt with the caller's settings: breaks that were not mended are Dynamo's to handle."""
+        compilation = Compilation(self.code_for)
+        try:
+            with running(compilation):
+                result = self.stock(self.code_for(self.code), *self.call.args, **self.call.kwargs)
+        except SiteRefused as refused:
+            self._drop(refused.site, refused.refused)
+            return self._compile_as_stock()
+        except Exception as error:
+            self._finish(compilation, {})
+            self._tell(compilation, error)
+            raise
+        self._finish(compilation, compilation.trace.used)
+        self._tell(compilation, result)
+        return result
+
+    # Plans
+
+    def code_for(self, code: CodeType) -> CodeType:
+        """The code object to trace in place of `code`."""
+        mender = self.mender
+        if self.off or mender.library.is_rewritten(code) or code in mender.left_alone:
+            return code
+        key = Key.of(code)
+        try:
+            if key not in self.plans:
+                known = mender.proven.get(key) if mender.remember else None
+                self.plans[key] = known or self._first_plan(code)
+            return mender.library.rewritten(code, self.plans[key])
+        except Refused as refused:
+            log.debug("graphmend_bc leaves %s alone: %s", code, refused)
+        except Exception:
+            log.exception("graphmend_bc could not rewrite %s; it is compiled as stock would.", code)
+        self.plans[key] = Plan()
+        return code
+
+    def _first_plan(self, code: CodeType) -> Plan:
+        """Effects are marked before Dynamo meets them: a mark costs less than another attempt."""
+        names = OBSERVERS | {getattr(effect, "__name__", "") for effect in config.effects}
+        return Plan(effects=self.mender.library.likely_effects(code, names))
+
+    def _learn(self, compilation: Compilation, error: Exception) -> bool:
+        """Change a plan after a failed attempt; False if nothing can be done about it."""
+        trace = compilation.trace
+        if isinstance(error, SiteRefused):
+            return self._drop(error.site, error.refused)
+        found = break_of(error)
+        if found is not None and found.gb_type in PROGRAM_ERRORS:
+            return False
+        if found is None or not attempt.is_break(error):
+            in_arm = bool(trace.arms) and attempt.is_dynamos(error)
+            first_line = str(error).split("\n")[0]
+            return in_arm and self._drop(trace.arms[-1], Refused("arm-does-not-trace", first_line))
+        original, offset = self.mender.library.original(found.code, found.offset)
+        if offset < 0:
+            return False
+        site = site_of(original, offset)
+        if trace.arms and found.gb_type == UNSAFE_SIDE_EFFECT:
+            return self._drop(
+                trace.arms[-1], Refused("arm-changes-state", f"It does so at {site}.")
+            )
+        self.breaks.setdefault(site, found)
+        if site in trace.refused:
+            refused = trace.refused[site]
+        else:
+            try:
+                return self._plan(original, site)
+            except Refused as error_:
+                refused = error_
+        if offset in self.plans.get(Key.of(original), Plan()).branches:
+            return self._drop(site, refused)
+        if trace.arms:
+            self._decline(site, refused)
+            return self._drop(
+                trace.arms[-1], Refused("arm-does-not-trace", f"It breaks at {site}.")
+            )
+        self._decline(site, refused)
+        return False
+
+    def _plan(self, code: CodeType, site: Site) -> bool:
+        """Add a site to its code's plan.
+
+        Raises:
+            Refused: the site cannot be rewritten.
+        """
+        key = Key.of(code)
+        if code in self.mender.left_alone:
+            raise Refused("left-alone")
+        if site in self.declined:
+            raise Refused(self.declined[site].reason)
+        plan = self.plans.get(key, Plan())
+        op = decode(code).at_offset(site.offset)
+        if site.offset in plan:
+            raise Refused("call-not-traced" if op.name in CALLS else "arm-does-not-trace")
+        if is_condition(op):
+            plan = plan.with_branch(site.offset)
+        elif op.name in CALLS and self.breaks[site].gb_type in EFFECT_BREAKS:
+            plan = plan.with_effect(site.offset)
+        elif op.name in CALLS:
+            raise Refused("call-not-traced")
+        else:
+            raise Refused("unhandled-instruction", f"The instruction is {op.name}.")
+        self.mender.library.rewritten(code, plan)
+        self.plans[key] = plan
+        return True
+
+    def _drop(self, site: Site, refused: Refused) -> bool:
+        """Take a site out of every plan that has it."""
+        self._decline(site, refused)
+        changed = False
+        for key, plan in self.plans.items():
+            if (
+                key.filename == site.filename
+                and key.code.co_qualname == site.qualname
+                and site.offset in plan
+            ):
+                self.plans[key] = plan.without(site.offset)
+                changed = True
+        return changed
+
+    # Telling
+
+    def _decline(self, site: Site, refused: Refused) -> None:
+        found = self.breaks.get(site)
+        gb_type, gb_id = (found.gb_type, found.gb_id) if found else ("", "")
+        self.declined.setdefault(site, Decline.of(refused, site, gb_type, gb_id))
+
+    def _finish(self, compilation: Compilation, used: dict[Site, str]) -> None:
+        """Report what this frame came to and remember the plans that worked."""
+        for site, strategy in used.items():
+            found = self.breaks.get(site)
+            mend = Mend(
+                strategy, site, found.gb_type if found else "", found.gb_id if found else ""
+            )
+            if self.mender.report.add(mend):
+                mends_log.info("mended %s", mend)
+        for decline in self.declined.values():
+            if decline.site not in used and self.mender.report.add(decline):
+                declines_log.info("%s", decline)
+        sites = {(site.filename, site.qualname, site.offset) for site in used}
+        for key, plan in self.plans.items():
+            branches = {
+                o for o in plan.branches if (key.filename, key.code.co_qualname, o) in sites
+            }
+            if branches == plan.branches and plan:
+                self.mender.proven[key] = plan
+
+    def _tell(self, compilation: Compilation, outcome: Any) -> None:
+        result = FrameResult(
+            graphs=compilation.graphs,
+            break_reason=attempt.break_reason(outcome),
+            skipped=isinstance(outcome, Exception)
+            and not self.wants_errors
+            and attempt.is_break(outcome),
+        )
+        for listener in self.mender.on_frame:
+            listener(result)
+
+    def _explain(self, error: BaseException) -> None:
+        """Add our reasons below Dynamo's own message."""
+        for decline in self.declined.values():
+            error.add_note(f"graphmend_bc could not mend this break.\n{decline}")

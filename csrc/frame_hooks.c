@@ -492,10 +492,11 @@ hooks_install(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     Py_XSETREF(state->exchange, exchange == Py_None ? NULL : Py_NewRef(exchange));
     Py_XSETREF(state->current, current == Py_None ? NULL : Py_NewRef(current));
+    hook.module = Py_NewRef(module); /* before the first frame reaches evaluate() */
     if (change_evaluator(state, true) < 0) {
+        Py_CLEAR(hook.module);
         return NULL;
     }
-    hook.module = Py_NewRef(module);
     Py_RETURN_NONE;
 }
 

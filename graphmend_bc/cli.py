@@ -71,10 +71,13 @@ class Run:
             raise SystemExit(f"graphmend_bc: {error}") from None
         program: Program = args.program
         program.prepare()
+        for pattern in args.attach:
+            try:
+                gm.attach(pattern)
+            except (AttributeError, ImportError, TypeError, ValueError) as error:
+                args.refuse(f"argument --attach: {pattern!r}: {error}")
         # Python joins the program's threads and prints what ended it before it calls this.
         atexit.register(self._finish, args, os.getpid())
-        for pattern in args.attach:
-            gm.attach(pattern)
         program.execute()
 
     def _finish(self, args: argparse.Namespace, pid: int) -> None:
@@ -271,7 +274,9 @@ def _print_rich_table(header: list[str], rows: list[list[str]], file: TextIO) ->
         from rich.text import Text
     except ImportError:
         return False
-    table = Table(*header)
+    table = Table()
+    for title in header:
+        table.add_column(title, overflow="fold")  # a path is worth nothing with its end cut off
     for row in rows:
         table.add_row(*map(Text, row))
     Console(file=file).print(table)
@@ -314,7 +319,7 @@ def build_parser() -> argparse.ArgumentParser:
         subparser.add_argument("-m", dest="is_module", action="store_true", help="run a module")
         subparser.add_argument("name", metavar="script.py", help="the program (with -m, a module)")
         subparser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER)
-        subparser.set_defaults(command=command)
+        subparser.set_defaults(command=command, refuse=subparser.error)
     return parser
 
 

@@ -19,6 +19,7 @@ import copy
 import io
 import itertools
 import logging
+import sys
 import textwrap
 import types
 from collections.abc import Callable, Iterable, Sequence
@@ -31,6 +32,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.reports import FrameResult
+
+_numbers = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Outcome:
 class Seen:
     """Everything a user can see after one call, in comparable form."""
 
+    error: object = None
     value: object = None
     inputs: object = None
     gradients: object = None
@@ -54,7 +58,6 @@ class Seen:
     shared: object = None
     stdout: str = ""
     records: list[object] = field(default_factory=list)
-    error: object = None
     random: object = None
 
 
@@ -122,8 +125,9 @@ def _at_lines(entries: Iterable[tuple[str, int]]) -> str:
 
 def load(source: str) -> types.ModuleType:
     """A module made of source text; every load has globals of its own and the same file name."""
-    module = types.ModuleType("program")
+    module = types.ModuleType(f"program_{next(_numbers)}")
     module.__dict__.update(torch=torch, logging=logging, nn=torch.nn, F=torch.nn.functional)
+    sys.modules[module.__name__] = module  # Dynamo looks names of a function's module up there
     exec(compile(textwrap.dedent(source).strip("\n"), "<program>", "exec"), module.__dict__)
     return module
 

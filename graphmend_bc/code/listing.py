@@ -23,10 +23,13 @@ class Handler:
     Attributes:
         target: index of the handler's first op.
         push_lasti: True if the offset of the raising op is pushed below the exception, for RERAISE.
+        depth: the operand stack is cut to this depth before the handler is entered; None if that is not
+            known yet, in code still to be assembled.
     """
 
     target: int
     push_lasti: bool
+    depth: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +188,8 @@ def _handlers(
     found: list[Handler | None] = [None] * len(words)
     place = 0
     for entry in table_entries(code):
-        handler = Handler(_lookup(index_at, entry.target, code), entry.push_lasti)
+        target = _lookup(index_at, entry.target, code)
+        handler = Handler(target, entry.push_lasti, entry.depth)
         while place < len(words) and words[place].unit < entry.start:
             place += 1
         while place < len(words) and words[place].unit < entry.stop:

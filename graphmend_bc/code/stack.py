@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from bytecode.instr import UNSET
+
 from graphmend_bc.code import facts
 from graphmend_bc.code.blocks import Graph
 from graphmend_bc.code.listing import Op
@@ -46,23 +48,24 @@ def effect(op: Op, *, jump: bool) -> int:
 
 def number_of(op: Op) -> int:
     """The part of an op's argument on which its stack effect depends, as a number."""
-    arg = op.arg
-    if isinstance(arg, tuple):
-        return int(arg[0]) if op.name in _FLAGGED else 0
-    return int(arg) if isinstance(arg, int) and op.name not in _CONSTANTS else 0
+    if op.name in _FLAGGED:
+        return int(op.arg[0]) if isinstance(op.arg, tuple) else 0
+    counts = isinstance(op.arg, int) and op.arg is not UNSET and op.name not in _CONSTANTS
+    return int(op.arg) if counts else 0
 
 
 def depths(ops: Sequence[Op]) -> Depths:
     """Compute the depth before every op that can be reached.
 
-    An exception handler's depth is not looked up but found: it is the lowest depth among the ops it covers,
-    which holds for all code the compiler makes, as a protected block starts at its handler's depth.
+    An exception handler whose depth is not given is taken to have the lowest depth among the ops it
+    covers: a protected block starts at its handler's depth.
 
     Args:
         ops: all ops of a code object.
 
     Raises:
-        ValueError: two ways to an op disagree on the depth, or the stack would go below empty.
+        ValueError: two ways to an op disagree on the depth, or the stack would go below empty or below what
+            a handler needs.
     """
     flow = _Flow(ops)
     flow.run()
@@ -216,8 +219,15 @@ class _Flow:
         for op, depth in zip(self.ops, self.before, strict=True):
             if op.handler is None or depth is None:
                 continue
+            target, known = op.handler.target, op.handler.depth
             lowest = min(depth, depth + effect(op, jump=False))
-            found[op.handler.target] = min(lowest, found.get(op.handler.target, lowest))
+            if known is not None and lowest < known:
+                self.conflict = (
+                    f"Op {op.index} ({op.name}) takes the operand stack down to {lowest} values, but the "
+                    f"handler at op {target} that covers it needs {known}. Move the op out of the "
+                    "protected block."
+                )
+            found[target] = min(lowest, found.get(target, lowest)) if known is None else known
         return found
 
     def highest(self) -> int:

@@ -7,12 +7,13 @@ from typing import Any, cast
 
 import torch
 from torch._dynamo import exc
+from torch._dynamo.current_scope_id import current_scope_id
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.functions import UserFunctionVariable
-from torch._dynamo.variables.lists import TupleVariable
+from torch._dynamo.variables.lists import ListVariable, TupleVariable
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
@@ -65,6 +66,7 @@ class SiteTracer:
         self.site = site
         self.trace = compilation.trace
         self.recorder = compilation.trace.listen(tx.output.fake_mode)
+        self._chosen: dict[tuple[int, int], VariableTracker] = {}
 
     def branch(
         self,
@@ -152,11 +154,8 @@ class SiteTracer:
             return left
         if type(left) is TensorVariable and type(right) is TensorVariable:
             return self._where(predicate, taken, left, other, right)
-        if type(left) is TupleVariable and type(right) is TupleVariable:
-            if len(left.items) != len(right.items):
-                raise Refused("arms-differ-in-type", "The tuples differ in length.")
-            pairs = zip(left.items, right.items, strict=True)
-            return TupleVariable([self._choose(predicate, taken, a, other, b) for a, b in pairs])
+        if type(left) is type(right) and isinstance(left, (TupleVariable, ListVariable)):
+            return self._choose_items(predicate, taken, left, other, cast(Any, right))
         if left.is_python_constant() and right.is_python_constant():
             one, two = left.as_python_constant(), right.as_python_constant()
             if one is two or (
@@ -168,6 +167,31 @@ class SiteTracer:
         raise Refused(
             "arms-differ-in-type", f"The types are {_type_name(left)} and {_type_name(right)}."
         )
+
+    def _choose_items(
+        self,
+        predicate: TensorVariable,
+        taken: Arm,
+        left: TupleVariable | ListVariable,
+        other: Arm,
+        right: TupleVariable | ListVariable,
+    ) -> VariableTracker:
+        if type(left) not in (TupleVariable, ListVariable) or len(left.items) != len(right.items):
+            raise Refused("arms-differ-in-type", "The sequences differ in type or length.")
+        is_list = isinstance(left, ListVariable)
+        if is_list and not (_is_made_in_arm(left) and _is_made_in_arm(right)):
+            raise Refused("arms-differ-in-type", "A list that exists outside cannot be chosen.")
+        if (known := self._chosen.get((id(left), id(right)))) is not None:
+            return known
+        if is_list and any(id(left) == a or id(right) == b for a, b in self._chosen):
+            raise Refused("arms-differ-in-type", "One arm gives the same list twice.")
+        pairs = zip(left.items, right.items, strict=True)
+        items = [self._choose(predicate, taken, a, other, b) for a, b in pairs]
+        if not is_list:
+            return TupleVariable(items)
+        result = ListVariable(items, mutation_type=ValueMutationNew())
+        self._chosen[id(left), id(right)] = result
+        return result
 
     def _where(
         self,
@@ -228,6 +252,12 @@ class SiteTracer:
 def _is_true(value: object) -> bool:
     """Traced by Dynamo, which guards on what the truth value depends on."""
     return True if value else False  # noqa: SIM210
+
+
+def _is_made_in_arm(value: VariableTracker) -> bool:
+    """True for a container that only the arm knows: what it is chosen into may be new too."""
+    made = value.mutation_type
+    return isinstance(made, ValueMutationNew) and made.scope > current_scope_id()
 
 
 def _type_name(value: VariableTracker) -> str:

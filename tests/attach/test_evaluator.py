@@ -26,6 +26,8 @@ def hooks() -> Iterator[ModuleType]:
     found = module.evaluator()
     yield module
     module.set_chooser(None)
+    for function in (add, fail, factorial):
+        module.unwatch(function.__code__)
     module.uninstall()
     assert module.evaluator() == found
 
@@ -267,8 +269,6 @@ def test_the_chooser_is_asked_once_a_code_object(hooks: ModuleType) -> None:
     hooks.set_chooser(choose)
     assert factorial(0) == 1
     assert asked == ["add", "factorial", "factorial"]
-    hooks.set_chooser(None)
-    hooks.unwatch(add.__code__)
 
 
 def test_what_the_chooser_raises_is_raised_by_the_frame(hooks: ModuleType) -> None:
@@ -415,7 +415,6 @@ def test_watching_again_releases_the_former_enter(hooks: ModuleType) -> None:
     del first
     hooks.watch(add.__code__, Log())
     assert gone() is None
-    hooks.unwatch(add.__code__)
 
 
 def test_a_thousand_rounds_leave_reference_counts_level(hooks: ModuleType) -> None:

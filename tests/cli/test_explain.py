@@ -24,7 +24,7 @@ class Clamp(torch.nn.Module):
         x = x + 0.5
         if torch.isinf(x).any():
             x = torch.clamp(x, low, 1.0)
-        return x
+        return x * 2
 
 clamp = torch.compile(Clamp(), backend="eager")
 unused = torch.compile(Clamp())
@@ -50,17 +50,17 @@ def test_tables_have_a_row_for_each_callable_and_each_mend(tmp_path: Path) -> No
     assert rows == [
         "halving",
         "halving",
-        "[0.5, 0.5] [1.5, 1.5] [inf, inf]",
+        "[0.5, 0.5] [3.0, 3.0] [inf, inf]",
         "compiled graphs breaks skipped frames",
         "halve 2 -> 1 2 -> 0 0 -> 0",
         "Clamp 2 -> 1 1 -> 0 0 -> 0",
         "halve #2 2 -> 1 2 -> 0 0 -> 0",
         "",
         "compiled mended by break where",
-        f"halve defer GB0059 {path}:7 in halve",
+        f"halve defer {path}:7 in halve",
         f"halve where GB0170 {path}:8 in halve",
         f"Clamp where GB0170 {path}:15 in Clamp.forward",
-        f"halve #2 defer GB0059 {path}:7 in halve",
+        f"halve #2 defer {path}:7 in halve",
         f"halve #2 where GB0170 {path}:8 in halve",
     ]
 

@@ -141,10 +141,20 @@ def test_summary_and_reports_come_also_when_the_program_fails(tmp_path: Path) ->
 
 
 def test_attach_compiles_a_function_that_the_program_only_calls(tmp_path: Path) -> None:
+    pytest.importorskip("graphmend_bc.attachment")
     (tmp_path / "program.py").write_text("import lib, torch; print(lib.f(torch.ones(2)).tolist())")
     (tmp_path / "lib.py").write_text(
-        "def f(x):\n    if x.sum() > 0:\n        x = x + 1\n    return x\n"
+        "def f(x):\n    x = x * 2\n    if x.sum() > 0:\n        x = x + 1\n    return x\n"
     )
     status, out, err = python(*MEND, "--attach", "lib:f", "program.py", cwd=tmp_path)
-    assert (status, out) == (0, "[2.0, 2.0]\n")
-    assert "lib.py:2 in f" in err
+    assert (status, out) == (0, "[3.0, 3.0]\n")
+    assert "graphmend_bc: 1 mended, 0 declined" in err
+    assert "lib.py:3 in f" in err
+
+
+def test_attach_to_what_does_not_exist_is_refused_before_the_program_runs(tmp_path: Path) -> None:
+    pytest.importorskip("graphmend_bc.attachment")
+    (tmp_path / "program.py").write_text("print('it ran')")
+    status, out, err = python(*MEND, "--attach", "missing_lib:f", "program.py", cwd=tmp_path)
+    assert (status, out) == (2, "")
+    assert "error: argument --attach: 'missing_lib:f': " in err

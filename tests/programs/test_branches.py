@@ -189,6 +189,19 @@ def test_early_returns_in_a_row() -> None:
     )
 
 
+def test_lists_made_in_the_arms() -> None:
+    check(
+        """
+        def f(x):
+            if x.sum() > 0:
+                return [x + 1, [x * 2]]
+            return [x + 2, [x * 3]]
+        """,
+        BOTH,
+        mends="where@2",
+    )
+
+
 def test_continue_in_an_unrolled_loop() -> None:
     check(
         """

@@ -304,54 +304,17 @@ def test_graph_that_raises_names_the_effects_that_were_lost() -> None:
     assert "test_effects.py" in note
 
 
-@pytest.mark.parametrize("transform", ["torch.func.vmap(g)(x)", "torch.func.grad(g)(x.sum())"])
-def test_sites_inside_transforms_are_left_alone(transform: str) -> None:
+def test_sites_inside_transforms_are_left_alone() -> None:
     check(
-        f"""
+        """
         def g(x):
             print("in a transform")
             return x * 2
 
         def f(x):
-            return {transform} + 1
+            return torch.func.vmap(g)(x) + 1
         """,
         BOTH,
         declines="inside-transform@2",
-        breaks=1,
-    )
-
-
-def test_argument_that_cannot_be_kept() -> None:
-    check(
-        """
-        class Config:
-            size = 3
-
-            def __repr__(self):
-                return f"Config({self.size})"
-
-        config = Config()
-
-        def f(x):
-            print(config, x.sum())
-            return x + 1
-        """,
-        BOTH,
-        declines="effect-argument@10",
-        breaks=1,
-    )
-
-
-def test_callee_that_differs_between_paths() -> None:
-    check(
-        """
-        import builtins
-
-        def f(x, loud):
-            (print if loud else builtins.print)("text")
-            return x + 1
-        """,
-        [(UP, True), (DOWN, False)],
-        declines="callee-not-found@4",
         breaks=1,
     )

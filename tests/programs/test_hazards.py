@@ -213,15 +213,18 @@ def test_predicate_without_one_element(p: torch.Tensor) -> None:
         ("'a'", "'b'", "arms-differ-in-value"),
         ("(x, x)", "(x,)", "arms-differ-in-type"),
         ("[x]", "(x,)", "arms-differ-in-type"),
+        ("[x + 1]", "outside", "arms-differ-in-type"),
+        ("[l := [x + 1], l]", "[[x + 2], [x + 2]]", "arms-differ-in-type"),
     ],
 )
 def test_arms_that_are_not_tensors(left: str, right: str, reason: str) -> None:
     body = f"""
     def f(x):
+        outside = [x + 3]
         y = {left} if x.sum() > 0 else {right}
-        return y, x + 1
+        return y, x + 1, outside
     """
-    declined(body, BOTH, reason)
+    declined(body, BOTH, reason, line=3)
 
 
 def test_equal_python_values_are_no_choice() -> None:

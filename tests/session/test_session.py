@@ -190,7 +190,7 @@ def test_explain_counts_both_arms_and_touches_neither_session_nor_arguments() ->
     assert torch.equal(x, X)
 
 
-def test_explain_counts_skipped_frames() -> None:
+def test_explain_counts_frames_that_stock_gives_up() -> None:
     def loop(x: torch.Tensor) -> torch.Tensor:
         for i in range(3):
             if x.sum() > 3:
@@ -199,8 +199,9 @@ def test_explain_counts_skipped_frames() -> None:
         return x
 
     explanation = gm.explain(loop)(X)
-    assert explanation.before.skipped_frames == 1
-    assert [d.reason for d in explanation.declines] == ["loop-exit"]
+    # Up to torch 2.11 the loop is cut into graphs, later its frame is skipped.
+    assert explanation.before.graph_break_count or explanation.before.skipped_frames
+    assert {d.reason for d in explanation.declines} == {"loop-exit"}
 
 
 def test_unknown_config_name_is_an_error() -> None:

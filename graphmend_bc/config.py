@@ -19,6 +19,9 @@ force: bool = Config(default=False, env_name_default="GRAPHMEND_BC_FORCE")
 where_op_limit = 64
 """Most operators that an arm may have for both arms to be computed."""
 
+miss_limit = 16
+"""How often a frame may fall back to its original code before its speculations are given up."""
+
 retrace_limit = 64
 """Most attempts at tracing one frame; past it, the frame is compiled as stock Dynamo would."""
 

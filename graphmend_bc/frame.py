@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from graphmend_bc.code.listing import decode
 from graphmend_bc.dynamo import attempt
 from graphmend_bc.dynamo.breaks import Break, break_of
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, running
+from graphmend_bc.dynamo.way_back import give_way_back
 from graphmend_bc.library import Key, site_of
 from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import Decline, FrameResult, Mend
@@ -69,7 +71,7 @@ class Frame:
     def compile(self) -> Any:
         if not self.off:
             for _ in range(config.retrace_limit):
-                compilation = Compilation(self.code_for)
+                compilation = self._compilation()
                 try:
                     with running(compilation), attempt.breaks_are_errors():
                         result = self.stock(
@@ -88,9 +90,7 @@ class Frame:
                     break
                 if not self.wants_errors and attempt.is_empty(result):
                     break  # stock skips such frames, which only its own settings do
-                self._finish(compilation, compilation.trace.used)
-                self._tell(compilation, result)
-                return result
+                return self._commit(compilation, result)
         return self._compile_as_stock()
 
     def _compile_unmended(self, error: Exception) -> Any:
@@ -108,7 +108,7 @@ class Frame:
 
     def _compile_as_stock(self) -> Any:
         """The attempt with the caller's settings: breaks that were not mended are Dynamo's to handle."""
-        compilation = Compilation(self.code_for)
+        compilation = self._compilation()
         try:
             with running(compilation):
                 result = self.stock(self.code_for(self.code), *self.call.args, **self.call.kwargs)
@@ -119,9 +119,20 @@ class Frame:
             self._finish(compilation, {})
             self._tell(compilation, error)
             raise
-        self._finish(compilation, compilation.trace.used)
+        return self._commit(compilation, result)
+
+    def _commit(self, compilation: Compilation, result: Any) -> Any:
+        """Accept an attempt."""
+        trace = compilation.trace
+        if trace.can_be_taken_back:
+            missed = partial(self.mender.missed, self.code, tuple(trace.speculated))
+            give_way_back(result, self.code, self.call.module_globals, missed)
+        self._finish(compilation, trace.used)
         self._tell(compilation, result)
         return result
+
+    def _compilation(self) -> Compilation:
+        return Compilation(self.code_for, lambda: any(self.plans.values()))
 
     # Plans
 
@@ -134,7 +145,7 @@ class Frame:
         try:
             if key not in self.plans:
                 known = mender.proven.get(key) if mender.remember else None
-                self.plans[key] = known or self._first_plan(code)
+                self.plans[key] = mender.without_given_up(key, known or self._first_plan(code))
             return mender.library.rewritten(code, self.plans[key])
         except Refused as refused:
             log.debug("graphmend_bc leaves %s alone: %s", code, refused)
@@ -195,6 +206,8 @@ class Frame:
         key = Key.of(code)
         if code in self.mender.left_alone:
             raise Refused("left-alone")
+        if site in self.mender.given_up:
+            raise Refused("speculation-missed", f"The limit is {config.miss_limit} times.")
         if site in self.declined:
             raise Refused(self.declined[site].reason)
         plan = self.plans.get(key, Plan())
@@ -218,11 +231,7 @@ class Frame:
         self._decline(site, refused)
         changed = False
         for key, plan in self.plans.items():
-            if (
-                key.filename == site.filename
-                and key.code.co_qualname == site.qualname
-                and site.offset in plan
-            ):
+            if key.holds(site) and site.offset in plan:
                 self.plans[key] = plan.without(site.offset)
                 changed = True
         return changed

@@ -23,6 +23,10 @@ class Key:
     def of(cls, code: CodeType) -> Key:
         return cls(code, code.co_filename)
 
+    def holds(self, site: Site) -> bool:
+        """True if the site is in this code object."""
+        return (self.filename, self.code.co_qualname) == (site.filename, site.qualname)
+
 
 @dataclass(slots=True)
 class Library:

@@ -169,7 +169,8 @@ def _call(
         seen.value = tree_map(_show, value)
         seen.shared = _sharing(value, args, module)
     except Exception as error:
-        seen.error = (type(error).__name__, repr(error.args), str(error))
+        context = type(error.__context__).__name__
+        seen.error = (type(error).__name__, repr(error.args), str(error), context)
     finally:
         logger.removeHandler(handler)
     seen.stdout = out.getvalue()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch._dynamo
 from torch._dynamo import exc
 from torch._dynamo.utils import _get_error_on_graph_break
 
-_ONE_GRAPH = 5
-"""Position of `one_graph` among the arguments that follow `code`."""
+_POSITIONS = {"globals": 0, "one_graph": 5}
+"""Positions among the arguments that follow `code`; some callers pass them by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,17 @@ class Arguments:
     kwargs: dict[str, Any]
 
     @property
+    def module_globals(self) -> dict[str, Any]:
+        """Globals of the frame."""
+        return cast(dict[str, Any], self._get("globals"))
+
+    @property
     def wants_errors(self) -> bool:
         """Whether the caller wants an error at a graph break: `fullgraph=True`, export and the like."""
-        return bool(self.args[_ONE_GRAPH]) or bool(_get_error_on_graph_break())
+        return bool(self._get("one_graph")) or bool(_get_error_on_graph_break())
+
+    def _get(self, name: str) -> Any:
+        return self.kwargs[name] if name in self.kwargs else self.args[_POSITIONS[name]]
 
 
 def breaks_are_errors() -> AbstractContextManager[Any]:

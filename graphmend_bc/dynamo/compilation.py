@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CodeType
 
+from torch._dynamo.variables.base import VariableTracker
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 
@@ -44,6 +45,10 @@ class Trace:
         refused: sites that were met but could not be shown to be exact.
         snapshots: nodes that copy an effect's argument, with the number of writes before.
         effects: calls that run after the graph, in order.
+        speculated: branches of which only the likely arm is in the graph.
+        missed: the argument of the check after the graph: whether any of them went the other way.
+        can_be_taken_back: nothing is left of the graph if its results are thrown away, and somebody
+            may want to: a check after it, or the effects it would lose by raising.
         recorder: listens to the fake tensor mode once a site needs it.
     """
 
@@ -52,8 +57,11 @@ class Trace:
     choices: dict[Node, tuple[Site, Choice]] = field(default_factory=dict)
     snapshots: list[tuple[Node, int]] = field(default_factory=list)
     effects: list[Site] = field(default_factory=list)
+    speculated: list[Site] = field(default_factory=list)
+    missed: list[VariableTracker] = field(default_factory=list)
     predicates: list[tuple[object, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)
+    can_be_taken_back: bool = False
     recorder: Recorder | None = None
 
     def listen(self, mode: FakeTensorMode) -> Recorder:
@@ -76,10 +84,12 @@ class Compilation:
     Attributes:
         code_for: gives the code object to trace in place of one.
         trace: the attempt that is running.
+        has_plans: whether some code object is rewritten.
         graphs: how many graphs were handed to the backend.
     """
 
     code_for: Callable[[CodeType], CodeType]
+    has_plans: Callable[[], bool]
     trace: Trace = field(default_factory=Trace)
     graphs: int = 0
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import builtins
 import logging
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import torch
 from torch._dynamo import variables as vts
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -26,10 +25,11 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.select import check_is_outermost
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
-from graphmend_bc.runtime import effects as runtime_effects
+from graphmend_bc.runtime.effects import run
 
 _LOGGER_METHODS = frozenset(["debug", "info", "warning", "warn", "error", "critical", "log"])
 _NEEDS_STACK = frozenset({"stacklevel", "stack_info", "exc_info"})
@@ -54,7 +54,7 @@ def deferred(
 class DeferredCallVariable(VariableTracker):
     """A callee whose call is noted for later instead of being traced."""
 
-    _nonvar_fields = {"site", "compilation", *VariableTracker._nonvar_fields}
+    _nonvar_fields = frozenset({"site", "compilation", *VariableTracker._nonvar_fields})
 
     def __init__(
         self, site: Site, callee: VariableTracker, compilation: Compilation, **kwargs: Any
@@ -93,31 +93,11 @@ class DeferredCallVariable(VariableTracker):
             for predicate, taken in trace.predicates
         ]
         call = [self.callee, TupleVariable(predicates), TupleVariable(kept), _dict(kept_kwargs)]
-        tx.output.root_tx.debug_locals.append((EffectVariable(self.site, tx.f_globals), call))
+        effect = RuntimeCallVariable("__gm_effect", partial(run, self.site, tx.f_globals))
+        tx.output.root_tx.debug_locals.append((effect, call))
         trace.used[self.site] = "defer"
         trace.effects.append(self.site)
         return ConstantVariable.create(None)
-
-
-class EffectVariable(VariableTracker):
-    """The runtime function that runs one deferred effect."""
-
-    _nonvar_fields = {"run", *VariableTracker._nonvar_fields}
-
-    def __init__(self, site: Site, module_globals: dict[str, Any], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-
-        @torch._dynamo.disable  # type: ignore[untyped-decorator]
-        def run_effect(
-            function: Callable[..., Any], predicates: Any, args: Any, kwargs: Any
-        ) -> None:
-            runtime_effects.run(site, module_globals, function, predicates, args, kwargs)
-
-        self.run = run_effect
-
-    def reconstruct(self, codegen: PyCodegen) -> None:
-        name = codegen.tx.output.install_global_by_id("__gm_effect", self.run)
-        codegen.append_output(codegen.create_load_global(name, add=True))
 
 
 class _Keeper:

@@ -13,13 +13,13 @@ from torch._dynamo.variables.tensor import TensorVariable, UnspecializedPythonVa
 from graphmend_bc.dynamo import effects, select
 from graphmend_bc.dynamo.compilation import Compilation, current
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Both, Defer, Primitive
+from graphmend_bc.runtime import Both, Branch, Defer, Primitive
 
 
 class PrimitiveVariable(VariableTracker):
     """A primitive met as a constant of rewritten code."""
 
-    _nonvar_fields = {"primitive", *VariableTracker._nonvar_fields}
+    _nonvar_fields = frozenset({"primitive", *VariableTracker._nonvar_fields})
 
     def __init__(self, primitive: Primitive, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -75,6 +75,10 @@ class PrimitiveVariable(VariableTracker):
         tracer = select.SiteTracer(tx, compilation, self.primitive.site)
         if isinstance(self.primitive, Both):
             return tracer.both(self.primitive, condition, rest[0], rest[1:])
+        assert isinstance(self.primitive, Branch)
+        if self.primitive.likely is not None:
+            arm = rest[0] if self.primitive.likely else rest[1]
+            return tracer.speculate(condition, self.primitive.likely, arm, rest[2:])
         return tracer.branch(condition, rest[0], rest[1], rest[2:])
 
 

@@ -10,6 +10,7 @@ from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.recorder import Recorder
 from graphmend_bc.legality.alias import check_choices, storage_of
 from graphmend_bc.reasons import Refused
 
@@ -29,6 +30,13 @@ def prove_graph(compilation: Compilation, gm: GraphModule) -> None:
         node for out in gm.graph.nodes if out.op == "output" for node in out.all_input_nodes
     )
     opaque = [n for n in gm.graph.nodes if isinstance(n.target, HigherOrderOperator)]
+    if trace.speculated or trace.effects:
+        try:
+            _check_can_be_taken_back(trace.recorder, inputs, opaque)
+            trace.can_be_taken_back = True
+        except Refused as refused:
+            if trace.speculated:
+                raise SiteRefused(trace.speculated[0], refused) from refused
     for site, choice in trace.choices.values():
         try:
             check_choices([choice], written, inputs, outputs)
@@ -38,6 +46,18 @@ def prove_graph(compilation: Compilation, gm: GraphModule) -> None:
             raise SiteRefused(site, refused) from refused
     _drop_copies(trace, gm, written, opaque)
     trace.close()
+
+
+def _check_can_be_taken_back(recorder: Recorder, inputs: set[int], opaque: list[Node]) -> None:
+    """Show that nothing is left of the graph when its results are thrown away."""
+    if inputs & set(recorder.written):
+        raise Refused("speculation-writes-input")
+    if recorder.draws is not None:
+        raise Refused("speculation-draws-random", f"The operator is {recorder.draws}.")
+    if recorder.foreign is not None:
+        raise Refused("speculation-has-effects", f"The operator is {recorder.foreign}.")
+    if opaque:
+        raise Refused("speculation-has-effects", f"The operator is {opaque[0].target}.")
 
 
 def check_identity(compilation: Compilation, operands: Iterable[VariableTracker]) -> None:

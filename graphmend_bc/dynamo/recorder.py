@@ -19,10 +19,14 @@ class Recorder:
 
     Attributes:
         written: storages changed in place so far, in the order of the writes.
+        draws: the first operator that drew random numbers, if any did.
+        foreign: the first operator that is not one of torch's own, if there was one.
     """
 
     def __init__(self, mode: FakeTensorMode) -> None:
         self.written: list[int] = []
+        self.draws: OpOverload | None = None
+        self.foreign: OpOverload | None = None
         self._mode = mode
         self._dispatch: Callable[..., Any] = mode.dispatch
         self._depth = 0
@@ -66,6 +70,10 @@ class Recorder:
     def _note(self, record: OpRecord) -> None:
         if self._records is not None:
             self._records.append(record)
+        if torch.Tag.nondeterministic_seeded in record.op.tags:
+            self.draws = self.draws or record.op
+        if not record.is_aten:
+            self.foreign = self.foreign or record.op
         if record.op._schema.is_mutable:
             arguments = zip(record.op._schema.arguments, record.args, strict=False)
             values = [v for a, v in arguments if a.alias_info is not None and a.alias_info.is_write]

@@ -5,6 +5,7 @@
     InliningInstruction-   the code object of an inlined callee is replaced by the rewritten one
       Translator.__init__
     call_user_compiler     the graph is complete: proofs over the whole graph
+    OutputGraph.__init__   operators are listened to from the start, if code is rewritten
     compile_subgraph       effects noted at the root run also when a nested break ends the graph
     compare_op_handlers    `is` between tensors: a chosen tensor must not be compared by identity
     _load_const            a primitive is a constant Dynamo does not know
@@ -28,6 +29,7 @@ from torch._dynamo.variables.base import VariableTracker
 from graphmend_bc.dynamo import proof
 from graphmend_bc.dynamo.compilation import current
 from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
+from graphmend_bc.dynamo.way_back import retreating
 from graphmend_bc.runtime import Primitive
 from graphmend_bc.runtime.effects import naming_lost_effects
 
@@ -61,6 +63,7 @@ class Seams:
         self._replace(convert_frame, "compile_frame", self._compile_frame)
         self._replace(convert_frame, "trace_frame", _trace_frame)
         self._replace(symbolic_convert.InliningInstructionTranslator, "__init__", _inline)
+        self._replace(output_graph.OutputGraph, "__init__", _output_graph)
         self._replace(output_graph.OutputGraph, "call_user_compiler", _call_user_compiler)
         self._replace(output_graph.OutputGraph, "compile_subgraph", _compile_subgraph)
         for name in ("is", "is not"):
@@ -120,6 +123,16 @@ def _trace_frame(stock: Callable[..., Any]) -> Callable[..., Any]:
     return trace_frame
 
 
+def _output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        compilation = current()
+        if compilation is not None and compilation.has_plans():
+            compilation.trace.listen(self.fake_mode)
+
+    return __init__
+
+
 def _inline(stock: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, parent: Any, code: CodeType, *args: Any, **kwargs: Any) -> None:
         compilation = current()
@@ -142,6 +155,8 @@ def _call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
         proof.prove_graph(compilation, gm)
         compiled = stock(self, gm, *args, **kwargs)
         compilation.graphs += 1
+        if compilation.trace.can_be_taken_back:
+            return retreating(compiled)
         return naming_lost_effects(compiled, compilation.trace.effects)
 
     return call_user_compiler

@@ -19,11 +19,12 @@ from torch.fx import Node
 
 from graphmend_bc.dynamo.arm import Arm, trace_arm
 from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
 from graphmend_bc.legality import alias, choose
 from graphmend_bc.legality.arm import check_zero_gradients_stay_zero
 from graphmend_bc.legality.reach import check_same_reach
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Both, Site
+from graphmend_bc.runtime import Both, Site, deopt
 
 _LITERALS = (int, float, complex, bool, str, bytes, torch.Size, torch.dtype, torch.device)
 """Types whose `repr` tells all values apart, the sign of zero included."""
@@ -113,6 +114,37 @@ class SiteTracer:
         second = inline(self.tx, _is_true, second)
         agrees = second.as_python_constant() is primitive.second
         return first if agrees else ConstantVariable.create(False)
+
+    def speculate(
+        self,
+        condition: TensorVariable,
+        likely: bool,
+        arm: VariableTracker,
+        live_ins: Sequence[VariableTracker],
+    ) -> VariableTracker:
+        """The value of the likely arm; a check after the graph finds out whether it was taken.
+
+        Raises:
+            Refused: there would be no place for the check.
+        """
+        if self.tx.export:
+            raise Refused("under-export")
+        missed = self._truth(condition)
+        if likely:
+            missed = self._call("logical_not", missed)
+        for predicate, taken in self.trace.predicates:
+            around = predicate if taken else self._call("logical_not", predicate)
+            missed = self._call("logical_and", missed, around)
+        if self.trace.missed:
+            self.trace.missed[0] = self._call("logical_or", self.trace.missed[0], missed)
+        else:
+            self.trace.missed.append(missed)
+            # Before every effect: nothing may be seen of a graph whose results are thrown away.
+            check = RuntimeCallVariable("__gm_check", deopt.check)
+            self.tx.output.root_tx.debug_locals.insert(0, (check, self.trace.missed))
+        self.trace.speculated.append(self.site)
+        self.trace.used[self.site] = "speculate"
+        return arm.call_function(self.tx, list(live_ins), {})
 
     def _arm(
         self,

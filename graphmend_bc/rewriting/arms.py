@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from graphmend_bc.code import stack
 from graphmend_bc.code.assignment import definitely_assigned, definitely_assigned_before
 from graphmend_bc.code.blocks import EXIT, Block, Graph
-from graphmend_bc.code.dominators import immediate_postdominators
+from graphmend_bc.code.dominators import immediate_postdominators, raising_blocks
 from graphmend_bc.code.listing import Handler, Op
 from graphmend_bc.code.liveness import live_in, reads, writes
 from graphmend_bc.code.producers import may_be_null, slots_before
@@ -30,7 +30,6 @@ _REFUSED_OPS = {
     "GET_AWAITABLE": "arm-yields",
     "IMPORT_NAME": "arm-imports",
     "IMPORT_STAR": "arm-imports",
-    "RAISE_VARARGS": "arm-raises",
     "RERAISE": "arm-raises",
     "LOAD_LOCALS": "arm-inspects-frame",
     "LOAD_NAME": "arm-inspects-frame",
@@ -67,6 +66,7 @@ class Lift:
         stack_ins: stack slots below the condition that the arms consume.
         stack_outs: stack slots the arms leave at the join in their place.
         handler: exception handler around the branch.
+        likely: the truth value whose arm goes on, where the other arm only raises; else None.
     """
 
     block: int
@@ -79,6 +79,7 @@ class Lift:
     stack_ins: int
     stack_outs: int
     handler: Handler | None
+    likely: bool | None
 
 
 def lift(graph: Graph, block: Block) -> Lift:
@@ -88,7 +89,7 @@ def lift(graph: Graph, block: Block) -> Lift:
         Refused: the arms cannot become functions with the same meaning.
     """
     decision = decision_at(graph, block)
-    join = immediate_postdominators(graph)[block.index]
+    join, likely = _join(graph, block, decision)
     handler = graph.last(block).handler
     sides = [
         Arm(entry, _blocks_until(graph, entry, join), kept=_kept(graph, block, entry, decision))
@@ -114,7 +115,25 @@ def lift(graph: Graph, block: Block) -> Lift:
         stack_ins=stack_ins,
         stack_outs=stack_outs,
         handler=handler,
+        likely=likely,
     )
+
+
+def _join(graph: Graph, block: Block, decision: Decision) -> tuple[int, bool | None]:
+    """Where the arms meet, and the likely truth value if one of them only raises.
+
+    Ways that end in a raise meet nobody, so they do not count.
+
+    Raises:
+        Refused: both arms only raise.
+    """
+    doomed = raising_blocks(graph)
+    raises = decision.when_true in doomed, decision.when_false in doomed
+    if all(raises):
+        raise Refused("arm-raises", "Both arms do.")
+    if any(raises):
+        return (decision.when_false, False) if raises[0] else (decision.when_true, True)
+    return immediate_postdominators(graph, without=doomed)[block.index], None
 
 
 def check_test(graph: Graph, branch: Block, test: Block) -> tuple[str, ...]:

@@ -233,7 +233,7 @@ class _Rewriter:
         temporaries = [*spilled, _CONDITION] if kept or spilled else []
         items += writer.store_all(temporaries[::-1])
         items += writer.load_all([_CONDITION] if temporaries else [])
-        items += writer.callable_under_top(Branch(self._site(op)))
+        items += writer.callable_under_top(Branch(self._site(op), lifted.likely))
         extra = [*spilled, *([_CONDITION] if kept else [])]
         parameters = [*lifted.live_ins, *extra]
         for arm in (lifted.when_true, lifted.when_false):

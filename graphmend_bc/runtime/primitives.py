@@ -27,7 +27,14 @@ class Primitive:
 
 @dataclass(frozen=True, slots=True)
 class Branch(Primitive):
-    """A two-way branch whose arms were made functions of what is live into them."""
+    """A two-way branch whose arms were made functions of what is live into them.
+
+    Attributes:
+        likely: the truth value of the predicate whose arm goes on, where the other arm only raises;
+            None if both go on.
+    """
+
+    likely: bool | None = None
 
     def __call__(
         self,

@@ -288,17 +288,32 @@ def test_user_function_registered_as_effect() -> None:
     assert [mend.strategy for mend in gm.report().mends] == ["defer"]
 
 
-def test_graph_that_raises_names_the_effects_that_were_lost() -> None:
+def test_graph_that_raises_runs_the_effects_before_it() -> None:
+    check(
+        """
+        def f(x, i):
+            print("about to index")
+            y = x[i]
+            print("done", y)
+            return y
+        """,
+        [(UP, torch.tensor([1])), (UP, torch.tensor([7])), (UP, torch.tensor([0]))],
+        mends="defer@2 defer@4",
+    )
+
+
+def test_graph_that_cannot_be_taken_back_names_the_effects_it_lost() -> None:
     import graphmend_bc as gm
 
     def f(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
         print("about to index")
+        x.add_(1)
         return x[i]
 
     with gm.enabled():
         compiled = torch.compile(f, backend="eager", fullgraph=True)
         with pytest.raises(IndexError) as caught:
-            compiled(UP, torch.tensor([7]))
+            compiled(UP.clone(), torch.tensor([7]))
     (note,) = caught.value.__notes__
     assert "did not run" in note
     assert "test_effects.py" in note

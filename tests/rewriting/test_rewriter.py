@@ -160,7 +160,8 @@ def test_refusals() -> None:
     def raises(x: int) -> int:
         if x:
             raise ValueError
-        return x
+        else:
+            raise TypeError
 
     def leaves_loop(x: int) -> int:
         for i in range(x):

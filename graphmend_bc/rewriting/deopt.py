@@ -1,0 +1,93 @@
+"""Give generated code a way back: on a `Miss`, the frame's original code runs instead.
+
+    before            after
+      <prologue>        save the arguments
+      <body>            <prologue>
+                        try: <body>
+                        except Miss: return deoptimizer(cells, arguments)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from bytecode.instr import FreeVar
+
+from graphmend_bc.code import facts
+from graphmend_bc.code.assemble import Emit, Header, Label, assemble, relist
+from graphmend_bc.code.listing import decode
+from graphmend_bc.rewriting.calls import Writer
+from graphmend_bc.runtime.deopt import Miss
+
+_PROLOGUE = facts.op_set("MAKE_CELL", "COPY_FREE_VARS", "RESUME")
+
+
+def with_way_back(
+    generated: CodeType, original: CodeType, deoptimizer: Callable[..., Any]
+) -> CodeType:
+    """Wrap generated code.
+
+    Args:
+        generated: code with the arguments and free variables of `original`.
+        original: the frame's own code.
+        deoptimizer: called on a miss with the tuple of cells and the tuple of arguments; what it
+            returns is the frame's result.
+
+    Returns:
+        A code object with the same face.
+
+    Raises:
+        ValueError: the free variables differ.
+    """
+    if set(original.co_freevars) != set(generated.co_freevars):
+        raise ValueError(f"The generated code of {original.co_qualname} has other free variables.")
+    header = Header.of(generated)
+    listing = decode(generated)
+    writer = Writer(listing.ops[0], None)
+    saved = [f"__gm_argument_{i}" for i in range(len(header.argnames))]
+    items: list[Emit | Label] = []
+    for name, copy in zip(header.argnames, saved, strict=True):
+        items += [writer.emit("LOAD_FAST", name), writer.emit("STORE_FAST", copy)]
+    handler = Label()
+    in_body = False
+    for item in relist(listing):
+        if isinstance(item, Label):
+            items.append(item)
+            continue
+        in_body = in_body or item.name not in _PROLOGUE
+        items.append(_guarded(item, handler) if in_body else item)
+    return assemble(header, [*items, handler, *_way_back(writer, original, deoptimizer, saved)]).code
+
+
+def _guarded(item: Emit, handler: Label) -> Emit:
+    if item.handler is not None:
+        return item
+    return Emit(item.name, item.arg, item.label, (handler, False), item.location, item.origin)
+
+
+def _way_back(
+    writer: Writer, original: CodeType, deoptimizer: Callable[..., Any], saved: list[str]
+) -> list[Emit | Label]:
+    """The handler. The miss is forgotten before the original code runs: it is nobody's context."""
+    other = Label()
+    cells = [writer.emit(facts.LOAD_CLOSURE, FreeVar(n)) for n in original.co_freevars]
+    callee = [writer.emit("LOAD_CONST", deoptimizer), *writer.as_callee()]
+    return [
+        writer.emit("PUSH_EXC_INFO"),
+        writer.emit("LOAD_CONST", Miss),
+        writer.emit("CHECK_EXC_MATCH"),
+        writer.emit(facts.POP_JUMP_IF_FALSE, label=other),
+        writer.emit("POP_TOP"),
+        writer.emit("POP_EXCEPT"),
+        *callee,
+        *cells,
+        writer.emit("BUILD_TUPLE", len(cells)),
+        *writer.load_all(saved),
+        writer.emit("BUILD_TUPLE", len(saved)),
+        *writer.call(2),
+        writer.emit("RETURN_VALUE"),
+        other,
+        writer.emit("RERAISE", 0),
+    ]

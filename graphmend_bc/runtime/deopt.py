@@ -1,0 +1,63 @@
+"""Deoptimisation: run the original code of a frame when what its graph took for granted was wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+
+class Miss(BaseException):
+    """The graph's results must not be used.
+
+    Not an Exception, so that no handler of the user's, copied around the graph, catches it.
+    """
+
+
+def check(missed: Any) -> None:
+    """Raise `Miss` if a speculation was wrong.
+
+    Args:
+        missed: a tensor with one element, computed by the graph; its truth value is the only thing
+            the check transfers to the host.
+    """
+    if bool(missed):
+        raise Miss
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Deoptimizer:
+    """Runs the original code object of a frame.
+
+    Attributes:
+        code: the original code object.
+        module_globals: its globals.
+        on_miss: told of each miss, before the code runs.
+    """
+
+    code: CodeType
+    module_globals: dict[str, Any]
+    on_miss: Callable[[], None]
+
+    def run(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> Any:
+        """Run the code from its start.
+
+        Args:
+            cells: the frame's free variables, in the order of `co_freevars`.
+            values: the frame's arguments as it got them, in the order of `co_varnames`: positional,
+                keyword-only, then the tuple of `*args` and the dict of `**kwargs` if it has them.
+
+        Returns:
+            What the original code returns.
+        """
+        self.on_miss()
+        code, rest = self.code, list(values)
+        keywords: dict[str, Any] = rest.pop() if code.co_flags & CO_VARKEYWORDS else {}
+        extra: tuple[Any, ...] = rest.pop() if code.co_flags & CO_VARARGS else ()
+        count = code.co_argcount
+        names = code.co_varnames[count : count + code.co_kwonlyargcount]
+        only = dict(zip(names, rest[count:], strict=True))
+        function = FunctionType(code, self.module_globals, code.co_name, None, cells)
+        return function(*rest[:count], *extra, **only, **keywords)

@@ -1,0 +1,303 @@
+"""Branches of which one arm raises: the other arm is compiled alone and checked after the graph."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.oracle import check
+
+UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
+BOTH = [UP, DOWN, UP]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "raise ValueError(f'bad {x.shape} {x.sum()}')",
+        "raise Custom('a', 3)",
+        "raise Custom('a', 3) from KeyError(1)",
+        "raise Custom",
+        "print('failing', x); raise Custom(x.sum().item())",
+    ],
+)
+def test_raise_guards(statement: str) -> None:
+    check(
+        f"""
+        class Custom(Exception):
+            pass
+
+        def f(x):
+            y = x + 1
+            if x.sum() < 0:
+                {statement}
+            return y * 2
+        """,
+        BOTH,
+        mends="speculate@6",
+    )
+
+
+def test_guard_with_else_and_short_circuit() -> None:
+    check(
+        """
+        def f(x, strict):
+            if strict and (torch.isnan(x).any() or x.max() > 100):
+                raise ValueError("not finite")
+            elif x.sum() > 0:
+                x = x * 2
+            else:
+                x = x - 1
+            return x + 1
+        """,
+        [(x, s) for x in (UP, DOWN, UP * float("nan"), UP * 99) for s in (True, False)],
+        mends="speculate@2 where@4",
+    )
+
+
+def test_assert_with_a_computed_message() -> None:
+    check(
+        """
+        def f(x):
+            y = x + 1
+            assert (y < 3.5).all(), f"too large: {x.max()}"
+            return y * 2
+        """,
+        [UP * 0.1, UP, UP * 0.1],
+        mends="speculate@3",
+    )
+
+
+def test_guard_in_a_callee_and_in_a_loop() -> None:
+    check(
+        """
+        def guard(x, i):
+            if x.max() > 5:
+                raise OverflowError(f"step {i}: {x.max()}")
+            return x
+
+        def f(x):
+            for i in range(4):
+                x = guard(x * 2, i)
+                print(i, x)
+            return x
+        """,
+        [UP * 0.01, UP * 0.2, UP * 0.01],
+        mends="speculate@2 defer@9",
+    )
+
+
+def test_guard_inside_the_users_try() -> None:
+    check(
+        """
+        def f(x):
+            try:
+                if x.sum() < 0:
+                    raise ValueError("negative")
+                y = x + 1
+            except ValueError as error:
+                print("caught", error)
+                y = x - 1
+            return y * 2
+        """,
+        BOTH,
+        mends="speculate@3",
+    )
+
+
+def test_guard_in_an_arm_counts_only_if_the_arm_is_taken() -> None:
+    check(
+        """
+        def f(x):
+            y = x + 1
+            if x.sum() > 0:
+                if x.max() > 2:
+                    raise ValueError("large")
+                y = y * 2
+            return y
+        """,
+        [UP * 0.1, UP, DOWN, torch.tensor([-9.0, 3.0, 1.0])],
+        mends="where@3 speculate@4",
+    )
+
+
+def test_several_guards_and_state() -> None:
+    check(
+        """
+        seen = []
+
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.calls = 0
+
+            def forward(self, x, *rest, scale=2, **more):
+                self.calls += 1
+                seen.append(len(rest))
+                if torch.isnan(x).any():
+                    raise ValueError("nan")
+                if x.min() < 0:
+                    raise ValueError("negative")
+                return x * scale + more["bias"]
+
+        model = Model()
+
+        def f(x):
+            return model(x + 1, 5, 6, scale=3, bias=1)
+        """,
+        [UP, DOWN, UP * float("nan"), UP],
+        mends="speculate@11 speculate@13",
+    )
+
+
+def test_closure_cells_reach_the_original_code() -> None:
+    check(
+        """
+        def make(limit):
+            def inner(x):
+                get = lambda: x * limit
+                if x.sum() > limit:
+                    raise ValueError(f"{limit} {get()}")
+                return get() + 1
+            return inner
+
+        f = make(3)
+        """,
+        [UP * 0.1, UP, UP * 0.1],
+        mends="speculate@4",
+    )
+
+
+def test_gradients_of_the_likely_arm() -> None:
+    check(
+        """
+        w = nn.Parameter(torch.ones(3))
+
+        def f(x):
+            y = (x * w).exp()
+            if torch.isinf(y).any():
+                raise FloatingPointError("overflow")
+            return y
+        """,
+        [UP, UP * 1000, UP.clone().requires_grad_()],
+        mends="speculate@5",
+        grad=True,
+    )
+
+
+def test_in_a_resume_function() -> None:
+    check(
+        """
+        def f(x):
+            y = x + 1
+            torch._dynamo.graph_break()
+            if y.sum() < 0:
+                raise ValueError(f"{y}")
+            return y * 2
+        """,
+        BOTH,
+        mends="speculate@4",
+        declines="call-not-traced@3",
+        breaks=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("x.add_(1)", "speculation-writes-input"),
+        ("y = F.dropout(x)", "speculation-draws-random"),
+    ],
+)
+def test_what_cannot_be_taken_back(statement: str, reason: str) -> None:
+    check(
+        f"""
+        def f(x):
+            y = x + 1
+            {statement}
+            if x.sum() < -100:
+                raise ValueError("negative")
+            return y * 2
+        """,
+        BOTH,
+        declines=f"{reason}@4",
+        breaks=1,
+    )
+
+
+def test_custom_operator_is_not_run_twice() -> None:
+    runs: list[int] = []
+
+    @torch.library.custom_op("graphmend_bc_test::count", mutates_args=())
+    def count(x: torch.Tensor) -> torch.Tensor:
+        runs.append(1)
+        return x.clone()
+
+    @count.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x)
+
+    import graphmend_bc as gm
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = count(x)
+        if x.sum() < 0:
+            raise ValueError("negative")
+        return y
+
+    with gm.enabled():
+        compiled = torch.compile(f, backend="eager")
+        compiled(UP)
+        runs.clear()
+        with pytest.raises(ValueError, match="negative"):
+            compiled(DOWN)
+    assert runs == [1]
+    assert [d.reason for d in gm.report().declines] == ["speculation-has-effects"]
+
+
+def test_given_up_after_too_many_misses() -> None:
+    import graphmend_bc as gm
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if x.sum() < 0:
+            raise ValueError("negative")
+        return x + 1
+
+    with gm.config.patch(miss_limit=3), gm.enabled():
+        compiled = torch.compile(f, backend="eager")
+        for _ in range(6):
+            with pytest.raises(ValueError, match="negative"):
+                compiled(DOWN)
+            assert torch.equal(compiled(UP), UP + 1)
+        reasons = [d.reason for d in gm.report().declines]
+    assert reasons == ["speculation-missed"]
+
+
+def test_exported_programs_have_no_check() -> None:
+    import graphmend_bc as gm
+
+    class Guarded(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if x.sum() < 0:
+                raise ValueError("negative")
+            return x + 1
+
+    with gm.enabled(), pytest.raises(Exception, match="branch"):
+        torch.export.export(Guarded(), (UP,), strict=True)
+    assert [d.reason for d in gm.report().declines] == ["under-export"]
+
+
+def test_with_inductor() -> None:
+    check(
+        """
+        def f(x):
+            y = x + 1
+            if torch.isnan(y).any():
+                raise ValueError("nan")
+            return y * 2
+        """,
+        [UP, UP * float("nan"), DOWN],
+        mends="speculate@3",
+        backend="inductor",
+        orders=1,
+    )

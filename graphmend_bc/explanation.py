@@ -19,7 +19,8 @@ class Counts:
 
     Attributes:
         graph_count: graphs that were compiled.
-        graph_break_count: places where a graph ended before its frame did.
+        graph_break_count: graphs less one, as torch._dynamo.explain counts them, or the places where
+            a graph ended before its frame did, if these are more.
         skipped_frames: frames that Dynamo gave up and ran eagerly.
         break_reasons: Dynamo's texts, one a break.
     """
@@ -94,9 +95,10 @@ def _measure(
         report = mender.report.copy()
         torch.compiler.reset()
     reasons = tuple(r.break_reason for r in results if r.break_reason)
+    graphs = sum(result.graphs for result in results)
     counts = Counts(
-        graph_count=sum(r.graphs for r in results),
-        graph_break_count=len(reasons),
+        graph_count=graphs,
+        graph_break_count=max(graphs - 1, len(reasons)),
         skipped_frames=sum(r.skipped for r in results),
         break_reasons=reasons,
     )

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from graphmend_bc import config
 from graphmend_bc.code.listing import decode
 from graphmend_bc.dynamo import attempt
-from graphmend_bc.dynamo.breaks import Break, break_of
-from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, running
+from graphmend_bc.dynamo.breaks import Break, break_of, gb_id_of
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace, running
+from graphmend_bc.dynamo.effects import LOGGER_BREAK, PRINT_BREAK
 from graphmend_bc.dynamo.way_back import give_way_back
 from graphmend_bc.library import Key, site_of
 from graphmend_bc.reasons import Refused
@@ -35,10 +36,7 @@ log = logging.getLogger("graphmend_bc")
 mends_log = logging.getLogger("graphmend_bc.mends")
 declines_log = logging.getLogger("graphmend_bc.declines")
 
-EFFECT_BREAKS = frozenset(
-    {"logging.Logger method not supported for non-export cases", "Failed to trace builtin operator"}
-)
-"""Dynamo's break types at calls of `print` and of logger methods."""
+EFFECT_BREAKS = frozenset({PRINT_BREAK, LOGGER_BREAK})
 
 PROGRAM_ERRORS = frozenset({"Observed exception"})
 """Break types that are the program's own exceptions: there is nothing to mend."""
@@ -82,7 +80,7 @@ class Frame:
                     if self._learn(compilation, error):
                         continue
                     if self.wants_errors and attempt.is_break(error):
-                        self._finish(compilation, {})
+                        self._finish(compilation.trace, {})
                         self._explain(error)
                         raise
                     if not attempt.is_break(error):
@@ -116,7 +114,7 @@ class Frame:
             self._drop(refused.site, refused.refused)
             return self._compile_as_stock()
         except Exception as error:
-            self._finish(compilation, {})
+            self._finish(compilation.trace, {})
             self._tell(compilation, error)
             raise
         return self._commit(compilation, result)
@@ -127,7 +125,7 @@ class Frame:
         if trace.can_be_taken_back:
             missed = partial(self.mender.missed, self.code, tuple(trace.speculated))
             give_way_back(result, self.code, self.call.module_globals, missed)
-        self._finish(compilation, trace.used)
+        self._finish(trace, trace.used)
         self._tell(compilation, result)
         return result
 
@@ -243,24 +241,20 @@ class Frame:
         gb_type, gb_id = (found.gb_type, found.gb_id) if found else ("", "")
         self.declined.setdefault(site, Decline.of(refused, site, gb_type, gb_id))
 
-    def _finish(self, compilation: Compilation, used: dict[Site, str]) -> None:
+    def _finish(self, trace: Trace, used: dict[Site, str]) -> None:
         """Report what this frame came to and remember the plans that worked."""
         for site, strategy in used.items():
             found = self.breaks.get(site)
-            mend = Mend(
-                strategy, site, found.gb_type if found else "", found.gb_id if found else ""
-            )
+            gb_type = found.gb_type if found else trace.gb_types.get(site, "")
+            mend = Mend(strategy, site, gb_type, gb_id_of(gb_type))
             if self.mender.report.add(mend):
                 mends_log.info("mended %s", mend)
         for decline in self.declined.values():
             if decline.site not in used and self.mender.report.add(decline):
                 declines_log.info("%s", decline)
-        sites = {(site.filename, site.qualname, site.offset) for site in used}
         for key, plan in self.plans.items():
-            branches = {
-                o for o in plan.branches if (key.filename, key.code.co_qualname, o) in sites
-            }
-            if branches == plan.branches and plan:
+            proven = {site.offset for site in used if key.holds(site)}
+            if plan and plan.branches <= proven:
                 self.mender.proven[key] = plan
 
     def _tell(self, compilation: Compilation, outcome: Any) -> None:

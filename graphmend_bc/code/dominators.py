@@ -6,7 +6,7 @@ from typing import Any
 
 import networkx as nx
 
-from graphmend_bc.code.blocks import EXIT, Graph, reachable
+from graphmend_bc.code.blocks import EXIT, Graph, predecessors, reachable
 
 
 def immediate_dominators(graph: Graph, *, exceptional: bool = True) -> dict[int, int | None]:
@@ -29,7 +29,30 @@ def immediate_dominators(graph: Graph, *, exceptional: bool = True) -> dict[int,
     return {**_immediate_dominators(flow, 0), 0: None}
 
 
-def immediate_postdominators(graph: Graph) -> dict[int, int]:
+def raising_blocks(graph: Graph) -> frozenset[int]:
+    """The blocks from which every normal way ends in a raise and none in a return.
+
+    Args:
+        graph: the blocks.
+    """
+    into = predecessors(graph, exceptional=False)
+
+    def leading_to(last_ops: tuple[str, ...]) -> set[int]:
+        found: set[int] = set()
+        work = [b.index for b in graph.blocks if graph.last(b).name.startswith(last_ops)]
+        while work:
+            index = work.pop()
+            if index not in found:
+                found.add(index)
+                work.extend(into.get(index, ()))
+        return found
+
+    return frozenset(leading_to(("RAISE_VARARGS",)) - leading_to(("RETURN_",)))
+
+
+def immediate_postdominators(
+    graph: Graph, *, without: frozenset[int] = frozenset()
+) -> dict[int, int]:
     """For each block, the nearest other block that every normal way on from it passes.
 
     Exceptional edges do not count; a block that ends in a return or a raise leads to `EXIT`. A loop that
@@ -37,15 +60,16 @@ def immediate_postdominators(graph: Graph) -> dict[int, int]:
 
     Args:
         graph: the blocks.
+        without: blocks to leave out, as if no way led to them.
 
     Returns:
         By block index, for the blocks that can be reached; `EXIT` where no block is passed by all ways.
     """
-    alive = reachable(graph)
+    alive = reachable(graph) - without
     flow = nx.DiGraph()
     flow.add_node(EXIT)
     for index in alive:
-        edges = graph.blocks[index].successors
+        edges = [e for e in graph.blocks[index].successors if e.target not in without]
         flow.add_edges_from((index, edge.target) for edge in edges)
         if not edges:
             flow.add_edge(index, EXIT)

@@ -68,6 +68,9 @@ LOAD_CLOSURE: Final = "LOAD_CLOSURE" if VERSION <= (3, 12) else "LOAD_FAST"
 # 3.11: a conditional jump's name has its direction (POP_JUMP_FORWARD_IF_TRUE) and may go backward.
 # Later: POP_JUMP_IF_TRUE, forward only; a backward test jumps over a JUMP_BACKWARD.
 CONDITIONAL_JUMPS_GO_BACKWARD: Final = VERSION == (3, 11)
+POP_JUMP_IF_FALSE: Final = (
+    "POP_JUMP_FORWARD_IF_FALSE" if CONDITIONAL_JUMPS_GO_BACKWARD else "POP_JUMP_IF_FALSE"
+)
 
 # 3.11: `a or b` as a value is JUMP_IF_TRUE_OR_POP; later: COPY, a test, POP_TOP.
 HAS_JUMP_IF_OR_POP: Final = VERSION == (3, 11)

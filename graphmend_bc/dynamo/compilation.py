@@ -39,6 +39,7 @@ class Trace:
     Attributes:
         arms: sites whose arm is being traced, outermost first.
         used: sites that were mended so far, with the strategy.
+        gb_types: what Dynamo would have called the breaks at sites mended before it met them.
         choices: what `where` chose, for the proof over the whole graph; by the node of the result.
         predicates: the branches around what is being traced, outermost first, each with the value
             under which its arm is taken.
@@ -54,6 +55,7 @@ class Trace:
 
     arms: list[Site] = field(default_factory=list)
     used: dict[Site, str] = field(default_factory=dict)
+    gb_types: dict[Site, str] = field(default_factory=dict)
     choices: dict[Node, tuple[Site, Choice]] = field(default_factory=dict)
     snapshots: list[tuple[Node, int]] = field(default_factory=list)
     effects: list[Site] = field(default_factory=list)

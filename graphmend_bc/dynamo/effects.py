@@ -31,6 +31,10 @@ from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.effects import run
 
+PRINT_BREAK = "Failed to trace builtin operator"
+LOGGER_BREAK = "logging.Logger method not supported for non-export cases"
+"""What stock Dynamo calls the breaks at calls of `print` and of logger methods."""
+
 _LOGGER_METHODS = frozenset(["debug", "info", "warning", "warn", "error", "critical", "log"])
 _NEEDS_STACK = frozenset({"stacklevel", "stack_info", "exc_info"})
 
@@ -96,6 +100,8 @@ class DeferredCallVariable(VariableTracker):
         effect = RuntimeCallVariable("__gm_effect", partial(run, self.site, tx.f_globals))
         tx.output.root_tx.debug_locals.append((effect, call))
         trace.used[self.site] = "defer"
+        is_print = isinstance(self.callee, vts.BuiltinVariable)
+        trace.gb_types[self.site] = PRINT_BREAK if is_print else LOGGER_BREAK
         trace.effects.append(self.site)
         return ConstantVariable.create(None)
 

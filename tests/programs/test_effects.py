@@ -333,3 +333,39 @@ def test_sites_inside_transforms_are_left_alone() -> None:
         declines="inside-transform@2",
         breaks=1,
     )
+
+
+def test_argument_that_cannot_be_kept() -> None:
+    check(
+        """
+        class Config:
+            size = 3
+
+            def __repr__(self):
+                return f"Config({self.size})"
+
+        config = Config()
+
+        def f(x):
+            print(config, x.sum())
+            return x + 1
+        """,
+        BOTH,
+        declines="effect-argument@10",
+        breaks=1,
+    )
+
+
+def test_callee_that_differs_between_paths() -> None:
+    check(
+        """
+        import builtins
+
+        def f(x, loud):
+            (print if loud else builtins.print)("text")
+            return x + 1
+        """,
+        [(UP, True), (DOWN, False)],
+        declines="callee-not-found@4",
+        breaks=1,
+    )

@@ -9,7 +9,7 @@ import sys
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import BaseError
+from setuptools.errors import BaseError, CCompilerError
 
 C_STANDARD = "/std:c11" if sys.platform == "win32" else "-std=c11"
 
@@ -28,7 +28,7 @@ class OptionalBuildExt(build_ext):
         """Build the extension, or say once why it could not be built."""
         try:
             super().run()
-        except (BaseError, OSError) as error:
+        except (BaseError, CCompilerError, OSError) as error:
             self.extensions = []  # what is not built is not copied or listed either
             self.warn(
                 f"graphmend_bc is installed without its C extension, which could not be built: "

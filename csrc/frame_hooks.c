@@ -99,8 +99,8 @@ neighbour_is_on(module_state *state)
 }
 
 /* Switches the neighbour on and off again in this thread, where it was off. That lifts it above
- * whatever is the interpreter's evaluator now, and tells its address. 0, or -1 with an
- * exception. */
+ * whatever is the interpreter's evaluator now, and tells its address; it stays there if other
+ * threads have it on. 0, or -1 with an exception. */
 static int
 lift_neighbour(module_state *state, _PyFrameEvalFunction *neighbour)
 {
@@ -121,31 +121,35 @@ lift_neighbour(module_state *state, _PyFrameEvalFunction *neighbour)
 }
 
 /* Puts our evaluator at the bottom of the chain, or takes it away. The neighbour is off in this
- * thread. Where it is still installed, other threads are inside compiled regions: the bottom is
- * then swapped beneath it, by setting the new bottom and lifting the neighbour above it. No
- * bytecode runs in between if the neighbour's callables are C functions, so no thread sees the
- * chain half done. What lay beneath it then cannot be asked for, and is taken to be CPython's
- * own evaluator. 0, or -1 with an exception. */
+ * thread. Where it is installed all the same, other threads are inside compiled regions: the
+ * bottom is then swapped beneath it, by setting the new bottom and lifting the neighbour above.
+ * No bytecode runs in between if the neighbour's callables are C functions, so no thread sees the
+ * chain half done. What lay beneath it until then cannot be asked for, and is taken to be
+ * CPython's own evaluator. 0, or -1 with an exception. */
 static int
 change_bottom(module_state *state, bool installing)
 {
     _PyFrameEvalFunction seen = get_evaluator();
     _PyFrameEvalFunction neighbour = NULL;
-    bool beneath;
+    int status = 0;
 
-    if (state->exchange != NULL && lift_neighbour(state, &neighbour) < 0) {
-        return -1;
-    }
-    beneath = neighbour != NULL && seen == neighbour;
     if (installing) {
-        hook.below = beneath ? _PyEval_EvalFrameDefault : seen;
-        set_evaluator(evaluate);
+        hook.below = seen;
     }
-    else if (beneath || seen == evaluate) {
-        set_evaluator(hook.below);
+    set_evaluator(installing ? evaluate : hook.below);
+    if (state->exchange != NULL && seen != evaluate) {
+        status = lift_neighbour(state, &neighbour);
     }
-    /* else another tool's evaluator is on top of ours; evaluate() goes when it surfaces. */
-    return beneath ? lift_neighbour(state, &neighbour) : 0;
+    if (status < 0) {
+        set_evaluator(seen);
+    }
+    else if (installing && seen == neighbour) {
+        hook.below = _PyEval_EvalFrameDefault;
+    }
+    else if (!installing && seen != neighbour && seen != evaluate) {
+        set_evaluator(seen); /* another tool's, on top of ours; evaluate() goes when it surfaces */
+    }
+    return status;
 }
 
 /* 1 if frames of this thread reach our evaluator, 0 if not, -1 with an exception. Where another

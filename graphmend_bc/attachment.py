@@ -168,7 +168,9 @@ def _instead(target: object) -> str:
     if isinstance(target, type):
         return f"{target.__qualname__} is a class. Name one of its methods."
     if inspect.isbuiltin(target) or inspect.ismethoddescriptor(target):
-        return f"{target!r} is written in C and has no code object. Name the function that calls it."
+        return (
+            f"{target!r} is written in C and has no code object. Name the function that calls it."
+        )
     return f"{target!r} has no code object. Name the function that it calls."
 
 

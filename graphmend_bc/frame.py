@@ -77,8 +77,12 @@ class Frame:
                         )
                 except Exception as error:
                     attempt.clean_up(error)
-                    if self._learn(compilation, error):
-                        continue
+                    try:
+                        if self._learn(compilation, error):
+                            continue
+                    except Exception as failure:
+                        log.exception("graphmend_bc could not place a break of %s.", self.code)
+                        return self._compile_unmended(failure)
                     if self.wants_errors and attempt.is_break(error):
                         self._finish(compilation.trace, {})
                         self._explain(error)

@@ -16,7 +16,7 @@ class Mend:
     """A site that no longer breaks the graph.
 
     Attributes:
-        strategy: how it was mended: "where" or "defer".
+        strategy: how it was mended: "fold", "where", "speculate" or "defer".
         site: the instruction in the user's code.
         gb_type: Dynamo's type of the break that stock torch.compile has there; empty if the site
             was mended before Dynamo could meet it.

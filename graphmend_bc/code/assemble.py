@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Final
 
 import bytecode
-from bytecode.instr import UNSET, CellVar, FreeVar, InstrLocation
+from bytecode.instr import UNSET, InstrLocation, TryBegin, TryEnd
 
 from graphmend_bc.code import facts
-from graphmend_bc.code.header import Header
+from graphmend_bc.code.header import Header as Header
 from graphmend_bc.code.listing import Handler, Listing, Op
 from graphmend_bc.code.stack import Depths, depths
 
@@ -21,8 +21,8 @@ class Label:
 
     Attributes:
         name: shown in messages.
-        depth: for a label that marks an exception handler: the operand stack depth to which the stack is
-            cut on the way there. None has it worked out from the ops the handler covers.
+        depth: for a label that marks an exception handler: the operand stack depth to which the
+            stack is cut on the way there. None has it worked out from the ops the handler covers.
     """
 
     __slots__ = ("depth", "name")
@@ -43,8 +43,8 @@ class Emit:
         name: opcode name. The direction in the name of a jump is set by where its label stands.
         arg: as in `Op.arg`; UNSET for ops without argument and for jumps.
         label: what a jump leads to.
-        handler: the label of the exception handler that covers the op, and whether it wants the offset of
-            the raise below the exception.
+        handler: the label of the exception handler that covers the op, and whether it wants the
+            offset of the raise below the exception.
         location: source lines and columns; None takes those of the op before.
         origin: byte offset in the original code of the op this one stands for.
     """
@@ -63,7 +63,8 @@ class Assembled:
 
     Attributes:
         code: the code object.
-        origins: byte offset in the new code to byte offset in the original, for ops that have an origin.
+        origins: byte offset in the new code to byte offset in the original, for ops that have an
+            origin.
     """
 
     code: CodeType
@@ -97,9 +98,9 @@ def relist(listing: Listing) -> Sequence[Emit | Label]:
 def assemble(header: Header, items: Sequence[Emit | Label]) -> Assembled:
     """Make a code object.
 
-    Jump distances, EXTENDED_ARG, inline caches, the exception table, stack depths and source positions
-    are worked out. Constants, names and locals that no op uses are dropped, save the docstring and the
-    locals that the header lists. No op is added or taken away.
+    Jump distances, EXTENDED_ARG, inline caches, the exception table, stack depths and source
+    positions are worked out. Constants, names and locals that no op uses are dropped, save the
+    docstring and the locals that the header lists. No op is added or taken away.
 
     Args:
         header: what is not in the ops.
@@ -109,9 +110,9 @@ def assemble(header: Header, items: Sequence[Emit | Label]) -> Assembled:
         The code object, and where its ops came from.
 
     Raises:
-        ValueError: a label is missing or there twice, an op does not fit the interpreter, a conditional
-            jump leads backward where the interpreter has none, or the operand stack does not work out.
-            The message says which op.
+        ValueError: a label is missing or there twice, an op does not fit the interpreter, a
+            conditional jump leads backward where the interpreter has none, or the operand stack
+            does not work out. The message says which op.
 
     Example:
         >>> items = [Emit("RESUME", 0), Emit("LOAD_CONST", 7), Emit("RETURN_VALUE")]
@@ -195,31 +196,32 @@ def _directed(name: str, *, backward: bool) -> str:
     if facts.CONDITIONAL_JUMPS_GO_BACKWARD and name.startswith("POP_JUMP"):
         return name.replace("FORWARD", "BACKWARD")
     raise ValueError(
-        f"{name} jumps backward, which this Python cannot do. Turn the test round, and jump over a JUMP_BACKWARD."
+        f"{name} jumps backward, which this Python cannot do. Turn the test round, and let it jump "
+        "over a JUMP_BACKWARD."
     )
 
 
 def _bytecode(header: Header, ops: Sequence[Op], found: Depths) -> bytecode.Bytecode:
-    """The ops as the bytecode library has them, with a TryBegin and TryEnd around each protected run."""
+    """The ops in the bytecode library's form, each protected run in a TryBegin and TryEnd."""
     result = header.empty()
     labels = {target: bytecode.Label() for target in _targets(ops)}
-    begin: bytecode.TryBegin | None = None
+    begin: TryBegin | None = None
     previous: Handler | None = None
     for op in ops:
         if op.handler != previous and begin is not None:
-            result.append(bytecode.TryEnd(begin))
+            result.append(TryEnd(begin))
             begin = None
         if op.index in labels:
             result.append(labels[op.index])
         if op.handler != previous and op.handler is not None:
             target = op.handler.target
             depth = found.handlers.get(target, op.handler.depth or 0)
-            begin = bytecode.TryBegin(labels[target], op.handler.push_lasti, depth)
+            begin = TryBegin(labels[target], op.handler.push_lasti, depth)
             result.append(begin)
         previous = op.handler
         result.append(_instruction(op, labels))
     if begin is not None:
-        result.append(bytecode.TryEnd(begin))
+        result.append(TryEnd(begin))
     return result
 
 

@@ -35,8 +35,8 @@ class Block:
         index: its place in the graph; blocks are in the order of the code.
         start: index of its first op.
         stop: index behind its last op.
-        successors: normal edges, the one that falls through first. Both edges of a conditional jump are
-            there, also if they lead to the same block.
+        successors: normal edges, the one that falls through first. Both edges of a conditional jump
+            are there, also if they lead to the same block.
         handler: index of the block that gets exceptions raised here, if one does.
     """
 
@@ -54,6 +54,11 @@ class Graph:
     listing: Listing
     blocks: tuple[Block, ...]
 
+    @property
+    def qualname(self) -> str:
+        """The name of the code object, for messages."""
+        return self.listing.code.co_qualname
+
     def block_of(self, op_index: int) -> Block:
         """The block that has an op.
 
@@ -62,7 +67,7 @@ class Graph:
         """
         if not 0 <= op_index < len(self.listing.ops):
             raise IndexError(
-                f"{self.listing.code.co_qualname} has no op {op_index}, only 0 to {len(self.listing.ops) - 1}."
+                f"{self.qualname} has no op {op_index}, only 0 to {len(self.listing.ops) - 1}."
             )
         return self.blocks[bisect_right(self.blocks, op_index, key=lambda block: block.start) - 1]
 
@@ -87,8 +92,8 @@ def build(listing: Listing) -> Graph:
         listing: a decoded code object.
 
     Returns:
-        The graph. A block ends at a jump, a return or a raise, before a jump's target, and where the
-        covering exception handler changes.
+        The graph. A block ends at a jump, a return or a raise, before a jump's target, and where
+        the covering exception handler changes.
     """
     starts = _leaders(listing.ops)
     number = {start: index for index, start in enumerate(starts)}
@@ -161,7 +166,8 @@ def _successors(last: Op, number: dict[int, int]) -> tuple[Edge, ...]:
     edges = []
     if last.name not in facts.ENDINGS and last.name not in facts.JUMPS:
         behind = number.get(last.index + 1)
-        # Code that runs off its end is damaged, unless control cannot get there: leave it without an edge.
+        # Code that runs off its end is damaged, unless control cannot get there: leave it without
+        # an edge.
         if behind is not None:
             edges.append(Edge(behind, jump=False))
     if last.target is not None:

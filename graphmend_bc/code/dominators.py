@@ -14,8 +14,8 @@ def immediate_dominators(graph: Graph, *, exceptional: bool = True) -> dict[int,
 
     Args:
         graph: the blocks.
-        exceptional: also count the ways by exception handlers. Without them, blocks that only a raised
-            exception leads to are left out.
+        exceptional: also count the ways by exception handlers. Without them, blocks that only a
+            raised exception leads to are left out.
 
     Returns:
         By block index, for the blocks that can be reached; None for the entry.
@@ -55,15 +55,16 @@ def immediate_postdominators(
 ) -> dict[int, int]:
     """For each block, the nearest other block that every normal way on from it passes.
 
-    Exceptional edges do not count; a block that ends in a return or a raise leads to `EXIT`. A loop that
-    is never left has no way to `EXIT`: it is given one, from its first block.
+    Exceptional edges do not count; a block that ends in a return or a raise leads to `EXIT`. A loop
+    that is never left has no way to `EXIT`: it is given one, from its first block.
 
     Args:
         graph: the blocks.
         without: blocks to leave out, as if no way led to them.
 
     Returns:
-        By block index, for the blocks that can be reached; `EXIT` where no block is passed by all ways.
+        By block index, for the blocks that can be reached; `EXIT` where no block is passed by all
+        ways.
     """
     alive = reachable(graph) - without
     flow = nx.DiGraph()
@@ -74,7 +75,9 @@ def immediate_postdominators(
         if not edges:
             flow.add_edge(index, EXIT)
     for component in list(nx.strongly_connected_components(flow)):
-        closed = all(target in component for index in component for target in flow.successors(index))
+        closed = all(
+            target in component for index in component for target in flow.successors(index)
+        )
         if closed and EXIT not in component:
             flow.add_edge(min(component), EXIT)
     found = _immediate_dominators(flow.reverse(copy=False), EXIT)

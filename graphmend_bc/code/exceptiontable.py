@@ -1,7 +1,8 @@
 """The exception table of a code object.
 
 Format: CPython's `Objects/exception_handling_notes.txt`. Each entry is four numbers (start, length,
-target, depth * 2 + push_lasti) in units of two bytes, each number in groups of six bits, highest first.
+target, depth * 2 + push_lasti) in units of two bytes, each number in groups of six bits, highest
+first.
 """
 
 from __future__ import annotations

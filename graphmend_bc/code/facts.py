@@ -1,7 +1,7 @@
 """What differs between the CPython versions we read and write, as named facts.
 
-No other Python file of the project asks for the interpreter's version. Each fact shows the difference in
-a line; `op_set` names groups of opcodes, of which every version has some.
+No other Python file of the project asks for the interpreter's version. Each fact shows the
+difference in a line; `op_set` names groups of opcodes, of which every version has some.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def op_set(*names: str) -> frozenset[str]:
 
 def takes_argument(number: int) -> bool:
     """True if an opcode uses its argument (3.12 lists them, 3.11 has a first one)."""
-    return number in dis.hasarg if VERSION >= (3, 12) else number >= dis.HAVE_ARGUMENT
+    if sys.version_info >= (3, 12):
+        return number in dis.hasarg
+    return number >= dis.HAVE_ARGUMENT
 
 
 # Calls
@@ -50,10 +52,12 @@ def takes_argument(number: int) -> bool:
 CALL_NEEDS_PRECALL: Final = VERSION == (3, 11)
 NULL_BEFORE_CALLABLE: Final = VERSION <= (3, 12)
 
-# 3.11, 3.12: KW_NAMES tells the next CALL its keywords; 3.13: their tuple is on the stack for CALL_KW.
+# 3.11, 3.12: KW_NAMES tells the next CALL its keywords; 3.13: their tuple is on the stack for
+# CALL_KW.
 KEYWORDS_BY_KW_NAMES: Final = VERSION <= (3, 12)
 
-# 3.11: LOAD_METHOD pushes a method and self; later: LOAD_ATTR does if the lowest bit of its argument is set.
+# 3.11: LOAD_METHOD pushes a method and self; later: LOAD_ATTR does if the lowest bit of its
+# argument is set.
 LOAD_ATTR_TAKES_FLAG: Final = VERSION >= (3, 12)
 
 # 3.11, 3.12: bits of MAKE_FUNCTION's argument say what is on the stack below the code object;
@@ -75,7 +79,8 @@ POP_JUMP_IF_FALSE: Final = (
 # 3.11: `a or b` as a value is JUMP_IF_TRUE_OR_POP; later: COPY, a test, POP_TOP.
 HAS_JUMP_IF_OR_POP: Final = VERSION == (3, 11)
 
-# 3.13: POP_JUMP_IF_TRUE and its like want an exact bool, made by TO_BOOL or by COMPARE_OP with a flag.
+# 3.13: POP_JUMP_IF_TRUE and its like want an exact bool, made by TO_BOOL or by COMPARE_OP with a
+# flag.
 TO_BOOL_BEFORE_JUMP: Final = VERSION >= (3, 13)
 
 # The comparison's number starts at this bit of COMPARE_OP's argument. Below it, later versions keep
@@ -85,13 +90,14 @@ COMPARE_SHIFT: Final = {(3, 11): 0, (3, 12): 4}.get(VERSION, 5)
 # 3.12: `return 1` is RETURN_CONST; before: LOAD_CONST, RETURN_VALUE.
 HAS_RETURN_CONST: Final = VERSION >= (3, 12)
 
-# 3.11: an exhausted FOR_ITER pops the iterator as it jumps. Later: the jump leads to END_FOR (3.13: and
-# a POP_TOP), and for stack depths a value is pushed on both ways, as the compiler counts.
+# 3.11: an exhausted FOR_ITER pops the iterator as it jumps. Later: the jump leads to END_FOR (3.13:
+# and a POP_TOP), and for stack depths a value is pushed on both ways, as the compiler counts.
 FOR_ITER_ENDS_AT_END_FOR: Final = VERSION >= (3, 12)
 
 # Variables
 
-# 3.11: LOAD_FAST raises UnboundLocalError; later: only LOAD_FAST_CHECK does, LOAD_FAST trusts the compiler.
+# 3.11: LOAD_FAST raises UnboundLocalError; later: only LOAD_FAST_CHECK does, LOAD_FAST trusts the
+# compiler.
 LOAD_FAST_CHECKS: Final = VERSION == (3, 11)
 
 # 3.12: list, set and dict comprehensions run in their function's own frame.
@@ -131,7 +137,7 @@ TESTS: Final = op_set(
     "JUMP_IF_TRUE_OR_POP",
     "JUMP_IF_FALSE_OR_POP",
 )
-"""Conditional jumps that look at a value: what `if`, `while`, `and`, `or` and `assert` compile to."""
+"""Conditional jumps that look at a value: what `if`, `while`, `and` and `assert` compile to."""
 
 JUMPS_IF_TRUE: Final = frozenset(name for name in TESTS if "IF_TRUE" in name)
 JUMPS_IF_FALSE: Final = frozenset(name for name in TESTS if "IF_FALSE" in name)

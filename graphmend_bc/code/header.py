@@ -29,8 +29,8 @@ class Header:
         argcount, posonlyargcount, kwonlyargcount: as in the code object.
         freevars, cellvars: in an order that closures rely on.
         docstring: UNSET if there is none.
-        localnames: other locals, in the order in which `locals()` is to list them. Locals that only the
-            ops name come after them.
+        localnames: other locals, in the order in which `locals()` is to list them. Locals that only
+            the ops name come after them.
     """
 
     name: str
@@ -80,7 +80,8 @@ class Header:
         result.kwonlyargcount = self.kwonlyargcount
         result.freevars = list(self.freevars)
         result.cellvars = list(self.cellvars)
-        # The library gives slots to these names first, and takes the number of parameters from the counts.
+        # The library gives slots to these names first, and takes the number of parameters from the
+        # counts.
         result.argnames = [*self.argnames, *self.localnames]
         if self.docstring is not UNSET:
             result.docstring = self.docstring  # type: ignore[assignment]

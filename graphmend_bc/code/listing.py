@@ -23,8 +23,8 @@ class Handler:
     Attributes:
         target: index of the handler's first op.
         push_lasti: True if the offset of the raising op is pushed below the exception, for RERAISE.
-        depth: the operand stack is cut to this depth before the handler is entered; None if that is not
-            known yet, in code still to be assembled.
+        depth: the operand stack is cut to this depth before the handler is entered; None if that is
+            not known yet, in code still to be assembled.
     """
 
     target: int
@@ -39,12 +39,12 @@ class Op:
     Attributes:
         index: its place in the listing.
         name: opcode name; a paired op of 3.13 appears as the two plain ops it stands for.
-        arg: the argument as the bytecode library has it: a name, CellVar or FreeVar, constant, enum, int
-            or tuple of flags and name. UNSET if the op has none or is a jump.
+        arg: the argument as the bytecode library has it: a name, CellVar or FreeVar, constant,
+            enum, int or tuple of flags and name. UNSET if the op has none or is a jump.
         target: index of the op jumped to, None if the op is no jump.
         handler: the entry of the exception table that covers the op, if any.
-        offset: byte offset in `co_code`, behind any EXTENDED_ARG, as `dis` and Dynamo report it. The
-            halves of a paired op share it.
+        offset: byte offset in `co_code`, behind any EXTENDED_ARG, as `dis` and Dynamo report it.
+            The halves of a paired op share it.
         location: source lines and columns; its fields are None where the compiler gave none.
     """
 
@@ -76,8 +76,8 @@ class Listing:
         place = bisect_left(self.ops, offset, key=lambda op: op.offset)
         if place == len(self.ops) or self.ops[place].offset != offset:
             raise ValueError(
-                f"No instruction of {self.code.co_qualname} starts at byte {offset}. Take offsets from "
-                "dis.get_instructions(); those of EXTENDED_ARG and of inline caches do not count."
+                f"No instruction of {self.code.co_qualname} starts at byte {offset}. Take offsets "
+                "from dis.get_instructions(); those of EXTENDED_ARG and inline caches do not count."
             )
         return self.ops[place]
 
@@ -114,7 +114,7 @@ def decode(code: CodeType) -> Listing:
         if number in _JUMPS:
             distance = -oparg if number in _BACKWARD else oparg
             target = _lookup(index_at, word.behind + distance, code)
-            named = ((name, UNSET),)
+            named: tuple[tuple[str, Any], ...] = ((name, UNSET),)
         elif name in facts.PAIRED_OPS:
             named = _halves(name, tables, oparg)
         else:
@@ -171,7 +171,8 @@ def _index_by_unit(words: Sequence[_Word]) -> dict[int, int]:
 def _lookup(index_at: dict[int, int], unit: int, code: CodeType) -> int:
     if unit not in index_at:
         raise ValueError(
-            f"{code.co_qualname} jumps to byte {2 * unit}, where no instruction starts: its bytecode is damaged."
+            f"{code.co_qualname} jumps to byte {2 * unit}, where no instruction starts: its "
+            "bytecode is damaged."
         )
     return index_at[unit]
 

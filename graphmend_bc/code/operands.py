@@ -27,8 +27,8 @@ class Tables:
     Attributes:
         consts: constants.
         names: names of globals, attributes and modules.
-        slots: the frame's slots as fast ops see them: locals (also those that are cells) by name, then
-            the other cells, then free variables.
+        slots: the frame's slots as fast ops see them: locals (also those that are cells) by name,
+            then the other cells, then free variables.
         variables: the same slots as cell ops see them.
     """
 

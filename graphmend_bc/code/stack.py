@@ -1,6 +1,7 @@
 """The operand stack: how deep it is at each op, and how far down a piece of code reaches.
 
-Depths are counted as CPython's compiler counts them. Where that differs from what is really there it is
+Depths are counted as CPython's compiler counts them. Where that differs from what is really there
+it is
 by design: from 3.12 on an exhausted FOR_ITER jumps with a value more, which END_FOR takes away.
 """
 
@@ -26,8 +27,9 @@ class Depths:
 
     Attributes:
         before: for each op, the depth before it runs; None if it cannot be reached.
-        handlers: for each exception handler, by the index of its first op, the depth to which the stack
-            is cut on the way to it (the exception, and the offset if asked for, go on top of that).
+        handlers: for each exception handler, by the index of its first op, the depth to which the
+            stack is cut on the way to it (the exception, and the offset if asked for, go on top of
+            that).
         highest: the greatest depth anywhere: what `co_stacksize` must allow.
     """
 
@@ -64,8 +66,8 @@ def depths(ops: Sequence[Op]) -> Depths:
         ops: all ops of a code object.
 
     Raises:
-        ValueError: two ways to an op disagree on the depth, or the stack would go below empty or below what
-            a handler needs.
+        ValueError: two ways to an op disagree on the depth, or the stack would go below empty or
+            below what a handler needs.
     """
     flow = _Flow(ops)
     flow.run()
@@ -78,9 +80,7 @@ def depth_at(graph: Graph) -> dict[int, int]:
     """Operand stack depth at the entry of each block that can be reached."""
     before = depths(graph.listing.ops).before
     return {
-        block.index: depth
-        for block in graph.blocks
-        if (depth := before[block.start]) is not None
+        block.index: depth for block in graph.blocks if (depth := before[block.start]) is not None
     }
 
 
@@ -93,7 +93,7 @@ def depth_before(graph: Graph, op_index: int) -> int:
     depth = depths(graph.listing.ops).before[op_index]
     if depth is None:
         raise ValueError(
-            f"Op {op_index} of {graph.listing.code.co_qualname} cannot be reached, so it has no stack depth."
+            f"Op {op_index} of {graph.qualname} cannot be reached, so it has no stack depth."
         )
     return depth
 
@@ -101,8 +101,8 @@ def depth_before(graph: Graph, op_index: int) -> int:
 def lowest_depth(graph: Graph, blocks: Iterable[int]) -> int:
     """The lowest depth that any op of some blocks reaches down to.
 
-    Slots that an op takes away, moves or looks at count as reached: `SWAP 2` at depth 5 reaches 3. Code
-    that starts at depth d leaves what lies below alone exactly if this is at least d.
+    Slots that an op takes away, moves or looks at count as reached: `SWAP 2` at depth 5 reaches 3.
+    Code that starts at depth d leaves what lies below alone exactly if this is at least d.
 
     Args:
         graph: the blocks of a code object.
@@ -122,7 +122,7 @@ def lowest_depth(graph: Graph, blocks: Iterable[int]) -> int:
         if (depth := before[op.index]) is not None
     ]
     if not lowest:
-        raise ValueError(f"No block asked about in {graph.listing.code.co_qualname} can be reached.")
+        raise ValueError(f"No block asked about in {graph.qualname} can be reached.")
     return min(lowest)
 
 
@@ -150,8 +150,9 @@ def _ways_on(op: Op) -> list[tuple[int, bool]]:
 class _Flow:
     """Depths on the way through a code object, worked out from the entry on.
 
-    A handler's depth is known once the ops it covers are, some of which may lie in other handlers. So
-    handlers are entered as they are found; should one turn out to be lower than thought, all starts over.
+    A handler's depth is known once the ops it covers are, some of which may lie in other handlers.
+    So handlers are entered as they are found; should one turn out to be lower than thought, all
+    starts over.
     """
 
     def __init__(self, ops: Sequence[Op]) -> None:
@@ -172,7 +173,9 @@ class _Flow:
             for target, depth in fresh.items():
                 self.follow(target, self.entry_depth(target, depth))
             found = self.covered()
-            fresh = {target: depth for target, depth in found.items() if target not in self.handlers}
+            fresh = {
+                target: depth for target, depth in found.items() if target not in self.handlers
+            }
             lower = {t: d for t, d in found.items() if d < self.handlers.get(t, d)}
             if not fresh and not lower:
                 return
@@ -196,20 +199,20 @@ class _Flow:
             work += [(way, depth + effect(op, jump=jump)) for way, jump in _ways_on(op)]
 
     def fits(self, index: int, depth: int) -> bool:
-        """True if an op is new and its depth possible; what is wrong otherwise goes to `conflict`."""
+        """True if an op is new and its depth possible; if not possible, `conflict` says why."""
         if index >= len(self.ops):
             self.conflict = "Control runs off the end of the code: the last op must leave or jump."
             return False
         known = self.before[index]
         if known is not None and known != depth:
             self.conflict = (
-                f"The operand stack before op {index} ({self.ops[index].name}) is {known} deep on one way "
-                f"and {depth} deep on another. Both ways must leave the same number of values."
+                f"The operand stack before op {index} ({self.ops[index].name}) is {known} deep on "
+                f"one way and {depth} deep on another. All ways must leave as many values."
             )
         elif depth < 0:
             self.conflict = (
-                f"The operand stack before op {index} ({self.ops[index].name}) would be {depth} deep: an op "
-                "before it takes more values than there are."
+                f"The operand stack before op {index} ({self.ops[index].name}) would be {depth} "
+                "deep: an op before it takes more values than there are."
             )
         return known is None and depth >= 0
 
@@ -223,9 +226,9 @@ class _Flow:
             lowest = min(depth, depth + effect(op, jump=False))
             if known is not None and lowest < known:
                 self.conflict = (
-                    f"Op {op.index} ({op.name}) takes the operand stack down to {lowest} values, but the "
-                    f"handler at op {target} that covers it needs {known}. Move the op out of the "
-                    "protected block."
+                    f"Op {op.index} ({op.name}) takes the operand stack down to {lowest} values, "
+                    f"but the handler at op {target} that covers it needs {known}. Move the op out "
+                    "of the protected block."
                 )
             found[target] = min(lowest, found.get(target, lowest)) if known is None else known
         return found

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from types import CodeType, TracebackType
+from typing import Any
 
 from torch._dynamo import exc
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -34,10 +37,13 @@ def break_of(error: BaseException) -> Break | None:
     if not frames:
         return None
     innermost = frames[-1]
+    offset = _offset(innermost)
+    if offset is None:
+        return None
     gb_type = getattr(error, "gb_type", None) or type(error).__name__
     return Break(
         code=innermost.f_code,
-        offset=innermost.current_instruction.offset or 0,
+        offset=offset,
         gb_type=gb_type,
         gb_id=gb_id_of(gb_type),
         message=str(error).strip().split("\n", 1)[0],
@@ -54,6 +60,28 @@ def translators(traceback: TracebackType | None) -> list[InstructionTranslatorBa
                 found.append(candidate)
         traceback = traceback.tb_next
     return found
+
+
+def _offset(translator: InstructionTranslatorBase) -> int | None:
+    """Byte offset of the instruction a translator is at, as `dis` reports it.
+
+    Dynamo drops EXTENDED_ARG, counts offsets anew and expands some instructions, so its list is
+    aligned with the real one.
+    """
+    theirs = translator.instructions
+    index = theirs.index(translator.current_instruction)
+    real = [i for i in dis.get_instructions(translator.f_code) if i.opname != "EXTENDED_ARG"]
+    if [i.opname for i in theirs] == [i.opname for i in real]:
+        return real[index].offset
+    matcher = SequenceMatcher(None, [_key(i) for i in theirs], [_key(i) for i in real], False)
+    for start, real_start, size in matcher.get_matching_blocks():
+        if start <= index < start + size:
+            return real[real_start + index - start].offset
+    return None
+
+
+def _key(instruction: Any) -> tuple[object, ...]:
+    return instruction.opname, instruction.positions
 
 
 def gb_id_of(gb_type: str) -> str:

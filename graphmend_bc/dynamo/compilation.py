@@ -47,6 +47,7 @@ class Trace:
         snapshots: nodes that copy an effect's argument, with the number of writes before.
         effects: calls that run after the graph, in order.
         speculated: branches of which only the likely arm is in the graph.
+        kept: values that must stay outputs of the graph although nothing uses them.
         missed: the argument of the check after the graph: whether any of them went the other way.
         can_be_taken_back: nothing is left of the graph if its results are thrown away, and somebody
             may want to: a check after it, or the effects it would lose by raising.
@@ -61,6 +62,7 @@ class Trace:
     effects: list[Site] = field(default_factory=list)
     speculated: list[Site] = field(default_factory=list)
     missed: list[VariableTracker] = field(default_factory=list)
+    kept: list[VariableTracker] = field(default_factory=list)
     predicates: list[tuple[object, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)
     can_be_taken_back: bool = False

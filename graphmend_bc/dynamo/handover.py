@@ -15,8 +15,8 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 import torch
-from torch._C._dynamo.eval_frame import get_eval_frame_callback, set_eval_frame
-from torch._dynamo import config, eval_frame, trace_rules
+from torch._C._dynamo import eval_frame as c_eval_frame
+from torch._dynamo import config, eval_frame, trace_rules, utils
 from torch._dynamo.exc import (
     ShortenTraceback,
     UncapturedHigherOrderOpError,
@@ -29,13 +29,13 @@ from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from graphmend_bc.versions import UnsupportedVersionError
 
 #: Sets Dynamo's callback of this thread and returns the former one; a C function.
-exchange = set_eval_frame
+exchange = c_eval_frame.set_eval_frame
 #: Returns Dynamo's callback of this thread, None where it is off; a C function.
-current = get_eval_frame_callback
+current = c_eval_frame.get_eval_frame_callback
 
 Leave = Callable[[BaseException | None], None]
 _Context = eval_frame._TorchDynamoContext
-_Switches = list[tuple[Callable[[Any], Any], Callable[[], Any]]]
+_Settings = list[tuple[Callable[[Any], Any], Callable[[], Any]]]
 
 
 def skipped_by_dynamo(code: CodeType) -> bool:
@@ -60,11 +60,11 @@ class Handover:
         context: what `torch.compile` made of its keywords.
     """
 
-    __slots__ = ("_context", "_switches")
+    __slots__ = ("_context", "_settings")
 
     def __init__(self, context: _Context) -> None:
         self._context = context
-        self._switches = _thread_switches(context)
+        self._settings = _settings(context)
 
     @classmethod
     def of(cls, code: CodeType | None, compile_kwargs: dict[str, Any]) -> Handover | None:
@@ -100,7 +100,7 @@ class Handover:
             return None
         if torch._C._is_tracing():
             return None
-        return callback, _Preparation(code, self._context, self._switches).leave
+        return callback, _Preparation(code, self._context, self._settings).leave
 
 
 class _Preparation:
@@ -108,14 +108,14 @@ class _Preparation:
 
     __slots__ = ("_code", "_counted", "_undo")
 
-    def __init__(self, code: CodeType, context: _Context, switches: _Switches) -> None:
+    def __init__(self, code: CodeType, context: _Context, settings: _Settings) -> None:
         self._code = code
         self._counted = _Counted() if context.fullgraph else None
         with ExitStack() as undo:
             for prepare in context.enter_exit_hooks:
                 undo.callback(prepare())
-            for switch, value in switches:
-                undo.callback(switch, switch(value()))
+            for setter, value in settings:
+                undo.callback(setter, setter(value()))
             # A graph that fails halfway may leave layers and dispatch keys behind.
             layers = torch._C._functorch.get_dynamic_layer_stack_depth()
             undo.callback(torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth, layers)
@@ -150,7 +150,7 @@ class _Counted:
     __slots__ = ("_former_count", "_former_reasons")
 
     def __init__(self) -> None:
-        self._former_count = eval_frame.set_fullgraph_compiled_frame_count(0)
+        self._former_count = c_eval_frame.set_fullgraph_compiled_frame_count(0)
         self._former_reasons = eval_frame.dynamo_tls.skip_reasons
         eval_frame.reset_skip_reasons()
 
@@ -160,37 +160,37 @@ class _Counted:
         Returns:
             Why frames were skipped if none was compiled, else None.
         """
-        count = eval_frame.set_fullgraph_compiled_frame_count(self._former_count)
+        count = c_eval_frame.set_fullgraph_compiled_frame_count(self._former_count)
         reasons = eval_frame.get_skip_reasons()
         eval_frame.dynamo_tls.skip_reasons = self._former_reasons
         return reasons if count == 0 else None
 
 
-def _thread_switches(context: _Context) -> _Switches:
-    """The settings of this thread for one frame: a setter that returns the former value, and what
-    to set, asked for at each frame because a stance may change in between."""
-    switches: _Switches = [
-        (eval_frame.set_skip_guard_eval_unsafe, eval_frame._is_skip_guard_eval_unsafe_stance),
+def _settings(context: _Context) -> _Settings:
+    """What is set in this thread for one frame: a setter that returns the former value, and what
+    gives the value; asked at each frame, because a stance may change in between."""
+    settings: _Settings = [
+        (c_eval_frame.set_skip_guard_eval_unsafe, eval_frame._is_skip_guard_eval_unsafe_stance),
         (
-            eval_frame.set_eval_frame_isolate_recompiles_id,
+            c_eval_frame.set_eval_frame_isolate_recompiles_id,
             lambda: context._isolate_recompiles_id,
         ),
     ]
     if context.fullgraph:
-        switches.append(
+        settings.append(
             (
-                eval_frame.set_fullgraph_error_on_nested_compile,
+                c_eval_frame.set_fullgraph_error_on_nested_compile,
                 lambda: config.error_on_dynamo_callback_in_fullgraph_compiled_code,
             )
         )
     elif context.error_on_graph_break is not None:
-        switches.append((_set_error_on_graph_break, lambda: context.error_on_graph_break))
-    return switches
+        settings.append((_set_error_on_graph_break, lambda: context.error_on_graph_break))
+    return settings
 
 
 def _set_error_on_graph_break(value: bool) -> bool:
-    former = eval_frame._get_error_on_graph_break()
-    eval_frame._set_error_on_graph_break(value)
+    former = utils._get_error_on_graph_break()
+    utils._set_error_on_graph_break(value)
     return former
 
 

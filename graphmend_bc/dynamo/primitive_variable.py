@@ -73,6 +73,8 @@ class PrimitiveVariable(VariableTracker):
     ) -> VariableTracker:
         select.check_is_outermost(tx)
         tracer = select.SiteTracer(tx, compilation, self.primitive.site)
+        if (constant := tracer.fold(condition)) is not None:
+            return self._as_python(tx, ConstantVariable.create(constant), rest)
         if isinstance(self.primitive, Both):
             return tracer.both(self.primitive, condition, rest[0], rest[1:])
         assert isinstance(self.primitive, Branch)

@@ -22,9 +22,10 @@ from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
 from graphmend_bc.legality import alias, choose
 from graphmend_bc.legality.arm import check_zero_gradients_stay_zero
+from graphmend_bc.legality.fold import constant_truth
 from graphmend_bc.legality.reach import check_same_reach
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Both, Site, deopt
+from graphmend_bc.runtime import Both, Site, deopt, effects
 
 _LITERALS = (int, float, complex, bool, str, bytes, torch.Size, torch.dtype, torch.device)
 """Types whose `repr` tells all values apart, the sign of zero included."""
@@ -114,6 +115,19 @@ class SiteTracer:
         second = inline(self.tx, _is_true, second)
         agrees = second.as_python_constant() is primitive.second
         return first if agrees else ConstantVariable.create(False)
+
+    def fold(self, condition: TensorVariable) -> bool | None:
+        """The truth value of the condition if it is known now; what it was computed from stays."""
+        node = condition.as_proxy().node
+        truth = constant_truth(node)
+        if truth is not None:
+            # As an output of the graph the draw cannot be dropped as dead.
+            if not self.trace.kept:
+                keep = RuntimeCallVariable("__gm_keep", effects.keep)
+                self.tx.output.root_tx.debug_locals.append((keep, self.trace.kept))
+            self.trace.kept.append(condition)
+            self.trace.used[self.site] = "fold"
+        return truth
 
     def speculate(
         self,

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.attach import library
-from tests.attach.library import Scaled, double
 from torch._C._dynamo.eval_frame import get_eval_frame_callback
 from torch._dynamo.testing import CompileCounter
 
 import graphmend_bc as gm
+from tests.attach import library
+from tests.attach.library import Scaled, double
 
 hooks = pytest.importorskip("graphmend_bc._frame_hooks")
 
@@ -338,7 +338,7 @@ def test_two_threads(graphs: CompileCounter) -> None:
 
 def test_a_thousand_rounds_leave_reference_counts_level() -> None:
     function = library.double
-    things = [function, function.__code__, hooks, X, None]
+    things = [function, function.__code__, hooks, X]
 
     def round_() -> None:
         with gm.attach(function, backend="eager"):

@@ -12,6 +12,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import pytest
+
 from tests.attach.chain import another_tool, binary, load
 
 

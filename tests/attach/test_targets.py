@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.attach import library
 from torch._dynamo.testing import CompileCounter
 
 import graphmend_bc as gm
+from tests.attach import library
 
 hooks = pytest.importorskip("graphmend_bc._frame_hooks")
 

@@ -363,3 +363,22 @@ def test_with_inductor() -> None:
         backend="inductor",
         orders=2,
     )
+
+
+def test_large_function_with_extended_arguments() -> None:
+    """Dynamo counts offsets without EXTENDED_ARG; the site must be found all the same."""
+    constants = "\n            ".join(f"y = y + {i}.25" for i in range(300))
+    check(
+        f"""
+        def f(x):
+            y = x * 2
+            {constants}
+            if x.sum() > 0:
+                y = y * 2
+            if x.min() < 0: y = y - 1
+            return y
+        """,
+        BOTH,
+        mends="where@303 where@305",
+        orders=1,
+    )

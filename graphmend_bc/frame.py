@@ -90,6 +90,7 @@ class Frame:
                     if not attempt.is_break(error):
                         return self._compile_unmended(error)
                     break
+                attempt.restore_error_setting(result)
                 if not self.wants_errors and attempt.is_empty(result):
                     break  # stock skips such frames, which only its own settings do
                 return self._commit(compilation, result)
@@ -115,6 +116,8 @@ class Frame:
             with running(compilation):
                 result = self.stock(self.code_for(self.code), *self.call.args, **self.call.kwargs)
         except SiteRefused as refused:
+            if refused.site in self.declined:
+                raise
             self._drop(refused.site, refused.refused)
             return self._compile_as_stock()
         except Exception as error:
@@ -134,7 +137,7 @@ class Frame:
         return result
 
     def _compilation(self) -> Compilation:
-        return Compilation(self.code_for, lambda: any(self.plans.values()))
+        return Compilation(self.code_for, lambda: any(self.plans.values()), self.declined)
 
     # Plans
 

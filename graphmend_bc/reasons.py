@@ -110,6 +110,14 @@ _ALL = (
         ("Print `t.detach()`.",),
     ),
     Reason(
+        "effect-in-generator", "The call is inside a generator.", ("Move it out of the generator.",)
+    ),
+    Reason(
+        "effect-moved",
+        "The stream that the call writes to is exchanged in the function.",
+        ("Exchange the stream outside the compiled function.",),
+    ),
+    Reason(
         "effect-stack", "The call asks for a stack position that compiled code does not have.", ()
     ),
     Reason(
@@ -122,11 +130,25 @@ _ALL = (
         "The site is inside a higher-order operator or a torch.func transform.",
         (_OUT,),
     ),
-    Reason("speculation-writes-input", "The graph changes an input in place, so it could not be taken back.", (_GUARD,)),
-    Reason("speculation-draws-random", "The graph draws random numbers, so it could not be taken back.", (_GUARD,)),
-    Reason("speculation-has-effects", "The graph has an operator whose effects could not be taken back.", (_GUARD,)),
+    Reason(
+        "speculation-writes-input",
+        "The graph changes an input in place, so it could not be taken back.",
+        (_GUARD,),
+    ),
+    Reason(
+        "speculation-draws-random",
+        "The graph draws random numbers, so it could not be taken back.",
+        (_GUARD,),
+    ),
+    Reason(
+        "speculation-has-effects",
+        "The graph has an operator whose effects could not be taken back.",
+        (_GUARD,),
+    ),
     Reason("speculation-missed", "The unlikely arm was taken too often.", (_GUARD,)),
-    Reason("under-export", "An exported program has no place for a check after the graph.", (_GUARD,)),
+    Reason(
+        "under-export", "An exported program has no place for a check after the graph.", (_GUARD,)
+    ),
     Reason("left-alone", "The function is marked with leave_alone.", ()),
     Reason(
         "internal-error",

@@ -66,6 +66,7 @@ def trace_arm(
     output = tx.output
     last = next(iter(reversed(output.graph.nodes)), None)
     recorder = trace.listen(output.fake_mode)
+    _check_live_ins(live_ins)
     with recorder.recording() as records, _state_unchanged(output), enter_new_scope():
         try:
             result = function.call_function(tx, list(live_ins), {})
@@ -75,6 +76,20 @@ def trace_arm(
     _check_nodes(nodes)
     check_runs_untaken(records, config.where_op_limit)
     return Arm(result.realize(), nodes, tuple(records))
+
+
+def _check_live_ins(live_ins: Sequence[VariableTracker]) -> None:
+    """Refuse iterators and dicts with defaults: reading them changes them, and Dynamo does not say."""
+
+    def check(value: VariableTracker) -> None:
+        name = type(value).__name__
+        if any(kind in name for kind in _CHANGED_BY_READING):
+            raise Refused("arm-changes-state", f"It may read from a {name}.")
+
+    VariableTracker.visit(check, [value.realize() for value in live_ins])
+
+
+_CHANGED_BY_READING = ("Iterator", "GeneratorObject", "DefaultDict", "Enumerate", "Cycle", "Islice")
 
 
 def _nodes_after(graph: Graph, last: Node | None) -> tuple[Node, ...]:
@@ -87,6 +102,18 @@ def _nodes_after(graph: Graph, last: Node | None) -> tuple[Node, ...]:
     return tuple(reversed(added))
 
 
+def is_in_place(node: Node) -> bool:
+    """True if a node changes its first argument, by the name of what it calls.
+
+    Some changes are no writes and reach no operator with a mutable schema: `detach_`.
+    """
+    if node.op not in ("call_method", "call_function"):
+        return False
+    target = node.target
+    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    return name.endswith("_") and not name.endswith("__")
+
+
 def _check_nodes(nodes: Sequence[Node]) -> None:
     """Refuse what the fake tensor mode does not see as an operator."""
     for node in nodes:
@@ -94,6 +121,8 @@ def _check_nodes(nodes: Sequence[Node]) -> None:
             raise Refused("arm-op-unknown", f"The operator is {node.target}.")
         if node.op == "call_function" and any(m in str(node.target) for m in _MODE_SWITCHES):
             raise Refused("arm-changes-mode")
+        if is_in_place(node):
+            raise Refused("arm-mutates-tensor", f"The operator is {node.target}.")
 
 
 _MODE_SWITCHES = ("_set_grad_enabled", "autocast", "inference_mode")
@@ -127,5 +156,16 @@ def _modes() -> tuple[object, ...]:
         torch.is_autocast_enabled("cpu"),
         torch.is_autocast_enabled("cuda"),
         torch.get_default_dtype(),
+        torch.get_autocast_dtype("cpu"),
+        torch.get_autocast_dtype("cuda"),
+        torch.is_autocast_cache_enabled(),
         torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.get_float32_matmul_precision(),
+        torch.get_num_threads(),
+        torch.backends.cudnn.enabled,
+        torch.backends.cudnn.benchmark,
+        torch.backends.cudnn.deterministic,
+        torch.is_warn_always_enabled(),
+        torch.is_anomaly_enabled(),
     )

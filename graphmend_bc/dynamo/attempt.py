@@ -49,6 +49,11 @@ def breaks_are_errors() -> AbstractContextManager[Any]:
     return torch._dynamo.error_on_graph_break(True)
 
 
+def restore_error_setting(result: Any) -> None:
+    """Let the result of an attempt say what the caller wants of graph breaks, not what it was run with."""
+    result.tracer_output.error_on_graph_break = _get_error_on_graph_break()
+
+
 def is_break(error: BaseException) -> bool:
     """True for the exceptions by which Dynamo stops tracing at something it cannot trace."""
     return isinstance(error, (exc.Unsupported, exc.UserError))

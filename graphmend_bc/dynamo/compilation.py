@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -89,11 +89,13 @@ class Compilation:
         code_for: gives the code object to trace in place of one.
         trace: the attempt that is running.
         has_plans: whether some code object is rewritten.
+        declined: sites that must not be mended; a resume function may hold them already rewritten.
         graphs: how many graphs were handed to the backend.
     """
 
     code_for: Callable[[CodeType], CodeType]
     has_plans: Callable[[], bool]
+    declined: Container[Site] = ()
     trace: Trace = field(default_factory=Trace)
     graphs: int = 0
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import builtins
 import logging
 from functools import partial
+from inspect import CO_GENERATOR
 from typing import Any
 
+import torch
 from torch._dynamo import variables as vts
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -86,8 +88,10 @@ class DeferredCallVariable(VariableTracker):
             check_is_outermost(tx)
             for name in _NEEDS_STACK & kwargs.keys():
                 raise Refused("effect-stack", f"The keyword is '{name}'.")
+            _check_frames(tx)
             keep = _Keeper(tx, self.compilation)
             kept = [keep(arg) for arg in args]
+            _check_print_keywords(kwargs)
             kept_kwargs = {k: _file(v) if k == "file" else keep(v) for k, v in kwargs.items()}
         except Refused as refused:
             trace.refused[self.site] = refused
@@ -134,14 +138,32 @@ class _Keeper:
 
     def _tensor(self, value: TensorVariable) -> VariableTracker:
         example = value.as_proxy().node.meta["example_value"]
-        if type(value) is not TensorVariable:
-            raise Refused("effect-argument", "It is a tensor subclass.")
+        if value.python_type() is not torch.Tensor:
+            raise Refused("effect-argument", "It is a parameter or another kind of tensor.")
         if example.requires_grad:
             raise Refused("effect-shows-grad")
         proxy = self.tx.output.create_proxy("call_method", "clone", (value.as_proxy(),), {})
         copy = wrap_fx_proxy(self.tx, proxy)
         self.trace.snapshots.append((copy.as_proxy().node, len(self.recorder.written)))
         return copy
+
+
+def _check_frames(tx: InstructionTranslatorBase | None) -> None:
+    """Refuse effects in generators: Dynamo may run the rest of one that the program does not."""
+    while tx is not None:
+        if tx.f_code.co_flags & CO_GENERATOR:
+            raise Refused("effect-in-generator")
+        tx = tx.parent
+
+
+def _check_print_keywords(kwargs: dict[str, VariableTracker]) -> None:
+    """Refuse what would make the call itself raise, where the user may expect to catch it."""
+    for name in kwargs.keys() & {"sep", "end"}:
+        value = kwargs[name].realize()
+        if not value.is_python_constant() or not isinstance(
+            value.as_python_constant(), (str, type(None))
+        ):
+            raise Refused("effect-argument", f"The keyword is '{name}'.")
 
 
 def _file(value: VariableTracker) -> VariableTracker:

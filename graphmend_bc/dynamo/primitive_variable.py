@@ -40,6 +40,8 @@ class PrimitiveVariable(VariableTracker):
         """Trace a call of the primitive; without a compilation, trace what Python would do."""
         del kwargs
         compilation = current()
+        if compilation is not None and self.primitive.site in compilation.declined:
+            compilation = None
         if isinstance(self.primitive, Defer):
             if compilation is None:
                 return args[0]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
 import torch
+from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.variables.base import VariableTracker
 from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
 
+from graphmend_bc.dynamo.arm import is_in_place
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.recorder import Recorder
-from graphmend_bc.legality.alias import check_choices, storage_of
+from graphmend_bc.legality.alias import check_choice, storage_of
 from graphmend_bc.reasons import Refused
 
 
-def prove_graph(compilation: Compilation, gm: GraphModule) -> None:
+def prove_graph(compilation: Compilation, gm: GraphModule, effects: SideEffects) -> None:
     """Show that the graph's choices cannot be told from eager's, and drop copies nobody needs.
 
     Raises:
@@ -24,6 +27,8 @@ def prove_graph(compilation: Compilation, gm: GraphModule) -> None:
     trace = compilation.trace
     if trace.recorder is None:
         return
+    if trace.effects and _exchanges_streams(effects):
+        raise SiteRefused(trace.effects[0], Refused("effect-moved"))
     written = trace.recorder.written
     inputs = _storages(node for node in gm.graph.nodes if node.op in ("placeholder", "get_attr"))
     outputs = _storages(
@@ -37,11 +42,14 @@ def prove_graph(compilation: Compilation, gm: GraphModule) -> None:
         except Refused as refused:
             if trace.speculated:
                 raise SiteRefused(trace.speculated[0], refused) from refused
+    choices = [choice for _, choice in trace.choices.values()]
     for site, choice in trace.choices.values():
         try:
-            check_choices([choice], written, inputs, outputs)
-            if opaque:
+            check_choice(choice, choices, [*written, *_renamed(gm)], inputs | outputs)
+            if opaque and choice.outside:
                 raise Refused("alias-mutated", f"It may be changed inside {opaque[0].target}.")
+            if trace.recorder.strided and choice.outside:
+                raise Refused("identity-compared", "as_strided looks at the whole memory.")
         except Refused as refused:
             raise SiteRefused(site, refused) from refused
     _drop_copies(trace, gm, written, opaque)
@@ -71,6 +79,20 @@ def check_identity(compilation: Compilation, operands: Iterable[VariableTracker]
     for node in nodes if len(nodes) == 2 else ():
         if node in compilation.trace.choices:
             raise SiteRefused(compilation.trace.choices[node][0], Refused("identity-compared"))
+
+
+def _exchanges_streams(effects: SideEffects) -> bool:
+    """True if the function sets `sys.stdout` or `sys.stderr`: that is replayed after the effects."""
+    return any(
+        getattr(item, "value", None) is sys and names.keys() & {"stdout", "stderr"}
+        for item, names in effects.store_attr_mutations.items()
+    )
+
+
+def _renamed(gm: GraphModule) -> list[int]:
+    """Storages of tensors that are changed in place without a write, as `detach_` does."""
+    nodes = [n.args[0] for n in gm.graph.nodes if is_in_place(n) and n.args]
+    return list(_storages(n for n in nodes if isinstance(n, Node)))
 
 
 def _storages(nodes: Iterable[Node]) -> set[int]:

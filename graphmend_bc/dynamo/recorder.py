@@ -21,12 +21,14 @@ class Recorder:
         written: storages changed in place so far, in the order of the writes.
         draws: the first operator that drew random numbers, if any did.
         foreign: the first operator that is not one of torch's own, if there was one.
+        strided: whether `as_strided` was called, which sees memory outside its argument.
     """
 
     def __init__(self, mode: FakeTensorMode) -> None:
         self.written: list[int] = []
         self.draws: OpOverload | None = None
         self.foreign: OpOverload | None = None
+        self.strided = False
         self._mode = mode
         self._dispatch: Callable[..., Any] = mode.dispatch
         self._depth = 0
@@ -72,6 +74,7 @@ class Recorder:
             self._records.append(record)
         if torch.Tag.nondeterministic_seeded in record.op.tags:
             self.draws = self.draws or record.op
+        self.strided = self.strided or record.name == "as_strided"
         if not record.is_aten:
             self.foreign = self.foreign or record.op
         if record.op._schema.is_mutable:

@@ -152,7 +152,7 @@ def _call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation = current()
         if compilation is None:
             return stock(self, gm, *args, **kwargs)
-        proof.prove_graph(compilation, gm)
+        proof.prove_graph(compilation, gm, self.side_effects)
         compiled = stock(self, gm, *args, **kwargs)
         compilation.graphs += 1
         if compilation.trace.can_be_taken_back:

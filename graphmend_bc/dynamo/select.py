@@ -184,8 +184,12 @@ class SiteTracer:
         if value.dim() != 0:
             condition = self._method(condition, "reshape", ())
         if value.dtype is not torch.bool:
-            condition = self._method(condition, "to", torch.bool)
-        return condition
+            return self._method(condition, "to", torch.bool)
+        # The predicate must stay what it is now: its backward and its effects ask for it later.
+        proxy = self.tx.output.create_proxy("call_method", "clone", (condition.as_proxy(),), {})
+        copy = cast(TensorVariable, wrap_fx_proxy(self.tx, proxy))
+        self.trace.snapshots.append((copy.as_proxy().node, len(self.recorder.written)))
+        return copy
 
     def _choose(
         self,
@@ -250,6 +254,8 @@ class SiteTracer:
         one, two = left.as_proxy().node, right.as_proxy().node
         if one is two:
             return left
+        if (known := self._chosen.get((id(one), id(two)))) is not None:
+            return known
         a, b = one.meta["example_value"], two.meta["example_value"]
         if (
             type(a) is not type(b)
@@ -258,8 +264,10 @@ class SiteTracer:
         ):
             raise Refused("arms-differ-in-type", "A parameter cannot be chosen.")
         choose.check_same_layout(a, b)
-        if torch.is_grad_enabled() and a.requires_grad:
-            check_same_reach(one, taken.nodes, two, other.nodes)
+        if a.requires_grad:
+            if not torch.is_grad_enabled():
+                raise Refused("gradient-reach", "Grad mode is off at the branch.")
+            check_same_reach(a, _outside(one, taken), b, _outside(two, other))
             check_zero_gradients_stay_zero([*taken.records, *other.records])
         moved = predicate
         if predicate.as_proxy().node.meta["example_value"].device != a.device:
@@ -271,19 +279,26 @@ class SiteTracer:
                 "arms-differ-in-layout", "The chosen tensor would be laid out differently."
             )
         self._note_sharing(result.as_proxy().node, (a, taken), (b, other))
+        self._chosen[id(one), id(two)] = result
         return result
 
     def _note_sharing(self, chosen: Node, *sides: tuple[torch.Tensor, Arm]) -> None:
         """Remember which outside memory eager Python might have shared with the result."""
-        sources = set()
+        outside: set[int] = set()
+        origins: set[int] = set()
+        earlier = {choice.result: choice for _, choice in self.trace.choices.values()}
         for tensor, arm in sides:
             storage = alias.storage_of(tensor)
+            origins.add(storage)
+            if storage in earlier:
+                outside |= earlier[storage].outside
+                origins |= earlier[storage].origins
             if storage not in arm.allocated():
-                sources.add(storage)
-        if sources:
-            own = alias.storage_of(chosen.meta["example_value"])
-            choice = alias.Choice(own, frozenset(sources), len(self.recorder.written))
-            self.trace.choices[chosen] = (self.site, choice)
+                outside.add(storage)
+        own = alias.storage_of(chosen.meta["example_value"])
+        since = len(self.recorder.written)
+        choice = alias.Choice(own, frozenset(outside), frozenset(origins), since)
+        self.trace.choices[chosen] = (self.site, choice)
 
     def _call(self, name: str, *operands: TensorVariable) -> TensorVariable:
         args = tuple(operand.as_proxy() for operand in operands)
@@ -298,6 +313,15 @@ class SiteTracer:
 def _is_true(value: object) -> bool:
     """Traced by Dynamo, which guards on what the truth value depends on."""
     return True if value else False  # noqa: SIM210
+
+
+def _outside(result: Node, arm: Arm) -> list[torch.Tensor]:
+    """The tensors from outside that an arm works on, its result included if it is one."""
+    inside = set(arm.nodes)
+    nodes = {n for node in arm.nodes for n in node.all_input_nodes if n not in inside}
+    nodes |= {result} - inside
+    leaves = torch.utils._pytree.tree_leaves([n.meta.get("example_value") for n in nodes])
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def _is_made_in_arm(value: VariableTracker) -> bool:

@@ -27,33 +27,40 @@ class Choice:
 
     Attributes:
         result: storage of the chosen tensor.
-        sources: storages it might have shared.
+        outside: storages from before the branch that it might have shared.
+        origins: all storages that it might have been, those made in the arms included.
         since: how many in-place writes had been seen before the choice.
     """
 
     result: int
-    sources: frozenset[int]
+    outside: frozenset[int]
+    origins: frozenset[int]
     since: int
 
 
-def check_choices(
-    choices: Iterable[Choice], written: list[int], inputs: Collection[int], outputs: Collection[int]
+def check_choice(
+    choice: Choice, others: Iterable[Choice], written: list[int], visible: Collection[int]
 ) -> None:
-    """Show for a whole graph that no choice can be told from eager's sharing.
+    """Show for a whole graph that a choice cannot be told from eager's sharing.
 
     Args:
-        choices: the choices made in the graph.
+        choice: one choice made in the graph.
+        others: the other choices.
         written: storages written in place, in the order of the writes.
-        inputs: storages of the graph's inputs, parameters and buffers.
-        outputs: storages of what the graph returns.
+        visible: storages of the graph's inputs, parameters, buffers and results.
 
     Raises:
-        Refused: some choice could be noticed.
+        Refused: the choice could be noticed.
     """
-    visible = set(inputs) | set(outputs)
-    for choice in choices:
-        later = set(written[choice.since :])
-        if later & (choice.sources | {choice.result}):
-            raise Refused("alias-mutated")
-        if choice.result in visible and choice.sources & visible:
-            raise Refused("alias-escapes")
+    later = set(written[choice.since :])
+    if choice.outside and later & (choice.outside | {choice.result}):
+        raise Refused("alias-mutated")
+    if choice.result in visible and choice.outside & set(visible):
+        raise Refused("alias-escapes")
+    for other in others:
+        if other.result == choice.result or not other.origins & choice.origins:
+            continue
+        if {choice.result, other.result} & set(written[min(choice.since, other.since) :]):
+            raise Refused("alias-mutated", "Two chosen tensors may share it.")
+        if choice.result in visible and other.result in visible:
+            raise Refused("alias-escapes", "Two chosen tensors may share it.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from numbers import Number
 
 import torch
 
@@ -60,21 +59,37 @@ def check_zero_gradients_stay_zero(records: Iterable[OpRecord]) -> None:
         if not any(t.is_floating_point() or t.is_complex() for t in record.tensors()):
             continue
         if record.name in ops.LINEAR | ops.VIEWS | ops.MASKED | ops.FACTORIES:
-            continue
-        if record.name in ops.SCALABLE and _scales_by_number(record):
+            if all(_is_finite(factor, record) for factor in _factors(record)):
+                continue
+        elif record.name in ops.SCALABLE and _scales_by_number(record):
             continue
         raise Refused("gradient-not-finite", f"The operator is {record.op}.")
 
 
+def _factors(record: OpRecord) -> list[object]:
+    """The numbers an addition multiplies its second operand by."""
+    return (
+        [record.kwargs["alpha"]]
+        if "alpha" in record.kwargs
+        else list(record.args[2:3]) * (record.name in ("add", "sub", "rsub"))
+    )
+
+
 def _scales_by_number(record: OpRecord) -> bool:
-    if len(record.args) < 2:
+    if len(record.args) < 2 or not isinstance(record.args[1], (int, float)):
         return False
     factor = record.args[1]
-    if not isinstance(factor, Number) or isinstance(factor, complex):
+    if record.name != "div":
+        return _is_finite(factor, record)
+    if record.kwargs.get("rounding_mode") is not None or factor == 0:
         return False
-    value = float(factor)  # type: ignore[arg-type]
-    if record.name == "div":
-        return (
-            record.kwargs.get("rounding_mode") is None and value != 0 and math.isfinite(1 / value)
-        )
-    return math.isfinite(value)
+    return _is_finite(factor, record) and _is_finite(1 / factor, record)
+
+
+def _is_finite(factor: object, record: OpRecord) -> bool:
+    """True if the number is finite, and not lost, in every dtype the operator works in."""
+    if not isinstance(factor, (int, float)):
+        return False
+    dtypes = [t.dtype for t in [*record.tensors(), *record.results()] if t.is_floating_point()]
+    smallest = min((torch.finfo(dtype).max for dtype in dtypes), default=math.inf)
+    return math.isfinite(factor) and abs(factor) <= smallest

@@ -7,49 +7,50 @@ send gradients to the same tensors.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
+from typing import Any
 
 from torch import Tensor
-from torch.fx import Node
 
 from graphmend_bc.reasons import Refused
 
 
 def check_same_reach(
-    left: Node, left_arm: Collection[Node], right: Node, right_arm: Collection[Node]
+    left: Tensor, left_outside: Iterable[Tensor], right: Tensor, right_outside: Iterable[Tensor]
 ) -> None:
-    """Show that the two results depend, differentiably, on the same outside tensors.
+    """Show that two results depend, differentiably, on the same outside tensors.
 
     Args:
-        left, right: the nodes that are to be chosen from.
-        left_arm, right_arm: the nodes recorded in each arm.
+        left, right: the tensors that are to be chosen from, with their autograd graphs.
+        left_outside, right_outside: tensors from before the branch that each arm uses.
 
     Raises:
         Refused: some tensor is reached from one arm only.
     """
-    one, other = _reached(left, left_arm), _reached(right, right_arm)
-    for node in one ^ other:
-        raise Refused("gradient-reach", f"Only one arm uses '{node.name}' differentiably.")
+    edges = {_edge(t) for t in [*left_outside, *right_outside] if t.requires_grad}
+    if _reached(left, edges) != _reached(right, edges):
+        raise Refused("gradient-reach")
 
 
-def _reached(result: Node, arm: Collection[Node]) -> set[Node]:
-    inside = set(arm)
-    seen: set[Node] = set()
-    frontier: set[Node] = set()
-    work = [result]
+def _edge(tensor: Tensor) -> Any:
+    """What a gradient of the tensor flows into: its autograd node, or the leaf itself."""
+    return tensor.grad_fn if tensor.grad_fn is not None else id(tensor)
+
+
+def _reached(result: Tensor, edges: set[Any]) -> set[Any]:
+    found: set[Any] = set()
+    seen: set[Any] = set()
+    work = [_edge(result)]
     while work:
-        node = work.pop()
-        if node in seen or not _needs_gradient(node):
+        edge = work.pop()
+        if edge in seen:
             continue
-        seen.add(node)
-        if node in inside and node.op not in ("placeholder", "get_attr"):
-            work.extend(node.all_input_nodes)
-        else:
-            frontier.add(node)
-    return frontier
-
-
-def _needs_gradient(node: Node) -> bool:
-    value = node.meta.get("example_value")
-    leaves = value if isinstance(value, (tuple, list)) else [value]
-    return any(isinstance(leaf, Tensor) and leaf.requires_grad for leaf in leaves)
+        seen.add(edge)
+        if edge in edges or isinstance(edge, int):
+            found.add(edge)
+            continue
+        if (leaf := getattr(edge, "variable", None)) is not None:
+            found.add(id(leaf))
+            continue
+        work.extend(following for following, _ in edge.next_functions if following is not None)
+    return found

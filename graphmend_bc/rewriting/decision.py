@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graphmend_bc.code import stack
 from graphmend_bc.code.blocks import Block, Graph
 from graphmend_bc.code.listing import Op
 from graphmend_bc.code.liveness import writes
@@ -93,7 +94,13 @@ def _is_pure_test(graph: Graph, block: Block, merged: set[int]) -> bool:
     last = graph.last(block)
     if not is_condition(last) or "POP_JUMP" not in last.name:
         return False
-    if not _predecessors(graph, block.index) <= merged or block.handler is not None:
+    around = {graph.blocks[index].handler for index in merged}
+    if not _predecessors(graph, block.index) <= merged or around != {block.handler}:
+        return False
+    start = stack.depth_at(graph)[block.index]
+    if stack.lowest_depth(graph, [block.index]) < start:
+        return False
+    if stack.depth_before(graph, block.stop - 1) != start + 1:
         return False
     ops = graph.listing.ops[block.start : block.stop]
     return not any(writes(op) or op.name.startswith(_NEVER_IN_TEST) for op in ops)

@@ -1,10 +1,10 @@
 """Give generated code a way back: on a `Miss`, the frame's original code runs instead.
 
-    before            after
-      <prologue>        save the arguments
-      <body>            <prologue>
-                        try: <body>
-                        except Miss: return deoptimizer(cells, arguments)
+before            after
+  <prologue>        save the arguments
+  <body>            <prologue>
+                    try: <body>
+                    except Miss: return deoptimizer(cells, arguments)
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def with_way_back(
             continue
         in_body = in_body or item.name not in _PROLOGUE
         items.append(_guarded(item, handler) if in_body else item)
-    return assemble(header, [*items, handler, *_way_back(writer, original, deoptimizer, saved)]).code
+    return assemble(
+        header, [*items, handler, *_way_back(writer, original, deoptimizer, saved)]
+    ).code
 
 
 def _guarded(item: Emit, handler: Label) -> Emit:

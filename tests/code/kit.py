@@ -112,10 +112,13 @@ def trace_ops(
     def start(frame: Any, event: str, arg: Any) -> Any:
         if frame.f_code is not code:
             return None
+        frame.f_trace = local  # 3.13 wants it there before single ops are asked for
         frame.f_trace_opcodes = True
         return local
 
     before = sys.gettrace()
+    # From 3.12 on, settrace() asks for single ops only if some frame wants them already.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(start)
     try:
         call()

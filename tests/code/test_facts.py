@@ -36,7 +36,7 @@ def test_this_interpreter_is_supported() -> None:
     ],
 )
 def test_facts_agree_with_the_opcodes_there_are(fact: bool, opcode: str) -> None:
-    assert fact == (opcode in dis.opmap)
+    assert fact == (dis.opmap.get(opcode, 256) < 256)
 
 
 def test_calls_are_laid_out_as_the_facts_say() -> None:

@@ -78,7 +78,7 @@ def test_arguments_are_symbolic() -> None:
             global out
             def inner(): return x
             out = key
-            return inner, x.real, [1, 2] < key
+            return inner, x.real, [1, 2] < [key]
         """
     )
     listing = decode(program.__code__)

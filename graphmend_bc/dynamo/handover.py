@@ -110,7 +110,8 @@ class _Preparation:
 
     def __init__(self, code: CodeType, context: _Context, settings: _Settings) -> None:
         self._code = code
-        self._counted = _Counted() if context.fullgraph else None
+        counts = context.fullgraph and hasattr(c_eval_frame, "set_fullgraph_compiled_frame_count")
+        self._counted = _Counted() if counts else None
         with ExitStack() as undo:
             for prepare in context.enter_exit_hooks:
                 undo.callback(prepare())
@@ -168,22 +169,23 @@ class _Counted:
 
 def _settings(context: _Context) -> _Settings:
     """What is set in this thread for one frame: a setter that returns the former value, and what
-    gives the value; asked at each frame, because a stance may change in between."""
-    settings: _Settings = [
-        (c_eval_frame.set_skip_guard_eval_unsafe, eval_frame._is_skip_guard_eval_unsafe_stance),
-        (
-            c_eval_frame.set_eval_frame_isolate_recompiles_id,
-            lambda: context._isolate_recompiles_id,
-        ),
-    ]
+    gives the value; asked at each frame, because a stance may change in between. Setters that
+    this torch does not have yet, or no longer, are left out."""
+    wanted: dict[str, Callable[[], Any]] = {
+        "set_skip_guard_eval_unsafe": eval_frame._is_skip_guard_eval_unsafe_stance,
+        "set_eval_frame_isolate_recompiles_id": lambda: context._isolate_recompiles_id,
+    }
     if context.fullgraph:
-        settings.append(
-            (
-                c_eval_frame.set_fullgraph_error_on_nested_compile,
-                lambda: config.error_on_dynamo_callback_in_fullgraph_compiled_code,
-            )
+        wanted["set_fullgraph_error_on_nested_compile"] = lambda: (
+            config.error_on_dynamo_callback_in_fullgraph_compiled_code
         )
-    elif context.error_on_graph_break is not None:
+        wanted["set_eval_frame_override"] = lambda: vars(eval_frame)["_get_eval_frame_override"]()
+    settings: _Settings = [
+        (getattr(c_eval_frame, name), value)
+        for name, value in wanted.items()
+        if hasattr(c_eval_frame, name)
+    ]
+    if not context.fullgraph and context.error_on_graph_break is not None:
         settings.append((_set_error_on_graph_break, lambda: context.error_on_graph_break))
     return settings
 

@@ -56,6 +56,25 @@ def prove_graph(compilation: Compilation, gm: GraphModule, effects: SideEffects)
     trace.close()
 
 
+_TELL_CHOICES_APART = frozenset(
+    ["_base", "_is_view", "_version", "data_ptr", "grad_fn", "is_leaf", "is_set_to", "output_nr"]
+    + ["retain_grad", "retains_grad", "storage", "storage_offset", "untyped_storage", "_backward_hooks"]
+)
+
+
+def check_question(compilation: Compilation, name: str) -> None:
+    """Refuse questions that a chosen tensor answers otherwise than the tensor eager Python has.
+
+    Attributes that torch does not define are the user's, and stay with the tensor they were set on.
+
+    Raises:
+        SiteRefused: the answer could differ.
+    """
+    if name in _TELL_CHOICES_APART or not hasattr(torch.Tensor, name):
+        site = next(iter(compilation.trace.choices.values()))[0]
+        raise SiteRefused(site, Refused("identity-compared", f"A tensor is asked for '{name}'."))
+
+
 def _check_can_be_taken_back(recorder: Recorder, inputs: set[int], opaque: list[Node]) -> None:
     """Show that nothing is left of the graph when its results are thrown away."""
     if inputs & set(recorder.written):
@@ -69,14 +88,17 @@ def _check_can_be_taken_back(recorder: Recorder, inputs: set[int], opaque: list[
 
 
 def check_identity(compilation: Compilation, operands: Iterable[VariableTracker]) -> None:
-    """Refuse `is` between tensors where eager Python might find a chosen tensor to be one of the
-    arms'.
+    """Refuse to say which tensor a chosen one is: eager Python might find it to be an arm's.
+
+    Args:
+        compilation: what is being compiled.
+        operands: values that are compared by identity, hashed, or asked for their id.
 
     Raises:
         SiteRefused: one operand is such a tensor.
     """
     nodes = [value.as_proxy().node for value in operands if value.is_tensor()]
-    for node in nodes if len(nodes) == 2 else ():
+    for node in nodes:
         if node in compilation.trace.choices:
             raise SiteRefused(compilation.trace.choices[node][0], Refused("identity-compared"))
 

@@ -8,6 +8,7 @@
     OutputGraph.__init__   operators are listened to from the start, if code is rewritten
     compile_subgraph       effects noted at the root run also when a nested break ends the graph
     compare_op_handlers    `is` between tensors: a chosen tensor must not be compared by identity
+    TensorVariable         questions about memory and autograd details of tensors, once one is chosen
     _load_const            a primitive is a constant Dynamo does not know
     reset                  `torch._dynamo.reset()` forgets what was mended
 
@@ -24,6 +25,7 @@ from typing import Any, Protocol
 
 import torch._dynamo
 from torch._dynamo import convert_frame, output_graph, symbolic_convert
+from torch._dynamo.variables import builtin, tensor
 from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo import proof
@@ -66,6 +68,13 @@ class Seams:
         self._replace(output_graph.OutputGraph, "__init__", _output_graph)
         self._replace(output_graph.OutputGraph, "call_user_compiler", _call_user_compiler)
         self._replace(output_graph.OutputGraph, "compile_subgraph", _compile_subgraph)
+        for name in ("call_method", "var_getattr", "call_obj_hasattr"):
+            self._replace(tensor.TensorVariable, name, _ask_tensor)
+        # The names of the hash and equality hooks differ between torch versions.
+        for name in ("hash_impl", "get_python_hash", "is_python_equal"):
+            if name in vars(tensor.TensorVariable):
+                self._replace(tensor.TensorVariable, name, _ask_identity)
+        self._replace(builtin.BuiltinVariable, "call_id", _ask_id)
         for name in ("is", "is not"):
             self._replace_item(symbolic_convert.compare_op_handlers, name, _compare_identity)
         self._replace(torch._dynamo, "reset", self._reset)
@@ -172,10 +181,39 @@ def _compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
     return compile_subgraph
 
 
+def _ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None and compilation.trace.choices:
+            proof.check_question(compilation, name)
+        return stock(self, tx, name, *args, **kwargs)
+
+    return ask
+
+
+def _ask_identity(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None and compilation.trace.choices:
+            proof.check_identity(compilation, [self])
+        return stock(self, *args, **kwargs)
+
+    return ask
+
+
+def _ask_id(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def call_id(self: Any, tx: Any, *args: VariableTracker, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None and compilation.trace.choices:
+            proof.check_identity(compilation, [arg.realize() for arg in args])
+        return stock(self, tx, *args, **kwargs)
+
+    return call_id
+
+
 def _compare_identity(stock: Callable[..., Any]) -> Callable[..., Any]:
     def compare(tx: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> Any:
         if (compilation := current()) is not None and compilation.trace.choices:
-            proof.check_identity(compilation, [arg.realize() for arg in args])
+            operands = [arg.realize() for arg in args]
+            if all(operand.is_tensor() for operand in operands):
+                proof.check_identity(compilation, operands)
         return stock(tx, args, kwargs)
 
     return compare

@@ -99,11 +99,31 @@ def observe(call: Callable[[], Any]) -> tuple[str, Any]:
         return "raised", (type(error), error.args)
 
 
-def trace_ops(
-    call: Callable[[], Any], code: CodeType, seen: Callable[[int, dict[str, Any]], None]
-) -> None:
-    """Run a call; tell byte offset and locals before each instruction of a code object's frames."""
+Seen = Callable[[int, dict[str, Any]], None]
 
+
+def trace_ops(call: Callable[[], Any], code: CodeType, seen: Seen) -> None:
+    """Run a call; tell byte offset and locals before each instruction of a code object's frames."""
+    (_monitor if hasattr(sys, "monitoring") else _trace)(call, code, seen)
+
+
+def _monitor(call: Callable[[], Any], code: CodeType, seen: Seen) -> None:
+    monitoring = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+    tool, event = monitoring.DEBUGGER_ID, monitoring.events.INSTRUCTION
+    monitoring.use_tool_id(tool, "test")
+    monitoring.register_callback(
+        tool, event, lambda _, offset: seen(offset, dict(sys._getframe(1).f_locals))
+    )
+    monitoring.set_local_events(tool, code, event)
+    try:
+        call()
+    finally:
+        monitoring.set_local_events(tool, code, 0)
+        monitoring.register_callback(tool, event, None)
+        monitoring.free_tool_id(tool)
+
+
+def _trace(call: Callable[[], Any], code: CodeType, seen: Seen) -> None:
     def local(frame: Any, event: str, arg: Any) -> Any:
         if event == "opcode":
             seen(frame.f_lasti, dict(frame.f_locals))
@@ -112,13 +132,10 @@ def trace_ops(
     def start(frame: Any, event: str, arg: Any) -> Any:
         if frame.f_code is not code:
             return None
-        frame.f_trace = local  # 3.13 wants it there before single ops are asked for
         frame.f_trace_opcodes = True
         return local
 
     before = sys.gettrace()
-    # From 3.12 on, settrace() asks for single ops only if some frame wants them already.
-    sys._getframe().f_trace_opcodes = True
     sys.settrace(start)
     try:
         call()

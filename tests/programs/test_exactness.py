@@ -1,0 +1,214 @@
+"""Programs that once were not exact, or broke the compiler: each stays mended exactly or declined."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.oracle import Outcome, check
+
+UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
+YES, NO = torch.tensor(True), torch.tensor(False)
+PQ = [(UP, p, q) for p in (YES, NO) for q in (YES, NO)]
+
+
+def agrees(body: str, calls: list[object], **kwargs: object) -> Outcome:
+    """All arms agree, whatever is mended and declined."""
+    return check(body, calls, mends=None, declines=None, breaks=None, **kwargs)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if p: y = x if q else x + 1\n    else: y = x + 2\n    y.add_(5)\n    return y * 2",
+        "if p: y = x if q else x + 1\n    else: y = x + 2\n    return y",
+        "y = x if p else x + 1\n    z = y if q else y + 2\n    return z",
+        "if p: a = x + 1; b = a\n    else: a = x + 2; b = x + 3\n    return a, b",
+        "if p: a = x + 1; b = a\n    else: a = x + 2; b = x + 3\n    a.add_(10)\n    return b",
+        "if p: a = x + 1; b = a.view(3, 1)\n    else: a = x + 2; b = (x + 3).view(3, 1)\n    return a, b",
+        "if p: a = x + 1; b = a\n    else: a = x + 2; b = x + 3\n    return x * 2 if a is b else x",
+        "if p: a = b = x + 1\n    else: a = b = x + 2\n    a.add_(1)\n    return a, b",
+        "h = x + 1\n    if p: a, b = h, h.view(3, 1)\n    else: a, b = h * 2, h.view(3, 1) * 3\n    return a, b",
+    ],
+)
+def test_shared_memory(body: str) -> None:
+    agrees(f"def f(x, p, q):\n    {body}\n", PQ)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "torch.as_strided(y, (3,), (1,), 0)",
+        "x + y.storage_offset()",
+        "x + y._is_view()",
+        "x + (id(y) == id(h))",
+        "x + (y in {h: 1})",
+        "x + hasattr(y, 'tag')",
+        "x + y.is_leaf",
+        "x + y._version",
+    ],
+)
+def test_what_a_chosen_tensor_is_asked_for(use: str) -> None:
+    agrees(
+        f"""
+        def f(x, p):
+            h = torch.cat([x, x * 2]) + 1
+            h.tag = 5
+            h.add_(1)
+            y = h if p else h * 3
+            y = y[2:5] if p else y[1:4]
+            return {use}
+        """,
+        [(UP, YES), (UP, NO)],
+        orders=1,
+    )
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["x + (id(y) == id(h))", "x + (y in {h: 1})", "x + hasattr(y, 'tag')"],
+)
+def test_whether_a_chosen_tensor_is_another(use: str) -> None:
+    agrees(
+        f"""
+        def f(x, p):
+            h = x + 1
+            h.tag = 5
+            y = h if p else h * 3
+            return {use}
+        """,
+        [(UP, YES), (UP, NO)],
+        orders=1,
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "with torch.no_grad():\n        y = x if p else z\n    return y * 2",
+        "y = x * 2\n    if p: y.detach_()\n    return y",
+        "y = x * 1e300 if p else x * 2\n    return y",
+        "y = x / 1e-300 if p else x * 2\n    return y",
+        "y = torch.add(x, x, alpha=float('inf')) if p else x * 2\n    return y",
+        "y = x.expand_as(z) + 1 if p else x + z\n    return y",
+        "y = torch.broadcast_tensors(x, z)[0] + 1 if p else x + z\n    return y",
+        "y = x.type_as(z) + 1 if p else x + z\n    return y",
+        "y = x * 3 if p else x * 2\n    p.logical_not_()\n    return y",
+        "y = x.detach() + z if p else x + z\n    return y",
+    ],
+)
+def test_gradients(body: str) -> None:
+    x, z = UP.clone().requires_grad_(), DOWN.clone().requires_grad_()
+    agrees(f"def f(x, z, p):\n    {body}\n", [(x, z, YES), (x, z, NO)], grad=True, orders=2)
+
+
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [
+        ("(v for v in (1, 2, 3))", "next(it)"),
+        ("enumerate([1, 2, 3])", "next(it)[0]"),
+        ("itertools.cycle([1, 2, 3])", "next(it)"),
+        ("itertools.islice([1, 2, 3], 2)", "next(it)"),
+        ("iter({1: 2, 3: 4}.items())", "next(it)[0]"),
+        ("iter(range(4))", "next(it)"),
+        ("iter([1, 2, 3])", "next(it)"),
+        ("collections.defaultdict(int)", "it['q']"),
+    ],
+)
+def test_reading_that_changes(make: str, read: str) -> None:
+    agrees(
+        f"""
+        import collections, itertools
+
+        def f(x, p):
+            it = {make}
+            y = x + 1
+            if p:
+                y = y + {read}
+            rest = len(it) if isinstance(it, dict) else next(it)
+            return y, rest
+        """,
+        [(UP, YES), (UP, NO)],
+        orders=1,
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if p: print('taken')\n    y = x + 1\n    p.logical_not_()\n    return y",
+        "print(nn.Parameter(x, requires_grad=False))\n    return x + 1",
+        "try: print('a', sep=3)\n    except TypeError: x = x * 2\n    return x + 1",
+        "old = sys.stdout\n    sys.stdout = io.StringIO()\n    print('hidden')\n    sys.stdout = old\n    return x + 1",
+        "g = gen(x)\n    a = next(g)\n    return a",
+        "g = gen(x)\n    return [v for v in g][0]",
+    ],
+)
+def test_effects(body: str) -> None:
+    agrees(
+        f"import io, sys\ndef gen(x):\n    print('start')\n    yield x + 1\n    print('mid')\n    yield x\n"
+        f"def f(x, p):\n    {body}\n",
+        [(UP, YES), (UP, NO)],
+        orders=2,
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if m is None: m = 2\n    if x.sum() > 0: x = x * m\n    return x + 1",
+        "if 0 < x.sum() < x.max() < 100: return x * 2\n    return x - 1",
+        "k = [1, 2]\n    match k:\n        case [a, b] if x.sum() > 0: y = x + a\n        case _: y = x + 5\n    return y",
+    ],
+)
+def test_forms(body: str) -> None:
+    agrees(f"def f(x, m=None):\n    {body}\n", [UP, DOWN, (UP, 3)])
+
+
+def test_super_without_arguments() -> None:
+    check(
+        """
+        class Base(nn.Module):
+            def forward(self, x):
+                return x + 1
+
+        class Derived(Base):
+            def forward(self, x):
+                x = super().forward(x)
+                if x.sum() > 0:
+                    x = x * 2
+                return x + 1
+
+        model = Derived()
+
+        def f(x):
+            return model(x)
+        """,
+        [UP, DOWN],
+        mends="where@8",
+    )
+
+
+def test_declined_site_inside_a_resume_function() -> None:
+    agrees(
+        """
+        def f(x, p, flag):
+            h = x + 1
+            if flag: torch._dynamo.graph_break()
+            y = h if p else x + 2
+            return y
+        """,
+        [(UP, YES, False), (UP, YES, True), (UP, NO, True), (UP, NO, False)],
+    )
+
+
+def test_recompile_limit_falls_back_as_stock_does() -> None:
+    agrees(
+        """
+        def f(x, n):
+            if x.sum() > 0: x = x * 2
+            return x + len(n)
+        """,
+        [(UP, "a" * n) for n in range(12)],
+        orders=1,
+    )

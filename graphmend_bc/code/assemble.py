@@ -111,8 +111,8 @@ def assemble(header: Header, items: Sequence[Emit | Label]) -> Assembled:
 
     Raises:
         ValueError: a label is missing or there twice, an op does not fit the interpreter, a
-            conditional jump leads backward where the interpreter has none, or the operand stack
-            does not work out. The message says which op.
+            conditional jump leads backward where the interpreter has none, ops that belong together
+            are parted, or the operand stack does not work out. The message says which op.
 
     Example:
         >>> items = [Emit("RESUME", 0), Emit("LOAD_CONST", 7), Emit("RETURN_VALUE")]
@@ -121,6 +121,7 @@ def assemble(header: Header, items: Sequence[Emit | Label]) -> Assembled:
     """
     try:
         ops = _resolve(items)
+        _check_runs(ops)
         found = depths(ops)
         concrete = _bytecode(header, ops, found).to_concrete_bytecode(
             compute_jumps_passes=_PASSES, compute_exception_stack_depths=False
@@ -183,6 +184,23 @@ def _resolve(items: Sequence[Emit | Label]) -> list[Op]:
         name = emit.name if target is None else _directed(emit.name, backward=target <= index)
         ops.append(Op(index, name, emit.arg, target, handler, -1, emit.location))
     return ops
+
+
+def _check_runs(ops: Sequence[Op]) -> None:
+    """Some ops go on behind ops that they take to be there, without looking."""
+    for op in ops:
+        if op.name == "FOR_ITER" and op.target is not None:
+            start, skipped = op.target, facts.FOR_ITER_SKIPS
+        elif op.name == "PRECALL":
+            start, skipped = op.index + 1, ("CALL",)
+        else:
+            continue
+        there = tuple(other.name for other in ops[start : start + len(skipped)])
+        if there != skipped:
+            raise ValueError(
+                f"{op.name} at op {op.index} must lead straight to {' and '.join(skipped)}, which the "
+                f"interpreter skips unseen. Put what is there instead ({', '.join(there)}) behind them."
+            )
 
 
 def _directed(name: str, *, backward: bool) -> str:

@@ -9,6 +9,7 @@ covers, as an op that raises has not stored anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from graphmend_bc.code.blocks import Block, Graph
@@ -32,12 +33,12 @@ def definitely_assigned(graph: Graph) -> dict[int, Names]:
     Returns:
         Names by block index, for the blocks that can be reached.
     """
-    return _named(graph, _Flow(graph, _both).at_entry())
+    return _named(graph, _entry(graph, _both))
 
 
 def possibly_assigned(graph: Graph) -> dict[int, Names]:
     """Locals that have a value on some way into a block; otherwise as `definitely_assigned`."""
-    return _named(graph, _Flow(graph, _either).at_entry())
+    return _named(graph, _entry(graph, _either))
 
 
 def definitely_assigned_before(graph: Graph, op_index: int) -> Names:
@@ -114,6 +115,11 @@ class _Flow:
         return facts
 
 
+@lru_cache(maxsize=16)
+def _entry(graph: Graph, meet: Meet) -> dict[int, Facts]:
+    return _Flow(graph, meet).at_entry()
+
+
 def _named(graph: Graph, facts: Mapping[int, Facts]) -> dict[int, Names]:
     return {index: _names(graph, found) for index, found in facts.items()}
 
@@ -125,7 +131,7 @@ def _names(graph: Graph, facts: Facts) -> Names:
 def _before(graph: Graph, op_index: int, meet: Meet) -> Names:
     flow = _Flow(graph, meet)
     block = graph.block_of(op_index)
-    entry = flow.at_entry()
+    entry = _entry(graph, meet)
     if block.index not in entry:
         raise ValueError(
             f"Op {op_index} of {graph.qualname} cannot be reached, so nothing can be "

@@ -47,9 +47,12 @@ class Block:
     handler: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """The blocks of a listing; block 0 is the entry. Dead blocks are there too."""
+    """The blocks of a listing; block 0 is the entry. Dead blocks are there too.
+
+    Compared by identity: the analyses keep what they found for the last few graphs asked about.
+    """
 
     listing: Listing
     blocks: tuple[Block, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import networkx as nx
@@ -29,6 +30,7 @@ def immediate_dominators(graph: Graph, *, exceptional: bool = True) -> dict[int,
     return {**_immediate_dominators(flow, 0), 0: None}
 
 
+@lru_cache(maxsize=16)
 def raising_blocks(graph: Graph) -> frozenset[int]:
     """The blocks from which every normal way ends in a raise and none in a return.
 
@@ -50,6 +52,7 @@ def raising_blocks(graph: Graph) -> frozenset[int]:
     return frozenset(leading_to(("RAISE_VARARGS",)) - leading_to(("RETURN_",)))
 
 
+@lru_cache(maxsize=16)
 def immediate_postdominators(
     graph: Graph, *, without: frozenset[int] = frozenset()
 ) -> dict[int, int]:

@@ -91,9 +91,12 @@ COMPARE_SHIFT: Final = {(3, 11): 0, (3, 12): 4}.get(VERSION, 5)
 # 3.12: `return 1` is RETURN_CONST; before: LOAD_CONST, RETURN_VALUE.
 HAS_RETURN_CONST: Final = VERSION >= (3, 12)
 
-# 3.11: an exhausted FOR_ITER pops the iterator as it jumps. Later: the jump leads to END_FOR (3.13:
-# and a POP_TOP), and for stack depths a value is pushed on both ways, as the compiler counts.
-FOR_ITER_ENDS_AT_END_FOR: Final = VERSION >= (3, 12)
+# An exhausted FOR_ITER pops the iterator as it jumps. From 3.12 on, the jump leads to ops that pop
+# it in the compiler's counting only: what runs next is the op behind them, whatever they are.
+FOR_ITER_SKIPS: Final[tuple[str, ...]] = {
+    (3, 11): (),
+    (3, 12): ("END_FOR",),
+}.get(VERSION, ("END_FOR", "POP_TOP"))
 
 # Variables
 

@@ -11,6 +11,7 @@ count either.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from graphmend_bc.code import facts
@@ -38,6 +39,7 @@ def cell_names(graph: Graph) -> Names:
     return frozenset(graph.listing.code.co_cellvars)
 
 
+@lru_cache(maxsize=16)
 def live_in(graph: Graph) -> dict[int, Names]:
     """Locals that are live at the entry of each block.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from bytecode import Instr, Label
 
@@ -12,6 +13,7 @@ from graphmend_bc.code.listing import Op
 
 Slots = tuple[int | None, ...]
 """For each stack slot, bottom first, the index of the op that pushed it; None where paths differ."""
+
 
 def slots_before(graph: Graph, op_index: int) -> Slots | None:
     """The stack before an op.
@@ -80,6 +82,7 @@ def _merge(left: Slots, right: Slots) -> Slots:
     return tuple(a if a == b else None for a, b in zip(left, right, strict=True))
 
 
+@lru_cache(maxsize=16)
 def _entry_slots(graph: Graph) -> dict[int, Slots]:
     """Slots at each block entry, by propagation along normal edges to a fixed point.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dis
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from bytecode.instr import UNSET
@@ -78,7 +78,7 @@ def depths(ops: Sequence[Op]) -> Depths:
 
 def depth_at(graph: Graph) -> dict[int, int]:
     """Operand stack depth at the entry of each block that can be reached."""
-    before = depths(graph.listing.ops).before
+    before = _before(graph)
     return {
         block.index: depth for block in graph.blocks if (depth := before[block.start]) is not None
     }
@@ -90,7 +90,7 @@ def depth_before(graph: Graph, op_index: int) -> int:
     Raises:
         ValueError: the op cannot be reached.
     """
-    depth = depths(graph.listing.ops).before[op_index]
+    depth = _before(graph)[op_index]
     if depth is None:
         raise ValueError(
             f"Op {op_index} of {graph.qualname} cannot be reached, so it has no stack depth."
@@ -114,7 +114,7 @@ def lowest_depth(graph: Graph, blocks: Iterable[int]) -> int:
     Raises:
         ValueError: none of the blocks can be reached.
     """
-    before = depths(graph.listing.ops).before
+    before = _before(graph)
     lowest = [
         depth - reach(op.name, number_of(op))
         for index in blocks
@@ -124,6 +124,11 @@ def lowest_depth(graph: Graph, blocks: Iterable[int]) -> int:
     if not lowest:
         raise ValueError(f"No block asked about in {graph.qualname} can be reached.")
     return min(lowest)
+
+
+@lru_cache(maxsize=16)
+def _before(graph: Graph) -> tuple[int | None, ...]:
+    return depths(graph.listing.ops).before
 
 
 _FLAGGED: Final = facts.op_set("LOAD_GLOBAL", "LOAD_ATTR", "LOAD_SUPER_ATTR")

@@ -58,7 +58,14 @@ def prove_graph(compilation: Compilation, gm: GraphModule, effects: SideEffects)
 
 _TELL_CHOICES_APART = frozenset(
     ["_base", "_is_view", "_version", "data_ptr", "grad_fn", "is_leaf", "is_set_to", "output_nr"]
-    + ["retain_grad", "retains_grad", "storage", "storage_offset", "untyped_storage", "_backward_hooks"]
+    + [
+        "retain_grad",
+        "retains_grad",
+        "storage",
+        "storage_offset",
+        "untyped_storage",
+        "_backward_hooks",
+    ]
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphmend_bc.code import stack
-from graphmend_bc.code.blocks import Block, Graph
+from graphmend_bc.code.blocks import Block, Graph, predecessors
 from graphmend_bc.code.listing import Op
 from graphmend_bc.code.liveness import writes
 
@@ -95,7 +95,9 @@ def _is_pure_test(graph: Graph, block: Block, merged: set[int]) -> bool:
     if not is_condition(last) or "POP_JUMP" not in last.name:
         return False
     around = {graph.blocks[index].handler for index in merged}
-    if not _predecessors(graph, block.index) <= merged or around != {block.handler}:
+    if not predecessors(graph, exceptional=False).get(
+        block.index, frozenset()
+    ) <= merged or around != {block.handler}:
         return False
     start = stack.depth_at(graph)[block.index]
     if stack.lowest_depth(graph, [block.index]) < start:
@@ -104,7 +106,3 @@ def _is_pure_test(graph: Graph, block: Block, merged: set[int]) -> bool:
         return False
     ops = graph.listing.ops[block.start : block.stop]
     return not any(writes(op) or op.name.startswith(_NEVER_IN_TEST) for op in ops)
-
-
-def _predecessors(graph: Graph, index: int) -> set[int]:
-    return {b.index for b in graph.blocks if any(e.target == index for e in b.successors)}

@@ -57,10 +57,10 @@ def test_tables_have_a_row_for_each_callable_and_each_mend(tmp_path: Path) -> No
         "halve #2 2 -> 1 2 -> 0 0 -> 0",
         "",
         "compiled mended by break where",
-        f"halve defer {path}:7 in halve",
+        f"halve defer GB0059 {path}:7 in halve",
         f"halve where GB0170 {path}:8 in halve",
         f"Clamp where GB0170 {path}:15 in Clamp.forward",
-        f"halve #2 defer {path}:7 in halve",
+        f"halve #2 defer GB0059 {path}:7 in halve",
         f"halve #2 where GB0170 {path}:8 in halve",
     ]
 

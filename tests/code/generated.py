@@ -113,10 +113,10 @@ def _body(depth: int, in_loop: bool) -> st.SearchStrategy[list[str]]:
     return st.lists(statement, min_size=1, max_size=3).map(lambda parts: sum(parts, []))
 
 
-def programs() -> st.SearchStrategy[str]:
-    """The source of a function `f(coin)`; about one in two has a local shared with an inner function."""
-    shared = st.sampled_from(["", "    inner = lambda: z\n"])
-    return st.tuples(shared, _body(3, False)).map(
+def programs(*, cells: bool = True) -> st.SearchStrategy[str]:
+    """The source of a function `f(coin)`; in one of two an inner function shares a local, if allowed."""
+    inner = st.sampled_from(["", "    inner = lambda: z\n"]) if cells else st.just("")
+    return st.tuples(inner, _body(3, False)).map(
         lambda p: "def f(coin):\n" + p[0] + "\n".join(_indent(p[1])) + "\n"
     )
 

@@ -20,7 +20,7 @@ import textwrap
 import tokenize
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from graphmend_bc.code.blocks import EXIT, Graph, build
@@ -39,15 +39,20 @@ def graph_of(source: str) -> Graph:
     return build(decode(function(source).__code__))
 
 
-def marks(graph: Graph) -> dict[str, int]:
-    """Block index by mark."""
+def mark_ops(graph: Graph) -> dict[str, int]:
+    """Index of the op that loads it, by mark, in alphabetical order."""
     found = {}
     for op in graph.listing.ops:
         name = op.arg[1] if op.name == "LOAD_GLOBAL" else None
         if isinstance(name, str) and len(name) == 1 and name.isupper():
             assert name not in found, f"mark {name} compiled to two places"
-            found[name] = graph.block_of(op.index).index
-    return found
+            found[name] = op.index
+    return dict(sorted(found.items()))
+
+
+def marks(graph: Graph) -> dict[str, int]:
+    """Block index by mark."""
+    return {name: graph.block_of(index).index for name, index in mark_ops(graph).items()}
 
 
 def nearest_marks(graph: Graph, parents: Mapping[int, int | None]) -> str:
@@ -99,11 +104,11 @@ def observe(call: Callable[[], Any]) -> tuple[str, Any]:
         return "raised", (type(error), error.args)
 
 
-Seen = Callable[[int, dict[str, Any]], None]
+Seen = Callable[[int, FrameType], None]
 
 
 def trace_ops(call: Callable[[], Any], code: CodeType, seen: Seen) -> None:
-    """Run a call; tell byte offset and locals before each instruction of a code object's frames."""
+    """Run a call; tell byte offset and frame before each instruction of a code object's frames."""
     (_monitor if hasattr(sys, "monitoring") else _trace)(call, code, seen)
 
 
@@ -112,7 +117,7 @@ def _monitor(call: Callable[[], Any], code: CodeType, seen: Seen) -> None:
     tool, event = monitoring.DEBUGGER_ID, monitoring.events.INSTRUCTION
     monitoring.use_tool_id(tool, "test")
     monitoring.register_callback(
-        tool, event, lambda _, offset: seen(offset, dict(sys._getframe(1).f_locals))
+        tool, event, lambda _, offset: seen(offset, sys._getframe(1))
     )
     monitoring.set_local_events(tool, code, event)
     try:
@@ -126,7 +131,7 @@ def _monitor(call: Callable[[], Any], code: CodeType, seen: Seen) -> None:
 def _trace(call: Callable[[], Any], code: CodeType, seen: Seen) -> None:
     def local(frame: Any, event: str, arg: Any) -> Any:
         if event == "opcode":
-            seen(frame.f_lasti, dict(frame.f_locals))
+            seen(frame.f_lasti, frame)
         return local
 
     def start(frame: Any, event: str, arg: Any) -> Any:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -15,17 +16,17 @@ from graphmend_bc.code.blocks import build
 from graphmend_bc.code.listing import decode
 from graphmend_bc.code.liveness import cell_names
 from tests.code.generated import coins, programs, run
-from tests.code.kit import function, graph_of, marks, standard_library, trace_ops
+from tests.code.kit import function, graph_of, mark_ops, standard_library, trace_ops
 
 
 def described(source: str) -> str:
     """At each mark the locals that are assigned, those only perhaps in brackets: "A:x B:x(y)"."""
     graph = graph_of(source)
-    sure, perhaps = definitely_assigned(graph), possibly_assigned(graph)
     parts = []
-    for name, block in sorted(marks(graph).items()):
-        maybe = "".join(sorted(perhaps[block] - sure[block]))
-        parts.append(f"{name}:{''.join(sorted(sure[block]))}" + (f"({maybe})" if maybe else ""))
+    for name, index in mark_ops(graph).items():
+        sure = definitely_assigned_before(graph, index)
+        perhaps = "".join(sorted(possibly_assigned_before(graph, index) - sure))
+        parts.append(f"{name}:{''.join(sorted(sure))}" + (f"({perhaps})" if perhaps else ""))
     return " ".join(parts)
 
 
@@ -37,8 +38,8 @@ def described(source: str) -> str:
         ("def f(c):\n if c:\n  A\n  return\n x = 1\n if c: B\n C(c, c, c)", "A:c B:cx C:cx"),
         ("def f(c):\n for x in c: A; y = 1\n B(c, c, c)", "A:cx(y) B:c(xy)"),
         ("def f(c):\n if c: A; del c\n B(f, f, f)", "A:c B:(c)"),
-        ("def f(c):\n try:\n  x = c()\n  y = c()\n except E: A\n B(c, c, c)", "A:c(x) B:c(xy)"),
-        ("def f(c):\n try: A\n except E as x: B\n C(c, c, c)", "A:c B:cx C:c"),
+        ("def f(c):\n try:\n  x = c()\n  y = c()\n except KeyError: A\n B(c, c, c)", "A:c(x) B:c(xy)"),
+        ("def f(c):\n try: A\n except KeyError as x: B\n C(c, c, c)", "A:c B:cx C:c"),
         ("def f(c, *d, e, **g):\n if c: A", "A:cdeg"),
         ("def f(c):\n x = 1\n if c: A\n return lambda: x", "A:c"),
         ("def f(c):\n y = [x for x in c]\n if y: A\n B(c, c, c)", "A:cy B:cy"),
@@ -59,7 +60,7 @@ def test_before_an_op() -> None:
 
 
 def test_dead_code_has_no_answer() -> None:
-    graph = graph_of("def f(c):\n try: pass\n except E: A\n return c")
+    graph = graph_of("def f(c):\n try: pass\n except KeyError: A\n return c")
     dead = next((op for op in graph.listing.ops if op.name == "PUSH_EXC_INFO"), None)
     if dead is None:
         pytest.skip("this compiler leaves no dead code")
@@ -68,7 +69,7 @@ def test_dead_code_has_no_answer() -> None:
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(programs(), coins)
+@given(programs(cells=False), coins)
 def test_real_runs_agree(source: str, tosses: list[bool]) -> None:
     """Before every op that runs, what is sure is there, and what is there was possible."""
     program = function(source)
@@ -79,8 +80,9 @@ def test_real_runs_agree(source: str, tosses: list[bool]) -> None:
     singles = {op.offset: op.index for op in graph.listing.ops[::9]}
     seen: set[tuple[int, frozenset[str]]] = set()
 
-    def look(offset: int, names: dict[str, Any]) -> None:
-        seen.add((offset, frozenset(names) - cells))
+    # 3.13.0 crashes on f_locals while a cell is set aside: hence programs without cells.
+    def look(offset: int, frame: FrameType) -> None:
+        seen.add((offset, frozenset(frame.f_locals) - cells))
 
     trace_ops(lambda: run(program, tosses), program.__code__, look)
     assert seen

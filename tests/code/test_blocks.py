@@ -73,7 +73,7 @@ def test_control_only_goes_along_edges(source: str, tosses: list[bool]) -> None:
     trace_ops(
         lambda: run(program, tosses),
         program.__code__,
-        lambda offset, names: steps.append(offset) if offset in offsets else None,
+        lambda offset, frame: steps.append(offset) if offset in offsets else None,
     )
     assert steps
     known = [graph.listing.at_offset(offset).index for offset in steps]

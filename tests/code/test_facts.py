@@ -29,7 +29,7 @@ def test_this_interpreter_is_supported() -> None:
         (facts.CONDITIONAL_JUMPS_GO_BACKWARD, "POP_JUMP_BACKWARD_IF_TRUE"),
         (facts.TO_BOOL_BEFORE_JUMP, "TO_BOOL"),
         (facts.HAS_RETURN_CONST, "RETURN_CONST"),
-        (facts.FOR_ITER_ENDS_AT_END_FOR, "END_FOR"),
+        (bool(facts.FOR_ITER_SKIPS), "END_FOR"),
         (not facts.LOAD_FAST_CHECKS, "LOAD_FAST_CHECK"),
         (facts.COMPREHENSIONS_INLINED, "LOAD_FAST_AND_CLEAR"),
         (facts.HAS_PAIRED_OPS, "LOAD_FAST_LOAD_FAST"),

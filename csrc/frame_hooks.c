@@ -62,13 +62,27 @@ set_evaluator(_PyFrameEvalFunction evaluator)
     _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), evaluator);
 }
 
+/* Calls back into Python, or into the neighbour, with the watching of frames suspended in this
+ * thread. `argument` may be NULL. Returns a new reference, or NULL with an exception. */
+static PyObject *
+call_unwatched(PyObject *callable, PyObject *argument)
+{
+    PyObject *answer; /* owned */
+
+    in_callback++;
+    answer = argument == NULL ? PyObject_CallNoArgs(callable)
+                              : PyObject_CallOneArg(callable, argument);
+    in_callback--;
+    return answer;
+}
+
 /* Sets the neighbour's callback in this thread, keeping an exception that is being raised.
  * Returns the former callback, owned, or NULL with an exception. */
 static PyObject *
 set_callback(PyObject *exchange, PyObject *callback)
 {
     PyObject *error = compat_take_exception(); /* owned */
-    PyObject *former = PyObject_CallOneArg(exchange, callback);
+    PyObject *former = call_unwatched(exchange, callback);
 
     if (former != NULL && error != NULL) {
         compat_raise_exception(error);
@@ -89,7 +103,7 @@ neighbour_is_on(module_state *state)
     if (state->current == NULL) {
         return 0;
     }
-    callback = PyObject_CallNoArgs(state->current);
+    callback = call_unwatched(state->current, NULL);
     if (callback == NULL) {
         return -1;
     }
@@ -106,13 +120,13 @@ lift_neighbour(module_state *state, _PyFrameEvalFunction *neighbour)
 {
     PyObject *previous; /* owned */
 
-    previous = PyObject_CallOneArg(state->exchange, Py_False);
+    previous = call_unwatched(state->exchange, Py_False);
     if (previous == NULL) {
         return -1;
     }
     Py_DECREF(previous);
     *neighbour = get_evaluator();
-    previous = PyObject_CallOneArg(state->exchange, Py_None);
+    previous = call_unwatched(state->exchange, Py_None);
     if (previous == NULL) {
         return -1;
     }
@@ -191,7 +205,7 @@ change_evaluator(module_state *state, bool installing)
     int found = 0, status = -1;
 
     if (state->exchange != NULL) {
-        callback = PyObject_CallOneArg(state->exchange, Py_None);
+        callback = call_unwatched(state->exchange, Py_None);
         if (callback == NULL) {
             return -1;
         }
@@ -331,9 +345,7 @@ call_enter(module_state *state, PyObject *enter, PyCodeObject *code, PyObject **
     if (on != 0) {
         return on < 0 ? -1 : 0; /* inside a compiled region: the frame is Dynamo's */
     }
-    in_callback++;
-    *plan = PyObject_CallOneArg(enter, (PyObject *)code);
-    in_callback--;
+    *plan = call_unwatched(enter, (PyObject *)code);
     if (*plan == NULL) {
         return -1;
     }
@@ -361,9 +373,7 @@ call_leave(PyObject *leave, PyObject *result)
     if (result == NULL) {
         error = compat_take_exception();
     }
-    in_callback++;
-    answer = PyObject_CallOneArg(leave, error != NULL ? error : Py_None);
-    in_callback--;
+    answer = call_unwatched(leave, error != NULL ? error : Py_None);
     if (answer == NULL) {
         Py_CLEAR(result); /* what `leave` raised takes the place of what the frame gave */
         Py_CLEAR(error);

@@ -1,4 +1,4 @@
-"""Before and after: what stock torch.compile makes of a call, and what is left once it is mended."""
+"""Before and after: what stock torch.compile makes of a call, and what mending makes of it."""
 
 from __future__ import annotations
 

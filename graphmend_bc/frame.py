@@ -110,7 +110,7 @@ class Frame:
         return self._compile_as_stock()
 
     def _compile_as_stock(self) -> Any:
-        """The attempt with the caller's settings: breaks that were not mended are Dynamo's to handle."""
+        """The attempt with the caller's settings: breaks that are left are Dynamo's to handle."""
         compilation = self._compilation()
         try:
             with running(compilation):

@@ -69,5 +69,5 @@ class Mender:
     def compile(
         self, stock: Callable[..., Any], code: CodeType, args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
-        """Compile one frame, mended if that is exact; the same contract as Dynamo's `compile_frame`."""
+        """Compile one frame, mended where that is exact; Dynamo's `compile_frame` otherwise."""
         return Frame(self, stock, code, args, kwargs).compile()

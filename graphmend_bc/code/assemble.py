@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
@@ -140,6 +141,8 @@ def assemble(header: Header, items: Sequence[Emit | Label]) -> Assembled:
     return Assembled(code, origins)
 
 
+_FOLLOWERS: Final = {"PRECALL": ("CALL",), "YIELD_VALUE": ("RESUME",)}
+
 _PASSES: Final = 1000
 """Rounds of making jumps longer; each lengthens one at least, and nearly all code needs two."""
 
@@ -176,6 +179,8 @@ def _resolve(items: Sequence[Emit | Label]) -> list[Op]:
 
     ops = []
     for index, emit in enumerate(emits):
+        if emit.name not in dis.opmap:
+            raise ValueError(f"Op {index} is {emit.name}, which this Python does not have.")
         target = None if emit.label is None else place(emit.label, emit)
         handler = None
         if emit.handler is not None:
@@ -187,19 +192,17 @@ def _resolve(items: Sequence[Emit | Label]) -> list[Op]:
 
 
 def _check_runs(ops: Sequence[Op]) -> None:
-    """Some ops go on behind ops that they take to be there, without looking."""
+    """Some ops take others to be behind them (PRECALL and FOR_ITER skip those unseen)."""
     for op in ops:
         if op.name == "FOR_ITER" and op.target is not None:
-            start, skipped = op.target, facts.FOR_ITER_SKIPS
-        elif op.name == "PRECALL":
-            start, skipped = op.index + 1, ("CALL",)
+            start, wanted = op.target, facts.FOR_ITER_SKIPS
         else:
-            continue
-        there = tuple(other.name for other in ops[start : start + len(skipped)])
-        if there != skipped:
+            start, wanted = op.index + 1, _FOLLOWERS.get(op.name, ())
+        there = tuple(other.name for other in ops[start : start + len(wanted)])
+        if there != wanted:
             raise ValueError(
-                f"{op.name} at op {op.index} must lead straight to {' and '.join(skipped)}, which the "
-                f"interpreter skips unseen. Put what is there instead ({', '.join(there)}) behind them."
+                f"{op.name} at op {op.index} must lead straight to {' and '.join(wanted)}: the "
+                f"interpreter counts on it. Put what is there now ({', '.join(there)}) behind."
             )
 
 

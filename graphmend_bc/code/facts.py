@@ -107,9 +107,6 @@ LOAD_FAST_CHECKS: Final = VERSION == (3, 11)
 # 3.12: list, set and dict comprehensions run in their function's own frame.
 COMPREHENSIONS_INLINED: Final = VERSION >= (3, 12)
 
-# 3.13: co_consts[0] is the docstring if CO_HAS_DOCSTRING is set; before: if it is a str.
-DOCSTRING_FLAG: Final = 0x4000000 if VERSION >= (3, 13) else 0
-
 # 3.13: two ops on fast locals in one, two four-bit indices in the argument.
 PAIRED_OPS: Final = {
     pair: halves

@@ -9,8 +9,6 @@ from types import CodeType
 import bytecode
 from bytecode.instr import UNSET
 
-from graphmend_bc.code import facts
-
 
 def argument_names(code: CodeType) -> tuple[str, ...]:
     """All parameters, in the order of `co_varnames`: `*` and `**` ones come last."""
@@ -83,14 +81,11 @@ class Header:
         # The library gives slots to these names first, and takes the number of parameters from the
         # counts.
         result.argnames = [*self.argnames, *self.localnames]
-        if self.docstring is not UNSET:
-            result.docstring = self.docstring  # type: ignore[assignment]
-        elif not facts.DOCSTRING_FLAG:
-            result.docstring = None  # keeps a str constant from the place of the docstring
+        # The first constant, if a str, is the docstring: None keeps others from its place.
+        result.docstring = None if self.docstring is UNSET else self.docstring  # type: ignore[assignment]
         return result
 
 
 def _docstring(code: CodeType) -> object:
-    marked = not facts.DOCSTRING_FLAG or code.co_flags & facts.DOCSTRING_FLAG
-    first = code.co_consts[0] if code.co_consts and marked else None
+    first = code.co_consts[0] if code.co_consts else None
     return first if isinstance(first, str) else UNSET

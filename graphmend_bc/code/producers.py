@@ -11,8 +11,10 @@ from graphmend_bc.code import facts
 from graphmend_bc.code.blocks import Graph
 from graphmend_bc.code.listing import Op
 
-Slots = tuple[int | None, ...]
-"""For each stack slot, bottom first, the index of the op that pushed it; None where paths differ."""
+Slots = tuple[frozenset[int], ...]
+"""For each stack slot, bottom first, the indices of the ops that may have pushed it."""
+
+_NULLS = facts.op_set("PUSH_NULL", "LOAD_FAST_AND_CLEAR")
 
 
 def slots_before(graph: Graph, op_index: int) -> Slots | None:
@@ -35,13 +37,14 @@ def slots_before(graph: Graph, op_index: int) -> Slots | None:
 
 
 def callee_of(graph: Graph, call_index: int) -> int | None:
-    """Index of the op that pushed the callee of a call, or None if it is not one op in every path."""
+    """Index of the op that pushed a call's callee, or None if paths differ in it."""
     slots = slots_before(graph, call_index)
     if slots is None:
         return None
     pops = -_instr(graph.listing.ops[call_index]).pre_and_post_stack_effect()[0]
-    pair = slots[len(slots) - pops : len(slots) - pops + 2]
-    return pair[1] if facts.NULL_BEFORE_CALLABLE or pair[0] == pair[1] else pair[0]
+    first, second = slots[len(slots) - pops : len(slots) - pops + 2]
+    callee = second if facts.NULL_BEFORE_CALLABLE or first == second else first
+    return next(iter(callee)) if len(callee) == 1 else None
 
 
 def pushes_pair(op: Op) -> bool:
@@ -50,12 +53,10 @@ def pushes_pair(op: Op) -> bool:
     return op.name == "LOAD_METHOD" or bool(flagged)
 
 
-def may_be_null(graph: Graph, producer: int | None) -> bool:
-    """True unless the op surely pushed real objects only."""
-    if producer is None:
-        return True
-    op = graph.listing.ops[producer]
-    return pushes_pair(op) or op.name == "PUSH_NULL"
+def may_be_null(graph: Graph, slot: frozenset[int]) -> bool:
+    """True unless every op that may have pushed the slot pushes real objects only."""
+    ops = [graph.listing.ops[index] for index in slot]
+    return any(pushes_pair(op) or op.name in _NULLS for op in ops)
 
 
 def _instr(op: Op) -> Instr:
@@ -75,11 +76,11 @@ def _after(op: Op, slots: Slots, jump: bool) -> Slots:
     if before > 0:
         before, after = 0, before + after
     kept = slots[: len(slots) + before] if before else slots
-    return (*kept, *(op.index,) * after)
+    return (*kept, *(frozenset({op.index}),) * after)
 
 
 def _merge(left: Slots, right: Slots) -> Slots:
-    return tuple(a if a == b else None for a, b in zip(left, right, strict=True))
+    return tuple(a | b for a, b in zip(left, right, strict=True))
 
 
 @lru_cache(maxsize=16)

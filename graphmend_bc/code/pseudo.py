@@ -125,6 +125,11 @@ def _binary(op: Op) -> str:
     return f"binary {symbol}=" if name.startswith("INPLACE_") else f"binary {symbol}"
 
 
+def _intrinsic(op: Op) -> str:
+    name = str(op.arg.name)
+    return name.removeprefix("INTRINSIC_").lower().replace("_", " ")
+
+
 def _make_function(op: Op) -> str:
     flags = op.arg if facts.MAKE_FUNCTION_TAKES_FLAGS else 0
     parts = [word for bit, word in sorted(_FLAGS.items(), reverse=True) if flags & bit]
@@ -138,6 +143,7 @@ _LINES: Final[dict[str, Callable[[Op], str]]] = {
     "IS_OP": lambda op: "is not" if op.arg else "is",
     "CONTAINS_OP": lambda op: "not in" if op.arg else "in",
     "MAKE_FUNCTION": _make_function,
+    **dict.fromkeys(("CALL_INTRINSIC_1", "CALL_INTRINSIC_2"), _intrinsic),
     "LOAD_FAST_CHECK": lambda op: f"load {_name(op.arg)}",
     "LOAD_FAST_AND_CLEAR": lambda op: f"set aside {_name(op.arg)}",
     "LOAD_METHOD": lambda op: f"load attr {op.arg}",

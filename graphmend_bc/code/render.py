@@ -1,9 +1,9 @@
 """A short text of a code object, for people and for tests.
 
 It is the same on all versions of CPython where their compilers make the same blocks: for branches,
-loops, calls and closures, but not for exception handlers, nor for ends of four ops or fewer, of which
-3.12 and later give each way in a copy of its own. Blocks that do nothing are left out, and a block is
-joined to the one before if that leads to nothing else.
+loops, calls and closures, but not for exception handlers, nor for ends of four ops or fewer, of
+which 3.12 and later give each way in a copy of its own. Blocks that do nothing are left out, and a
+block is joined to the one before if that leads to nothing else.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def text(code: CodeType) -> str:
         Lines without a newline at the end.
 
     Example:
-        For `lambda x: 1 if x else 2`:
+        For a function that does `if x: return 1`, then `return 2`:
 
-            <lambda>(x)
+            f(x)
             b0
               load x
               branch: b1 if true, b2 if false
@@ -56,16 +56,16 @@ class _Picture:
         self.sources = predecessors(graph, exceptional=False)
         self.handlers = {graph.blocks[index].handler for index in self.alive}
         self.words = self._words()
+        self.heads: list[int] = []
         self.names = self._names()
 
     def lines(self) -> Iterator[str]:
         code = self.graph.listing.code
         yield f"{code.co_name}({', '.join(argument_names(code))})"
-        for head, name in self.names.items():
-            if not self._starts(head):
-                continue
+        for head in self.heads:
             chain = list(self._chain(head))
-            handler = self.graph.blocks[head].handler
+            handler = self._handler(self.graph.blocks[head])
+            name = self.names[head]
             yield name if handler is None else f"{name}, raising to {self._name(handler)}"
             for index in chain:
                 yield from (f"  {word}" for word in self.words[index])
@@ -119,8 +119,11 @@ class _Picture:
         )
         return follower if joined else None
 
-    def _starts(self, index: int) -> bool:
-        return not any(self._sole_follower(source) == index for source in self.sources[index])
+    def _handler(self, block: Block) -> int | None:
+        """A block's handler, but not that which 3.12 and later give every generator."""
+        if block.handler is None or self.words[block.handler] == _OF_GENERATORS:
+            return None
+        return block.handler
 
     def _chain(self, index: int) -> Iterator[int]:
         following: int | None = index
@@ -131,18 +134,17 @@ class _Picture:
     def _names(self) -> dict[int, str]:
         """Names by block, in the order in which the ways on are listed, handlers last."""
         names: dict[int, str] = {}
-        count = 0
         work = [self._past_empty(0)]
         while work:
             head = work.pop(0)
             if head in names:
                 continue
             chain = list(self._chain(head))
-            names.update(dict.fromkeys(chain, f"b{count}"))
-            count += 1
+            names.update(dict.fromkeys(chain, f"b{len(self.heads)}"))
+            self.heads.append(head)
             last = self.graph.blocks[chain[-1]]
             work[:0] = [target for _, target in self._targets(last)] if last.successors else []
-            handler = self.graph.blocks[head].handler
+            handler = self._handler(self.graph.blocks[head])
             work += [] if handler is None else [self._past_empty(handler)]
         return names
 
@@ -180,6 +182,8 @@ class _Picture:
         sides = " | ".join(self._set(arm.blocks) for arm in arms)
         return f"region {self.names[index]} to {self._name(region.join)}: {sides}"
 
+
+_OF_GENERATORS = ["stopiteration error", "reraise"]
 
 _ORDER = ("true", "None", "a value comes", "false", "not None", "none is left")
 

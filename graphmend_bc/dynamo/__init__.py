@@ -1,1 +1,1 @@
-"""The only package that touches torch internals: where Dynamo is met, and what primitives mean in it."""
+"""The only package that touches torch internals: where Dynamo is met, what primitives mean."""

@@ -33,7 +33,7 @@ class Arguments:
 
     @property
     def wants_errors(self) -> bool:
-        """Whether the caller wants an error at a graph break: `fullgraph=True`, export and the like."""
+        """Whether a graph break is an error to the caller: `fullgraph=True`, export."""
         return bool(self._get("one_graph")) or bool(_get_error_on_graph_break())
 
     def _get(self, name: str) -> Any:
@@ -50,7 +50,7 @@ def breaks_are_errors() -> AbstractContextManager[Any]:
 
 
 def restore_error_setting(result: Any) -> None:
-    """Let the result of an attempt say what the caller wants of graph breaks, not what it was run with."""
+    """Let a result say what the caller wants of graph breaks, not what its attempt wanted."""
     result.tracer_output.error_on_graph_break = _get_error_on_graph_break()
 
 

@@ -55,11 +55,10 @@ def translators(traceback: TracebackType | None) -> list[InstructionTranslatorBa
     found: list[InstructionTranslatorBase] = []
     while traceback is not None:
         candidate = traceback.tb_frame.f_locals.get("self")
-        if isinstance(candidate, InstructionTranslatorBase) and not _is_runtime(candidate):
-            if not any(candidate is known for known in found):
-                found.append(candidate)
+        if isinstance(candidate, InstructionTranslatorBase) and candidate not in found:
+            found.append(candidate)
         traceback = traceback.tb_next
-    return found
+    return [translator for translator in found if not _is_runtime(translator)]
 
 
 def _offset(translator: InstructionTranslatorBase) -> int | None:

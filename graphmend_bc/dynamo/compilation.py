@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 
 from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.tensor import TensorVariable
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 
@@ -63,7 +64,7 @@ class Trace:
     speculated: list[Site] = field(default_factory=list)
     missed: list[VariableTracker] = field(default_factory=list)
     kept: list[VariableTracker] = field(default_factory=list)
-    predicates: list[tuple[object, bool]] = field(default_factory=list)
+    predicates: list[tuple[TensorVariable, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)
     can_be_taken_back: bool = False
     recorder: Recorder | None = None

@@ -10,7 +10,7 @@ import builtins
 import logging
 from functools import partial
 from inspect import CO_GENERATOR
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch._dynamo import variables as vts
@@ -60,7 +60,7 @@ def deferred(
 class DeferredCallVariable(VariableTracker):
     """A callee whose call is noted for later instead of being traced."""
 
-    _nonvar_fields = frozenset({"site", "compilation", *VariableTracker._nonvar_fields})
+    _nonvar_fields: ClassVar[set[str]] = {"site", "compilation", *VariableTracker._nonvar_fields}  # type: ignore[misc]
 
     def __init__(
         self, site: Site, callee: VariableTracker, compilation: Compilation, **kwargs: Any
@@ -97,7 +97,7 @@ class DeferredCallVariable(VariableTracker):
             trace.refused[self.site] = refused
             return self.callee.call_function(tx, args, kwargs)
         predicates: list[VariableTracker] = [
-            TupleVariable([predicate, ConstantVariable.create(taken)])  # type: ignore[list-item]
+            TupleVariable([predicate, ConstantVariable.create(taken)])
             for predicate, taken in trace.predicates
         ]
         call = [self.callee, TupleVariable(predicates), TupleVariable(kept), _dict(kept_kwargs)]
@@ -214,6 +214,6 @@ def _only_observes(function: object) -> bool:
 
 
 def _only_logs(function: Any) -> bool:
-    """True for a cached method that does nothing but pass its arguments to the logger's own methods."""
+    """True for a cached method that only passes its arguments to the logger's own methods."""
     code = getattr(function, "__code__", None)
     return code is not None and not code.co_freevars and set(code.co_names) <= _LOGGER_METHODS

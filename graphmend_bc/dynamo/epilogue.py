@@ -7,7 +7,7 @@ side effects are replayed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch._dynamo.codegen import PyCodegen
@@ -23,12 +23,12 @@ class RuntimeCallVariable(VariableTracker):
         function: the function.
     """
 
-    _nonvar_fields = frozenset({"prefix", "function", *VariableTracker._nonvar_fields})
+    _nonvar_fields: ClassVar[set[str]] = {"prefix", "function", *VariableTracker._nonvar_fields}  # type: ignore[misc]
 
     def __init__(self, prefix: str, function: Callable[..., Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.prefix = prefix
-        self.function = torch._dynamo.disable(function)
+        self.function = torch._dynamo.disable(function)  # type: ignore[no-untyped-call]
 
     def reconstruct(self, codegen: PyCodegen) -> None:
         name = codegen.tx.output.install_global_by_id(self.prefix, self.function)

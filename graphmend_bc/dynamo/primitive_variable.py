@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any, ClassVar, TypeGuard
 
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -19,7 +19,7 @@ from graphmend_bc.runtime import Both, Branch, Defer, Primitive
 class PrimitiveVariable(VariableTracker):
     """A primitive met as a constant of rewritten code."""
 
-    _nonvar_fields = frozenset({"primitive", *VariableTracker._nonvar_fields})
+    _nonvar_fields: ClassVar[set[str]] = {"primitive", *VariableTracker._nonvar_fields}  # type: ignore[misc]
 
     def __init__(self, primitive: Primitive, **kwargs: Any) -> None:
         super().__init__(**kwargs)

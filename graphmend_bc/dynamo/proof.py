@@ -1,4 +1,4 @@
-"""Proofs that need the whole graph: run when tracing is over and before the backend sees the graph."""
+"""Proofs that need the whole graph: run after tracing, before the backend sees the graph."""
 
 from __future__ import annotations
 

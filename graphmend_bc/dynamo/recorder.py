@@ -41,7 +41,7 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[list[OpRecord]]:
-        """Collect the operators that run inside the `with` block, those of enclosing blocks included."""
+        """Collect the operators that run inside the `with` block."""
         outer, mine = self._records, list[OpRecord]()
         self._records = mine
         try:

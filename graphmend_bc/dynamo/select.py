@@ -150,7 +150,8 @@ class SiteTracer:
             around = predicate if taken else self._call("logical_not", predicate)
             missed = self._call("logical_and", missed, around)
         if self.trace.missed:
-            self.trace.missed[0] = self._call("logical_or", self.trace.missed[0], missed)
+            earlier = cast(TensorVariable, self.trace.missed[0])
+            self.trace.missed[0] = self._call("logical_or", earlier, missed)
         else:
             self.trace.missed.append(missed)
             # Before every effect: nothing may be seen of a graph whose results are thrown away.

@@ -30,12 +30,13 @@ def give_way_back(
         on_miss: told of each miss.
     """
     # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
-    deoptimizer = torch._dynamo.disable(Deoptimizer(code, module_globals, on_miss).run)
+    run = Deoptimizer(code, module_globals, on_miss).run
+    deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
     result.bytecode = with_way_back(result.bytecode, code, deoptimizer)
 
 
 def retreating(graph: Callable[..., Any]) -> Callable[..., Any]:
-    """The same graph; if it raises, the frame's original code runs and raises what eager Python does."""
+    """The same graph; if it raises, the frame's original code runs instead."""
 
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:

@@ -14,8 +14,8 @@ import torch
 from torch.fx import Node
 
 _UNIFORM: Final[tuple[Callable[..., Any], ...]] = (torch.rand, torch.rand_like)
-_NEGATED: Final = {operator.ge: operator.lt, operator.gt: operator.le}
-_SWAPPED: Final = {
+_NEGATED: Final[dict[object, object]] = {operator.ge: operator.lt, operator.gt: operator.le}
+_SWAPPED: Final[dict[object, object]] = {
     operator.lt: operator.gt,
     operator.gt: operator.lt,
     operator.le: operator.ge,
@@ -38,13 +38,14 @@ def constant_truth(predicate: Node) -> bool | None:
     """
     if predicate.op != "call_function" or len(predicate.args) != 2:
         return None
-    compare, (left, right) = predicate.target, predicate.args
+    compare: object = predicate.target
+    left, right = predicate.args
     if isinstance(right, Node):
-        left, right, compare = right, left, _SWAPPED.get(compare)  # type: ignore[call-overload]
+        left, right, compare = right, left, _SWAPPED.get(compare)
     if not _is_uniform(left) or isinstance(right, bool) or not isinstance(right, (int, float)):
         return None
     if compare in _NEGATED:
-        below = _is_below(_NEGATED[compare], right)  # type: ignore[index]
+        below = _is_below(_NEGATED[compare], right)
         return None if below is None else not below
     return _is_below(compare, right)
 

@@ -212,7 +212,7 @@ def _live_ins(
 
 
 def _check_handler_reads(graph: Graph, handler: Handler | None, ops: Iterable[Op]) -> None:
-    """An arm's writes reach the frame only when it is done, too late for a handler that reads them."""
+    """An arm's writes reach the frame when it is done, too late for a handler that reads them."""
     if handler is None:
         return
     seen = live_in(graph)[graph.block_of(handler.target).index]

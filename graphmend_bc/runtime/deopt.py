@@ -1,4 +1,4 @@
-"""Deoptimisation: run the original code of a frame when what its graph took for granted was wrong."""
+"""Deoptimisation: run a frame's original code when its graph took something wrong for granted."""
 
 from __future__ import annotations
 

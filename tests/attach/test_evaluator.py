@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import sys
 import threading
 import traceback
@@ -272,6 +274,15 @@ def test_the_chooser_is_asked_once_a_code_object(hooks: ModuleType) -> None:
     assert asked == ["add", "factorial", "factorial"]
 
 
+def test_the_neighbours_own_frames_are_not_chosen(hooks: ModuleType) -> None:
+    neighbour, asked = Neighbour(), []
+    hooks.install(neighbour.exchange, neighbour.current)
+    hooks.set_chooser(lambda code, module: asked.append(code.co_name))
+    assert add(1) == 3
+    assert "add" in asked
+    assert "current" not in asked
+
+
 def test_what_the_chooser_raises_is_raised_by_the_frame(hooks: ModuleType) -> None:
     def choose(code: CodeType, module: str | None) -> None:
         if code is add.__code__:
@@ -435,8 +446,52 @@ def test_a_thousand_rounds_leave_reference_counts_level(hooks: ModuleType) -> No
         log.lines.clear()
         neighbour.seen.clear()
 
-    round_()
-    before = [sys.getrefcount(thing) for thing in things]
+    def level() -> list[int]:
+        gc.collect()
+        return [sys.getrefcount(thing) for thing in things]
+
+    for _ in range(3):
+        round_()
+    before = level()
     for _ in range(1000):
         round_()
-    assert [sys.getrefcount(thing) for thing in things] == before
+    assert level() == before
+
+
+@pytest.mark.skipif(
+    not hasattr(sys, "gettotalrefcount"), reason="Only debug builds of CPython count all."
+)
+def test_no_path_leaks_a_reference(hooks: ModuleType) -> None:
+    neighbour, log = Neighbour(), Log("compile")
+
+    def raise_(*ignored: object) -> Any:
+        raise OSError
+
+    enters: list[Any] = [log, raise_, lambda code: (None, raise_), lambda code: 1]
+
+    def round_() -> None:
+        hooks.install(neighbour.exchange, neighbour.current)
+        for enter in enters:
+            for function, argument in ((add, 1), (fail, KeyError)):
+                hooks.watch(function.__code__, enter)
+                with contextlib.suppress(OSError, TypeError, KeyError):
+                    function(argument)  # type: ignore[operator]
+                hooks.unwatch(function.__code__)
+        hooks.set_chooser(lambda code, module: log if code is add.__code__ else None)
+        add(1)
+        hooks.set_chooser(None)
+        hooks.unwatch(add.__code__)
+        hooks.uninstall()
+        log.lines.clear()
+        neighbour.seen.clear()
+
+    def total() -> int:
+        gc.collect()
+        return sys.gettotalrefcount()  # type: ignore[attr-defined,no-any-return]
+
+    for _ in range(5):
+        round_()
+    before = total()
+    for _ in range(500):
+        round_()
+    assert abs(total() - before) < 50

@@ -7,6 +7,7 @@ the run when they are used up. `run` tosses the coins.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from types import FunctionType
 from typing import Any
 
@@ -38,6 +39,7 @@ class Manager:
 def run(function: FunctionType, coins: Sequence[bool]) -> list[Any]:
     """Everything that can be seen of a run: the order of effects, and how it ends."""
     log: list[Any] = []
+    # Notes are made of the text, as exceptions compare by identity.
     left = iter(coins)
 
     def coin() -> bool:
@@ -46,7 +48,9 @@ def run(function: FunctionType, coins: Sequence[bool]) -> list[Any]:
             return value
         raise NoCoins
 
-    function.__globals__.update(note=log.append, manager=lambda swallow: Manager(log, swallow))
+    function.__globals__.update(
+        note=lambda value: log.append(repr(value)), manager=lambda swallow: Manager(log, swallow)
+    )
     try:
         log.append(("returned", function(coin)))
     except Exception as error:
@@ -101,7 +105,13 @@ def _compound(depth: int, in_loop: bool) -> st.SearchStrategy[list[str]]:
             lambda p: [f"with manager(coin()) as {p[0]}:", *p[1]]
         ),
         st.tuples(body, body).map(
-            lambda p: ["match coin():", "    case True:", *_indent(p[0]), "    case y:", *_indent(p[1])]
+            lambda p: [
+                "match coin():",
+                "    case True:",
+                *_indent(p[0]),
+                "    case y:",
+                *_indent(p[1]),
+            ]
         ),
     )
 
@@ -110,7 +120,7 @@ def _body(depth: int, in_loop: bool) -> st.SearchStrategy[list[str]]:
     statement = _simple(in_loop)
     if depth > 0:
         statement = st.one_of(statement, _compound(depth, in_loop))
-    return st.lists(statement, min_size=1, max_size=3).map(lambda parts: sum(parts, []))
+    return st.lists(statement, min_size=1, max_size=3).map(lambda parts: list(chain(*parts)))
 
 
 def programs(*, cells: bool = True) -> st.SearchStrategy[str]:

@@ -116,9 +116,7 @@ def _monitor(call: Callable[[], Any], code: CodeType, seen: Seen) -> None:
     monitoring = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
     tool, event = monitoring.DEBUGGER_ID, monitoring.events.INSTRUCTION
     monitoring.use_tool_id(tool, "test")
-    monitoring.register_callback(
-        tool, event, lambda _, offset: seen(offset, sys._getframe(1))
-    )
+    monitoring.register_callback(tool, event, lambda _, offset: seen(offset, sys._getframe(1)))
     monitoring.set_local_events(tool, code, event)
     try:
         call()

@@ -42,8 +42,14 @@ def test_liveness(source: str, want: str) -> None:
 def test_reads_and_writes() -> None:
     graph = graph_of("def f(x):\n y = x\n del y\n return lambda: x")
     named = {op.name: op for op in graph.listing.ops if op.name.endswith("_FAST") and op.arg == "y"}
-    assert (reads(named["STORE_FAST"]), writes(named["STORE_FAST"])) == (frozenset(), {"y"})
-    assert (reads(named["DELETE_FAST"]), writes(named["DELETE_FAST"])) == ({"y"}, {"y"})
+    assert (reads(named["STORE_FAST"]), writes(named["STORE_FAST"])) == (
+        frozenset(),
+        frozenset("y"),
+    )
+    assert (reads(named["DELETE_FAST"]), writes(named["DELETE_FAST"])) == (
+        frozenset("y"),
+        frozenset("y"),
+    )
     assert cell_names(graph) == {"x"}
 
 

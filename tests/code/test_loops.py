@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Emit, Label, assemble, relist
 from graphmend_bc.code.blocks import Graph, build, predecessors
 from graphmend_bc.code.header import Header
@@ -77,8 +78,6 @@ def test_a_loop_entered_at_two_places_is_no_natural_loop() -> None:
 
 
 def _test() -> str:
-    from graphmend_bc.code import facts
-
     return min(name for name in facts.TESTS if name.endswith("IF_NONE") and "BACKWARD" not in name)
 
 

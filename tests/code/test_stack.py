@@ -88,9 +88,7 @@ def test_no_op_takes_more_than_it_reaches() -> None:
         for op in decode(code).ops:
             arg = op.arg if isinstance(op.arg, int) and op.arg is not True else 0
             number = arg if op.name not in ("LOAD_CONST", "RETURN_CONST") else 0
-            assert reach(op.name, number) >= -min(
-                effect(op, jump=False), effect(op, jump=True)
-            ), op
+            assert reach(op.name, number) >= -min(effect(op, jump=False), effect(op, jump=True)), op
 
 
 def test_depths_are_the_compilers() -> None:

@@ -369,3 +369,39 @@ def test_callee_that_differs_between_paths() -> None:
         declines="callee-not-found@4",
         breaks=1,
     )
+
+
+def test_effect_in_a_generator_is_left_alone() -> None:
+    check(
+        """
+        def numbers(x):
+            print("start")
+            yield x + 1
+            print("rest")
+            yield x + 2
+
+        def f(x):
+            return next(numbers(x)) * 2
+        """,
+        BOTH,
+        declines="effect-in-generator@2",
+        breaks=None,
+    )
+
+
+def test_exchanged_stream_is_left_alone() -> None:
+    outcome = check(
+        """
+        import io, sys
+
+        def f(x):
+            old, sys.stdout = sys.stdout, io.StringIO()
+            print("hidden")
+            sys.stdout = old
+            return x + 1
+        """,
+        BOTH,
+        declines=None,
+        breaks=None,
+    )
+    assert "effect-moved@5" in outcome.declines

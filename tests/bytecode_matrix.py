@@ -1,0 +1,84 @@
+"""Run the tests of the bytecode layer on every supported interpreter that can be found.
+
+    python tests/bytecode_matrix.py [pytest arguments]
+
+Interpreters are looked for on PATH and under ~/.pyenv/versions. Each gets an environment of its own in
+.venv-py311, .venv-py312, .venv-py313 at the root of the tree, without torch. One line is printed for
+each version; the exit status is 0 if none of those found has failed, and at least one was found.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSIONS = ((3, 11), (3, 12), (3, 13))
+PACKAGES = ("bytecode>=0.17", "networkx>=3.0", "pytest>=8", "hypothesis>=6.100")
+
+
+def candidates(version: tuple[int, int]) -> list[str]:
+    """Interpreters that may be of a version, those on PATH first."""
+    name = "python{}.{}".format(*version)
+    on_path = shutil.which(name)
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    kept = sorted(pyenv.glob("{}.{}.*/bin/python".format(*version)), reverse=True)
+    return ([on_path] if on_path else []) + [str(path) for path in kept]
+
+
+def is_version(interpreter: str, version: tuple[int, int]) -> bool:
+    """True if an interpreter starts and is a CPython of that version; a pyenv shim may not be."""
+    probe = "import sys; print(sys.implementation.name, *sys.version_info[:2])"
+    try:
+        told = subprocess.run(
+            [interpreter, "-c", probe], capture_output=True, text=True, timeout=60, check=False
+        )
+    except OSError:
+        return False
+    return told.stdout.split() == ["cpython", *map(str, version)]
+
+
+def environment(interpreter: str, version: tuple[int, int]) -> Path:
+    """The Python of an environment with what the tests need; made if it is not there."""
+    folder = ROOT / ".venv-py{}{}".format(*version)
+    python = folder / "bin" / "python"
+    if not is_version(str(python), version):
+        subprocess.run([interpreter, "-m", "venv", "--clear", str(folder)], check=True)
+    install = [str(python), "-m", "pip", "install", "--quiet", *PACKAGES]
+    subprocess.run([*install, "--disable-pip-version-check"], check=True)
+    return python
+
+
+def run_tests(version: tuple[int, int], arguments: list[str]) -> str:
+    """Run the tests on one version: "passed", "FAILED" or "not found", with the last line of pytest."""
+    found = next((path for path in candidates(version) if is_version(path, version)), None)
+    if found is None:
+        return "not found on PATH or under ~/.pyenv/versions"
+    try:
+        python = environment(found, version)
+    except subprocess.CalledProcessError as error:
+        return f"FAILED: {' '.join(error.cmd)} exited with status {error.returncode}"
+    command = [str(python), "-m", "pytest", "-q", "tests/code", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    summary = (done.stdout.strip().splitlines() or ["no output"])[-1]
+    if done.returncode:
+        print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
+        return f"FAILED: {summary} ({found})"
+    return f"passed: {summary} ({found})"
+
+
+def main(arguments: list[str]) -> int:
+    results = []
+    for version in VERSIONS:
+        result = run_tests(version, arguments)
+        print("Python {}.{}".format(*version), result, flush=True)
+        results.append(result)
+    failed = any(result.startswith("FAILED") for result in results)
+    return int(failed or not any(result.startswith("passed") for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

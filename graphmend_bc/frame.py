@@ -21,9 +21,9 @@ from graphmend_bc.dynamo.breaks import Break, break_of, gb_id_of
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace, running
 from graphmend_bc.dynamo.effects import LOGGER_BREAK, PRINT_BREAK
 from graphmend_bc.dynamo.way_back import give_way_back
-from graphmend_bc.library import Key, site_of
 from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import Decline, FrameResult, Mend
+from graphmend_bc.rewrites import Key, site_of
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.decision import is_condition
 from graphmend_bc.rewriting.defer import CALLS, OBSERVERS
@@ -144,14 +144,14 @@ class Frame:
     def code_for(self, code: CodeType) -> CodeType:
         """The code object to trace in place of `code`."""
         mender = self.mender
-        if self.off or mender.library.is_rewritten(code) or code in mender.left_alone:
+        if self.off or mender.rewrites.is_rewritten(code) or code in mender.left_alone:
             return code
         key = Key.of(code)
         try:
             if key not in self.plans:
                 known = mender.proven.get(key) if mender.remember else None
                 self.plans[key] = mender.without_given_up(key, known or self._first_plan(code))
-            return mender.library.rewritten(code, self.plans[key])
+            return mender.rewrites.rewritten(code, self.plans[key])
         except Refused as refused:
             log.debug("graphmend_bc leaves %s alone: %s", code, refused)
         except Exception:
@@ -162,7 +162,7 @@ class Frame:
     def _first_plan(self, code: CodeType) -> Plan:
         """Effects are marked before Dynamo meets them: a mark costs less than another attempt."""
         names = OBSERVERS | {getattr(effect, "__name__", "") for effect in config.effects}
-        return Plan(effects=self.mender.library.likely_effects(code, names))
+        return Plan(effects=self.mender.rewrites.likely_effects(code, names))
 
     def _learn(self, compilation: Compilation, error: Exception) -> bool:
         """Change a plan after a failed attempt; False if nothing can be done about it."""
@@ -176,7 +176,7 @@ class Frame:
             in_arm = bool(trace.arms) and attempt.is_dynamos(error)
             first_line = str(error).split("\n")[0]
             return in_arm and self._drop(trace.arms[-1], Refused("arm-does-not-trace", first_line))
-        original, offset = self.mender.library.original(found.code, found.offset)
+        original, offset = self.mender.rewrites.original(found.code, found.offset)
         if offset < 0:
             return False
         site = site_of(original, offset)
@@ -227,7 +227,7 @@ class Frame:
             raise Refused("call-not-traced")
         else:
             raise Refused("unhandled-instruction", f"The instruction is {op.name}.")
-        self.mender.library.rewritten(code, plan)
+        self.mender.rewrites.rewritten(code, plan)
         self.plans[key] = plan
         return True
 

@@ -11,8 +11,8 @@ from typing import Any
 from graphmend_bc import config
 from graphmend_bc.dynamo.way_back import forget_compiled
 from graphmend_bc.frame import Frame
-from graphmend_bc.library import Key, Library
 from graphmend_bc.reports import FrameResult, Report
+from graphmend_bc.rewrites import Key, Rewrites
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.runtime import Site
 
@@ -22,7 +22,7 @@ class Mender:
     """Mends frames while it is enabled.
 
     Attributes:
-        library: rewrites made so far.
+        rewrites: rewritten code objects made so far.
         report: what was mended and declined since it was enabled or reset.
         proven: plans that succeeded before, by original code; later compilations start with them.
         left_alone: code objects that must not be rewritten.
@@ -33,7 +33,7 @@ class Mender:
         given_up: sites that are not speculated on any more.
     """
 
-    library: Library = field(default_factory=Library)
+    rewrites: Rewrites = field(default_factory=Rewrites)
     report: Report = field(default_factory=Report)
     proven: dict[Key, Plan] = field(default_factory=dict)
     left_alone: set[CodeType] = field(default_factory=set)

@@ -127,7 +127,7 @@ def reset() -> None:
 def new_mender(*, mends: bool) -> Mender:
     """A mender that shares the session's rewrites and marks, with a report of its own."""
     mender = _session.mender
-    return Mender(library=mender.library, left_alone=mender.left_alone, mends=mends)
+    return Mender(rewrites=mender.rewrites, left_alone=mender.left_alone, mends=mends)
 
 
 @contextmanager

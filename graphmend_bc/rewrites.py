@@ -29,17 +29,17 @@ class Key:
 
 
 @dataclass(slots=True)
-class Library:
+class Rewrites:
     """Every rewrite made so far. The same code and plan give the same object, so that Dynamo's
     caches hit.
 
     Attributes:
-        rewrites: by original code and plan; a refusal is kept too.
+        made: by original code and plan; a refusal is kept too.
         sources: for each code object written by us, the original and the map of offsets.
         effects: calls that are likely effects, by original code and names looked for.
     """
 
-    rewrites: dict[tuple[Key, Plan], Rewritten | Refused] = field(default_factory=dict)
+    made: dict[tuple[Key, Plan], Rewritten | Refused] = field(default_factory=dict)
     sources: dict[Key, tuple[CodeType, dict[int, int]]] = field(default_factory=dict)
     effects: dict[tuple[Key, frozenset[str]], frozenset[int]] = field(default_factory=dict)
 
@@ -52,14 +52,14 @@ class Library:
         if not plan:
             return code
         key = (Key.of(code), plan)
-        if key not in self.rewrites:
+        if key not in self.made:
             try:
-                self.rewrites[key] = result = rewrite(code, plan)
+                self.made[key] = result = rewrite(code, plan)
                 for part, origins in result.origins:
                     self.sources[Key.of(part)] = (code, dict(origins))
             except Refused as refused:
-                self.rewrites[key] = refused
-        found = self.rewrites[key]
+                self.made[key] = refused
+        found = self.made[key]
         if isinstance(found, Refused):
             raise found
         return found.code

@@ -47,8 +47,10 @@ def environment(interpreter: str, version: tuple[int, int]) -> Path:
     python = folder / "bin" / "python"
     if not is_version(str(python), version):
         subprocess.run([interpreter, "-m", "venv", "--clear", str(folder)], check=True)
-    install = [str(python), "-m", "pip", "install", "--quiet", *PACKAGES]
-    subprocess.run([*install, "--disable-pip-version-check"], check=True)
+    probe = [str(python), "-c", "import bytecode, networkx, pytest, hypothesis"]
+    if subprocess.run(probe, capture_output=True, check=False).returncode:
+        install = [str(python), "-m", "pip", "install", "-qq", *PACKAGES]
+        subprocess.run([*install, "--disable-pip-version-check"], check=True)
     return python
 
 

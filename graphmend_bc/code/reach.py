@@ -36,8 +36,7 @@ def _call(count: int) -> int:
 def _make_function(flags: int) -> int:
     if not facts.MAKE_FUNCTION_TAKES_FLAGS:
         return 1
-    qualname_below = 0
-    return 1 + qualname_below + bin(flags & 15).count("1")
+    return 1 + (flags & 15).bit_count()
 
 
 def _call_function_ex(flags: int) -> int:

@@ -3,8 +3,8 @@
     python tests/bytecode_matrix.py [pytest arguments]
 
 Interpreters are looked for on PATH and under ~/.pyenv/versions. Each gets an environment of its own in
-.venv-py311, .venv-py312, .venv-py313 at the root of the tree, without torch. One line is printed for
-each version; the exit status is 0 if none of those found has failed, and at least one was found.
+.venv-py311, .venv-py312, .venv-py313 at the root of the tree, without torch; the one that runs this
+script is left out. One line is printed for each version; the exit status is 0 if none has failed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = ((3, 11), (3, 12), (3, 13))
+TESTS = ("tests/code", "tests/rewriting")
 PACKAGES = ("bytecode>=0.17", "networkx>=3.0", "pytest>=8", "hypothesis>=6.100")
 
 
@@ -63,7 +64,7 @@ def run_tests(version: tuple[int, int], arguments: list[str]) -> str:
         python = environment(found, version)
     except subprocess.CalledProcessError as error:
         return f"FAILED: {' '.join(error.cmd)} exited with status {error.returncode}"
-    command = [str(python), "-m", "pytest", "-q", "tests/code", *arguments]
+    command = [str(python), "-m", "pytest", "-q", *TESTS, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     summary = (done.stdout.strip().splitlines() or ["no output"])[-1]
     if done.returncode:
@@ -75,11 +76,14 @@ def run_tests(version: tuple[int, int], arguments: list[str]) -> str:
 def main(arguments: list[str]) -> int:
     results = []
     for version in VERSIONS:
+        if version == sys.version_info[:2]:
+            print("Python {}.{} runs this script; make test covers it.".format(*version))
+            continue
         result = run_tests(version, arguments)
         print("Python {}.{}".format(*version), result, flush=True)
         results.append(result)
     failed = any(result.startswith("FAILED") for result in results)
-    return int(failed or not any(result.startswith("passed") for result in results))
+    return int(failed)
 
 
 if __name__ == "__main__":

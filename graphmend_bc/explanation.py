@@ -19,8 +19,8 @@ class Counts:
 
     Attributes:
         graph_count: graphs that were compiled.
-        graph_break_count: graphs less one, as torch._dynamo.explain counts them, or the places where
-            a graph ended before its frame did, if these are more.
+        graph_break_count: graphs less one, as torch._dynamo.explain counts, or the places where a
+            graph ended before its frame did, if these are more.
         skipped_frames: frames that Dynamo gave up and ran eagerly.
         break_reasons: Dynamo's texts, one a break.
     """

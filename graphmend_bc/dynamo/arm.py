@@ -79,7 +79,7 @@ def trace_arm(
 
 
 def _check_live_ins(live_ins: Sequence[VariableTracker]) -> None:
-    """Refuse iterators and dicts with defaults: reading them changes them, and Dynamo does not say."""
+    """Refuse iterators and dicts with defaults: reading them changes them untold."""
 
     def check(value: VariableTracker) -> None:
         name = type(value).__name__

@@ -18,7 +18,7 @@ class RuntimeCallVariable(VariableTracker):
     """A function of ours that generated code calls; nothing inside it is compiled.
 
     Args:
-        prefix: how the global that holds it is named, in the generated code's globals only while that
+        prefix: how the global that holds it is named; it lives as long as the generated
             code lives.
         function: the function.
     """

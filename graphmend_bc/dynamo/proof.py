@@ -57,15 +57,22 @@ def prove_graph(compilation: Compilation, gm: GraphModule, effects: SideEffects)
 
 
 _TELL_CHOICES_APART = frozenset(
-    ["_base", "_is_view", "_version", "data_ptr", "grad_fn", "is_leaf", "is_set_to", "output_nr"]
-    + [
+    (
+        "_backward_hooks",
+        "_base",
+        "_is_view",
+        "_version",
+        "data_ptr",
+        "grad_fn",
+        "is_leaf",
+        "is_set_to",
+        "output_nr",
         "retain_grad",
         "retains_grad",
         "storage",
         "storage_offset",
         "untyped_storage",
-        "_backward_hooks",
-    ]
+    )
 )
 
 
@@ -111,7 +118,7 @@ def check_identity(compilation: Compilation, operands: Iterable[VariableTracker]
 
 
 def _exchanges_streams(effects: SideEffects) -> bool:
-    """True if the function sets `sys.stdout` or `sys.stderr`: that is replayed after the effects."""
+    """True if the function sets `sys.stdout` or `sys.stderr`, which is replayed after effects."""
     return any(
         getattr(item, "value", None) is sys and names.keys() & {"stdout", "stderr"}
         for item, names in effects.store_attr_mutations.items()

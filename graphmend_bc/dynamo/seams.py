@@ -8,7 +8,7 @@
     OutputGraph.__init__   operators are listened to from the start, if code is rewritten
     compile_subgraph       effects noted at the root run also when a nested break ends the graph
     compare_op_handlers    `is` between tensors: a chosen tensor must not be compared by identity
-    TensorVariable         questions about memory and autograd details of tensors, once one is chosen
+    TensorVariable         questions about memory and autograd of tensors, once one is chosen
     _load_const            a primitive is a constant Dynamo does not know
     reset                  `torch._dynamo.reset()` forgets what was mended
 

@@ -133,7 +133,7 @@ class _Rewriter:
         return items
 
     def _order(self, scope: _Scope) -> list[int]:
-        """Reachable blocks: the entry, then the others in their order, so that jumps keep direction."""
+        """Reachable blocks: the entry, then the others in order, so jumps keep direction."""
         seen: set[int] = set()
         work = [scope.entry]
         while work:

@@ -382,9 +382,11 @@ def test_uninstalled_below_another_tool_it_goes_when_it_surfaces(
     hooks.watch(add.__code__, log)
     hooks.install()
     tool.install()
+    on_top = tool.evaluator()
     hooks.uninstall()
     assert add(1) == 3
     assert log.lines == []
+    assert hooks.evaluator() == on_top
     tool.uninstall()
     assert add(1) == 3
     assert hooks.evaluator() == found

@@ -21,8 +21,11 @@ from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.asking import jumps_of_decision
 from graphmend_bc.rewriting.decision import is_condition
-from graphmend_bc.rewriting.defer import CALLS
+from graphmend_bc.rewriting.defer import CALLS, name_of_callee
 from graphmend_bc.rewriting.likely import expectation
+
+ASKING = frozenset({"item", "bool", "equal", "allclose", "is_nonzero", "__bool__"})
+"""Names of functions that make a truth value of a tensor."""
 
 _FINAL = frozenset(
     {
@@ -89,7 +92,9 @@ def _all_rungs_at(code: CodeType, offset: int, is_effect: bool) -> tuple[Rung, .
     if op.name in CALLS:
         if is_effect:
             return (Rung("defer", "defer", lambda plan: plan.with_effect(offset)),)
-        return (Rung("ask", "speculate", lambda plan: plan.with_ask(offset)),)
+        if name_of_callee(graph, op) not in ASKING:
+            raise Refused("call-not-traced")
+        return (Rung("ask", "capture", lambda plan: plan.with_ask(offset)),)
     single = Rung("guess", "speculate", lambda plan: plan.with_guesses([offset]))
     if op.name == "UNARY_NOT":
         return (single,)

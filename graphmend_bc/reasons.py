@@ -160,6 +160,7 @@ _ALL = (
         "The condition could not be shown to be the same on tensors as on Python values.",
         ("Compare tensors instead of Python numbers.",),
     ),
+    Reason("cond-under-autocast", "torch.cond is not used under autocast.", (_OUT,)),
     Reason("speculation-missed", "The unlikely arm was taken too often.", (_GUARD,)),
     Reason(
         "under-export", "An exported program has no place for a check after the graph.", (_GUARD,)

@@ -82,13 +82,13 @@ class AskedVariable(VariableTracker):
             if not self.primitive.compared or len(operands) > 1 or kwargs:
                 return None
             check_predicate(example)
-            self.compilation.trace.used.setdefault(self.primitive.site, "where")
+            self.compilation.trace.used.setdefault(self.primitive.site, "capture")
             return HostNumberVariable(_wide(tx, tensors[0]))
         truth = self._truth(tx, name, tensors, operands, kwargs)
         if truth is None or not isinstance(truth, TensorVariable):
             return truth
         if self.primitive.tested:
-            self.compilation.trace.used.setdefault(self.primitive.site, "where")
+            self.compilation.trace.used.setdefault(self.primitive.site, "capture")
             return truth
         return tracer.guess(truth, Guess(self.primitive.site, self.primitive.likely))
 

@@ -89,7 +89,7 @@ class PrimitiveVariable(VariableTracker):
         if isinstance(self.primitive, Guess):
             return tracer.guess(condition, self.primitive)
         assert isinstance(self.primitive, Branch)
-        return tracer.branch(condition, rest[0], rest[1], rest[2:])
+        return tracer.branch(self.primitive, condition, rest[0], rest[1], rest[2:])
 
 
 def _is_plain_tensor(value: VariableTracker) -> TypeGuard[TensorVariable]:

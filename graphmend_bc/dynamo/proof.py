@@ -38,8 +38,12 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     outputs = _storages(
         node for out in gm.graph.nodes if out.op == "output" for node in out.all_input_nodes
     )
-    opaque = [n for n in gm.graph.nodes if isinstance(n.target, HigherOrderOperator)]
-    if trace.guesses or trace.effects:
+    opaque = [
+        node
+        for node in gm.graph.nodes
+        if isinstance(node.target, HigherOrderOperator) and node not in trace.functional
+    ]
+    if trace.guesses or trace.effects or trace.functional:
         try:
             trace.undo = _undo(trace, gm, opaque, output)
         except Refused as refused:

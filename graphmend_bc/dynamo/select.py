@@ -17,19 +17,19 @@ from torch._dynamo.variables.lists import ListVariable, TupleVariable
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
+from graphmend_bc import config
 from graphmend_bc.dynamo.arm import Arm, trace_arm
 from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.cond import conditional
 from graphmend_bc.dynamo.guess import call, guess
+from graphmend_bc.dynamo.leaves import check_same_value
 from graphmend_bc.legality import alias, choose
-from graphmend_bc.legality.arm import check_zero_gradients_stay_zero
+from graphmend_bc.legality.arm import check_runs_untaken, check_zero_gradients_stay_zero
 from graphmend_bc.legality.fold import constant_truth
+from graphmend_bc.legality.ops import OpRecord
 from graphmend_bc.legality.reach import check_same_reach
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Both, Guess, Site
-
-_LITERALS = (int, float, complex, bool, str, bytes, torch.Size, torch.dtype, torch.device)
-"""Types whose `repr` tells all values apart, the sign of zero included."""
-
+from graphmend_bc.runtime import Both, Branch, Guess, Site
 
 def check_is_outermost(tx: InstructionTranslatorBase) -> None:
     """Refuse sites inside a subgraph of a higher-order operator or a torch.func transform.
@@ -73,6 +73,7 @@ class SiteTracer:
 
     def branch(
         self,
+        primitive: Branch,
         condition: TensorVariable,
         when_true: VariableTracker,
         when_false: VariableTracker,
@@ -84,10 +85,25 @@ class SiteTracer:
             Refused: it could not be shown to be exact.
         """
         predicate = self.truth(condition)
+        if primitive.conditional:
+            return self._conditional(predicate, when_true, when_false, live_ins)
         taken = self._arm(when_true, live_ins, predicate, True)
         other = self._arm(when_false, live_ins, predicate, False)
         result = self._choose(predicate, taken, taken.result, other, other.result)
         self.trace.used.setdefault(self.site, "where")
+        return result
+
+    def _conditional(
+        self,
+        predicate: TensorVariable,
+        when_true: VariableTracker,
+        when_false: VariableTracker,
+        live_ins: Sequence[VariableTracker],
+    ) -> VariableTracker:
+        self.trace.arms.append(self.site)
+        result = conditional(self.tx, self.trace, predicate, (when_true, when_false), live_ins)
+        self.trace.arms.pop()
+        self.trace.used.setdefault(self.site, "cond")
         return result
 
     def both(
@@ -144,7 +160,7 @@ class SiteTracer:
     ) -> Arm:
         self.trace.arms.append(self.site)
         self.trace.predicates.append((predicate, taken))
-        arm = trace_arm(self.tx, self.trace, function, live_ins)
+        arm = trace_arm(self.tx, self.trace, function, live_ins, _check_untaken)
         # Left in place if the arm fails, so that the break can be told to be inside it.
         self.trace.arms.pop()
         self.trace.predicates.pop()
@@ -175,23 +191,12 @@ class SiteTracer:
         right: VariableTracker,
     ) -> VariableTracker:
         left, right = left.realize(), right.realize()
-        if left is right or (left.source is not None and left.source == right.source):
-            return left
         if type(left) is TensorVariable and type(right) is TensorVariable:
             return self._where(predicate, taken, left, other, right)
         if type(left) is type(right) and isinstance(left, (TupleVariable, ListVariable)):
             return self._choose_items(predicate, taken, left, other, cast(Any, right))
-        if left.is_python_constant() and right.is_python_constant():
-            one, two = left.as_python_constant(), right.as_python_constant()
-            if one is two or (
-                type(one) is type(two) and type(one) in _LITERALS and repr(one) == repr(two)
-            ):
-                return left
-            if type(one) is type(two):
-                raise Refused("arms-differ-in-value", f"The values are {one!r} and {two!r}.")
-        raise Refused(
-            "arms-differ-in-type", f"The types are {_type_name(left)} and {_type_name(right)}."
-        )
+        check_same_value(left, right)
+        return left
 
     def _choose_items(
         self,
@@ -300,8 +305,5 @@ def _is_made_in_arm(value: VariableTracker) -> bool:
     return isinstance(made, ValueMutationNew) and made.scope > current_scope_id()
 
 
-def _type_name(value: VariableTracker) -> str:
-    try:
-        return value.python_type().__name__
-    except NotImplementedError:
-        return type(value).__name__
+def _check_untaken(records: Sequence[OpRecord]) -> None:
+    check_runs_untaken(records, config.where_op_limit)

@@ -16,18 +16,21 @@ from torch._dynamo.variables.functions import UserFunctionVariable
 from torch._dynamo.variables.higher_order_ops import TorchHigherOrderOperatorVariable
 from torch._dynamo.variables.lists import TupleVariable
 from torch._dynamo.variables.tensor import TensorVariable
+from torch._ops import HigherOrderOperator
 from torch.fx import Proxy
 
 from graphmend_bc.dynamo.arm import Arm, trace_arm
 from graphmend_bc.dynamo.compilation import Trace
 from graphmend_bc.dynamo.guess import method
 from graphmend_bc.dynamo.leaves import Leaf, leaves_of, rebuilt
+from graphmend_bc.dynamo.sharing import note_sharing
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.arm import check_runs_taken
 from graphmend_bc.legality.choose import check_same_layout
 from graphmend_bc.legality.ops import OpRecord
 from graphmend_bc.legality.reach import check_same_reach
 from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime import Site
 
 
 class ArmFunctionVariable(UserFunctionVariable):
@@ -85,6 +88,7 @@ def _check(records: Sequence[OpRecord]) -> None:
 def conditional(
     tx: InstructionTranslatorBase,
     trace: Trace,
+    site: Site,
     predicate: TensorVariable,
     arms: tuple[VariableTracker, VariableTracker],
     live_ins: Sequence[VariableTracker],
@@ -94,6 +98,7 @@ def conditional(
     Args:
         tx: translator of the frame the branch is in.
         trace: the attempt that is running.
+        site: the branch.
         predicate: a 0-dim bool tensor.
         arms: the functions for true and for false.
         live_ins: their arguments.
@@ -103,22 +108,30 @@ def conditional(
     """
     if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
         raise Refused("cond-under-autocast")
-    last = next(iter(reversed(tx.output.graph.nodes)), None)
     taken, other = (ArmFunctionVariable(trace, arm, live_ins) for arm in arms)
     operator = TorchHigherOrderOperatorVariable.make(torch.ops.higher_order.cond)
+    trace.depth += 1
     result = operator.call_function(tx, [predicate, taken, other, TupleVariable([])], {})
-    node = next(
-        n
-        for n in reversed(tx.output.graph.nodes)
-        if n is not last and n.target is torch.ops.higher_order.cond
-    )
-    trace.functional.append(node)
+    trace.depth -= 1
+    note_operator(tx, trace, site, torch.ops.higher_order.cond)
     assert isinstance(result, TupleVariable)
-    return _joined(taken, other, [cast(TensorVariable, item) for item in result.items])
+    return _joined(trace, site, taken, other, cast(list[TensorVariable], result.items))
+
+
+def note_operator(
+    tx: InstructionTranslatorBase, trace: Trace, site: Site, operator: HigherOrderOperator
+) -> None:
+    """Remember that the last node of an operator is ours, so that it is known to be functional."""
+    nodes = reversed(tx.output.graph.nodes)
+    trace.functional[next(node for node in nodes if node.target is operator)] = site
 
 
 def _joined(
-    taken: ArmFunctionVariable, other: ArmFunctionVariable, results: list[TensorVariable]
+    trace: Trace,
+    site: Site,
+    taken: ArmFunctionVariable,
+    other: ArmFunctionVariable,
+    results: list[TensorVariable],
 ) -> VariableTracker:
     """The result of the arms, with the operator's tensors in the place of theirs."""
     assert taken.arm is not None
@@ -140,6 +153,11 @@ def _joined(
             values.append(left.value)
             continue
         _check_alike(a, taken.arm, b, other.arm, result)
+        sides = [
+            (example(value), arm.allocated())
+            for value, arm in ((left.value, taken.arm), (right.value, other.arm))
+        ]
+        note_sharing(trace, site, result.as_proxy().node, *sides)
         values.append(result)
     return rebuilt(taken.arm.result, iter(values))
 

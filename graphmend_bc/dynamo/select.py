@@ -21,9 +21,10 @@ from graphmend_bc import config
 from graphmend_bc.dynamo.arm import Arm, trace_arm
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.cond import conditional
-from graphmend_bc.dynamo.guess import call, guess
+from graphmend_bc.dynamo.guess import call, guess, method
 from graphmend_bc.dynamo.leaves import check_same_value
-from graphmend_bc.legality import alias, choose
+from graphmend_bc.dynamo.sharing import note_sharing
+from graphmend_bc.legality import choose
 from graphmend_bc.legality.arm import check_runs_untaken, check_zero_gradients_stay_zero
 from graphmend_bc.legality.fold import constant_truth
 from graphmend_bc.legality.ops import OpRecord
@@ -31,13 +32,19 @@ from graphmend_bc.legality.reach import check_same_reach
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Guess, Site
 
-def check_is_outermost(tx: InstructionTranslatorBase) -> None:
+def check_is_outermost(tx: InstructionTranslatorBase, ours: int = 0) -> None:
     """Refuse sites inside a subgraph of a higher-order operator or a torch.func transform.
 
     The proofs look at the root graph, and values of the inner levels must not leave them.
+
+    Args:
+        tx: translator of the frame that has the site.
+        ours: how many operators of our own are around it, where that does not matter.
     """
-    functorch = torch._C._functorch.peek_interpreter_stack()
-    if functorch is not None or tx.output.current_tracer.parent is not None:
+    depth, tracer = 0, tx.output.current_tracer
+    while tracer.parent is not None:
+        depth, tracer = depth + 1, tracer.parent
+    if torch._C._functorch.peek_interpreter_stack() is not None or depth != ours:
         raise Refused("inside-transform")
 
 
@@ -101,7 +108,9 @@ class SiteTracer:
         live_ins: Sequence[VariableTracker],
     ) -> VariableTracker:
         self.trace.arms.append(self.site)
-        result = conditional(self.tx, self.trace, predicate, (when_true, when_false), live_ins)
+        result = conditional(
+            self.tx, self.trace, self.site, predicate, (when_true, when_false), live_ins
+        )
         self.trace.arms.pop()
         self.trace.used.setdefault(self.site, "cond")
         return result
@@ -173,9 +182,9 @@ class SiteTracer:
         value = condition.as_proxy().node.meta["example_value"]
         choose.check_predicate(value)
         if value.dim() != 0:
-            condition = self._method(condition, "reshape", ())
+            condition = method(self.tx, "reshape", condition, ())
         if value.dtype is not torch.bool:
-            return self._method(condition, "to", torch.bool)
+            return method(self.tx, "to", condition, torch.bool)
         # The predicate must stay what it is now: its backward and its effects ask for it later.
         proxy = self.tx.output.create_proxy("call_method", "clone", (condition.as_proxy(),), {})
         copy = cast(TensorVariable, wrap_fx_proxy(self.tx, proxy))
@@ -251,38 +260,18 @@ class SiteTracer:
             check_zero_gradients_stay_zero([*taken.records, *other.records])
         moved = predicate
         if predicate.as_proxy().node.meta["example_value"].device != a.device:
-            moved = self._method(predicate, "to", a.device)
+            moved = method(self.tx, "to", predicate, a.device)
         result = call(self.tx, "where", moved, left, right)
         chosen = result.as_proxy().node.meta["example_value"]
         if chosen.stride() != a.stride() or chosen.dtype != a.dtype:
             raise Refused(
                 "arms-differ-in-layout", "The chosen tensor would be laid out differently."
             )
-        self._note_sharing(result.as_proxy().node, (a, taken), (b, other))
+        sides = ((a, taken.allocated()), (b, other.allocated()))
+        note_sharing(self.trace, self.site, result.as_proxy().node, *sides)
         self._chosen[id(one), id(two)] = result
         return result
 
-    def _note_sharing(self, chosen: Node, *sides: tuple[torch.Tensor, Arm]) -> None:
-        """Remember which outside memory eager Python might have shared with the result."""
-        outside: set[int] = set()
-        origins: set[int] = set()
-        earlier = {choice.result: choice for _, choice in self.trace.choices.values()}
-        for tensor, arm in sides:
-            storage = alias.storage_of(tensor)
-            origins.add(storage)
-            if storage in earlier:
-                outside |= earlier[storage].outside
-                origins |= earlier[storage].origins
-            if storage not in arm.allocated():
-                outside.add(storage)
-        own = alias.storage_of(chosen.meta["example_value"])
-        since = len(self.recorder.written)
-        choice = alias.Choice(own, frozenset(outside), frozenset(origins), since)
-        self.trace.choices[chosen] = (self.site, choice)
-
-    def _method(self, operand: TensorVariable, name: str, argument: Any) -> TensorVariable:
-        proxy = self.tx.output.create_proxy("call_method", name, (operand.as_proxy(), argument), {})
-        return cast(TensorVariable, wrap_fx_proxy(self.tx, proxy))
 
 
 def is_true(value: object) -> bool:

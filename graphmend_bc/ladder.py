@@ -25,7 +25,7 @@ from graphmend_bc.rewriting.asking import jumps_of_decision
 from graphmend_bc.rewriting.decision import is_condition
 from graphmend_bc.rewriting.defer import CALLS, name_of_callee
 from graphmend_bc.rewriting.likely import expectation
-from graphmend_bc.rewriting.loops import guards_loop
+from graphmend_bc.rewriting.loops import guards_round
 
 ASKING = frozenset({"item", "bool", "equal", "allclose", "is_nonzero", "__bool__"})
 """Names of functions that make a truth value of a tensor."""
@@ -110,11 +110,10 @@ def _all_rungs_at(code: CodeType, offset: int, is_effect: bool) -> tuple[Rung, .
         guesses.append(Rung("each", "speculate", lambda plan: plan.with_guesses(jumps)))
     if expectation(graph, block).firm:
         return tuple(guesses)
-    if guards_loop(graph, block):
+    if guards_round(graph, block):
         return (
             Rung("loop", "while_loop", lambda plan: plan.with_loop(offset)),
             Rung("entered", "while_loop", lambda plan: plan.with_entered_loop(offset)),
-            *guesses,
         )
     return (
         Rung("where", "where", lambda plan: plan.with_branch(offset)),

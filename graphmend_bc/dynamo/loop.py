@@ -70,9 +70,7 @@ def loop(
     return _graph_loop(tracer, _Body(tracer, primitive, step, state, fixed), truth)
 
 
-def _goes_on(
-    tracer: SiteTracer, condition: TensorVariable, value: bool
-) -> TensorVariable:
+def _goes_on(tracer: SiteTracer, condition: TensorVariable, value: bool) -> TensorVariable:
     truth = tracer.truth(condition)
     return truth if value else call(tracer.tx, "logical_not", truth)
 

@@ -32,6 +32,7 @@ from graphmend_bc.legality.reach import check_same_reach
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Guess, Site
 
+
 def check_is_outermost(tx: InstructionTranslatorBase, ours: int = 0) -> None:
     """Refuse sites inside a subgraph of a higher-order operator or a torch.func transform.
 
@@ -271,7 +272,6 @@ class SiteTracer:
         note_sharing(self.trace, self.site, result.as_proxy().node, *sides)
         self._chosen[id(one), id(two)] = result
         return result
-
 
 
 def is_true(value: object) -> bool:

@@ -56,11 +56,13 @@ class Round:
     handler: Handler | None
 
 
-def guards_loop(graph: Graph, block: Block) -> bool:
-    """True if a block's conditional jump leads past a loop or into it."""
-    decision = decision_at(graph, block)
-    headers = {loop.header for loop in loops(graph) if block.index not in loop.body}
-    return decision.when_true in headers or decision.when_false in headers
+def guards_round(graph: Graph, block: Block) -> bool:
+    """True if a block's conditional jump guards a loop that can become a function of a round."""
+    try:
+        round_at(graph, block)
+    except Refused:
+        return False
+    return True
 
 
 def round_at(graph: Graph, guard: Block) -> Round:
@@ -110,9 +112,7 @@ def _round(
     if stack.lowest_depth(graph, inside) < base or stack.depth_at(graph)[loop.header] != base:
         raise Refused("stack-live-in")
     carried, fixed = _state(graph, guard, loop.header, way_out, ops)
-    return Round(
-        guard.index, loop.header, test, way_out, enters, again, carried, fixed, handler
-    )
+    return Round(guard.index, loop.header, test, way_out, enters, again, carried, fixed, handler)
 
 
 def _test_of(graph: Graph, loop: Loop, way_out: int) -> tuple[int, bool]:

@@ -41,6 +41,7 @@ class Trace:
 
     Attributes:
         arms: sites whose arm is being traced, outermost first.
+        arms_traced: how many arms were traced since the outermost branch of `arms` was met.
         used: sites that were mended so far, with the strategy.
         gb_types: what Dynamo would have called the breaks at sites mended before it met them.
         choices: what `where` chose, for the proof over the whole graph; by the node of the result.
@@ -64,6 +65,7 @@ class Trace:
     """
 
     arms: list[Site] = field(default_factory=list)
+    arms_traced: int = 0
     used: dict[Site, str] = field(default_factory=dict)
     gb_types: dict[Site, str] = field(default_factory=dict)
     choices: dict[Node, tuple[Site, Choice]] = field(default_factory=dict)

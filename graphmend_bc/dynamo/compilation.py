@@ -57,6 +57,7 @@ class Trace:
         guesses: truth values that were taken for granted, each with a 0-dim bool tensor that is
             True if that was wrong.
         kept: values that must stay outputs of the graph although nothing uses them.
+        drawn: predicates that may rest on random draws.
         questions: further outputs of the graph that only we look at: whether any guess was wrong,
             and which ones.
         undo: how to take the graph back, if that can be done and somebody may want it: a wrong
@@ -76,6 +77,7 @@ class Trace:
     effects: list[Site] = field(default_factory=list)
     guesses: list[tuple[Guessed, TensorVariable]] = field(default_factory=list)
     questions: list[VariableTracker] = field(default_factory=list)
+    drawn: list[TensorVariable] = field(default_factory=list)
     kept: list[VariableTracker] = field(default_factory=list)
     predicates: list[tuple[TensorVariable, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)

@@ -93,6 +93,8 @@ class SiteTracer:
             Refused: it could not be shown to be exact.
         """
         predicate = self.truth(condition)
+        if self.recorder.draws and not self.trace.depth:
+            self.trace.drawn.append(predicate)
         if primitive.conditional:
             return self._conditional(predicate, when_true, when_false, live_ins)
         taken = self._arm(when_true, live_ins, predicate, True)

@@ -19,8 +19,17 @@ force: bool = Config(default=False, env_name_default="GRAPHMEND_BC_FORCE")
 where_op_limit = 64
 """Most operators that an arm may have for both arms to be computed."""
 
+strategies: tuple[str, ...] = ("fold", "where", "cond", "while_loop", "speculate", "defer")
+"""The ways in which sites may be mended; a site that needs another one is left as stock has it."""
+
 miss_limit = 16
-"""How often a frame may fall back to its original code before its speculations are given up."""
+"""How often a guess may be wrong, in at least an eighth of the calls, before it is changed."""
+
+turn_limit = 4
+"""How often a guess at one site may be changed before the site is left as stock Dynamo has it."""
+
+snapshot_limit = 2**24
+"""Most bytes of inputs that are copied before a graph that changes them and rests on guesses."""
 
 retrace_limit = 64
 """Most attempts at tracing one frame; past it, the frame is compiled as stock Dynamo would."""

@@ -11,9 +11,10 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import TensorVariable, UnspecializedPythonVariable
 
 from graphmend_bc.dynamo import effects, select
+from graphmend_bc.dynamo.asked import AskedVariable
 from graphmend_bc.dynamo.compilation import Compilation, current
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Both, Branch, Defer, Primitive
+from graphmend_bc.runtime import Ask, Both, Branch, Defer, Guess, Primitive
 
 
 class PrimitiveVariable(VariableTracker):
@@ -42,6 +43,10 @@ class PrimitiveVariable(VariableTracker):
         compilation = current()
         if compilation is not None and self.primitive.site in compilation.declined:
             compilation = None
+        if isinstance(self.primitive, Ask):
+            if compilation is None:
+                return args[0]
+            return AskedVariable(args[0], self.primitive, compilation)
         if isinstance(self.primitive, Defer):
             if compilation is None:
                 return args[0]
@@ -64,6 +69,8 @@ class PrimitiveVariable(VariableTracker):
             first = ConstantVariable.create(self.primitive.first)
             second = ConstantVariable.create(self.primitive.second)
             return select.inline(tx, _both, first, second, condition, *rest)
+        if isinstance(self.primitive, Guess):
+            return select.inline(tx, select.is_true, condition)
         return select.inline(tx, _branch, condition, *rest)
 
     def _as_choice(
@@ -79,10 +86,9 @@ class PrimitiveVariable(VariableTracker):
             return self._as_python(tx, ConstantVariable.create(constant), rest)
         if isinstance(self.primitive, Both):
             return tracer.both(self.primitive, condition, rest[0], rest[1:])
+        if isinstance(self.primitive, Guess):
+            return tracer.guess(condition, self.primitive)
         assert isinstance(self.primitive, Branch)
-        if self.primitive.likely is not None:
-            arm = rest[0] if self.primitive.likely else rest[1]
-            return tracer.speculate(condition, self.primitive.likely, arm, rest[2:])
         return tracer.branch(condition, rest[0], rest[1], rest[2:])
 
 

@@ -19,13 +19,13 @@ from torch.fx import Node
 
 from graphmend_bc.dynamo.arm import Arm, trace_arm
 from graphmend_bc.dynamo.compilation import Compilation
-from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
+from graphmend_bc.dynamo.guess import call, guess
 from graphmend_bc.legality import alias, choose
 from graphmend_bc.legality.arm import check_zero_gradients_stay_zero
 from graphmend_bc.legality.fold import constant_truth
 from graphmend_bc.legality.reach import check_same_reach
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Both, Site, deopt, effects
+from graphmend_bc.runtime import Both, Guess, Site
 
 _LITERALS = (int, float, complex, bool, str, bytes, torch.Size, torch.dtype, torch.device)
 """Types whose `repr` tells all values apart, the sign of zero included."""
@@ -66,6 +66,7 @@ class SiteTracer:
     def __init__(self, tx: InstructionTranslatorBase, compilation: Compilation, site: Site) -> None:
         self.tx = tx
         self.site = site
+        self.compilation = compilation
         self.trace = compilation.trace
         self.recorder = compilation.trace.listen(tx.output.fake_mode)
         self._chosen: dict[tuple[int, int], VariableTracker] = {}
@@ -82,7 +83,7 @@ class SiteTracer:
         Raises:
             Refused: it could not be shown to be exact.
         """
-        predicate = self._truth(condition)
+        predicate = self.truth(condition)
         taken = self._arm(when_true, live_ins, predicate, True)
         other = self._arm(when_false, live_ins, predicate, False)
         result = self._choose(predicate, taken, taken.result, other, other.result)
@@ -101,65 +102,38 @@ class SiteTracer:
         Raises:
             Refused: it could not be shown to be exact.
         """
-        first = self._truth(condition)
+        first = self.truth(condition)
         arm = self._arm(test, live_ins, first, primitive.first)
         second = arm.result.realize()
         if not primitive.first:
-            first = self._call("logical_not", first)
+            first = call(self.tx, "logical_not", first)
         self.trace.used.setdefault(self.site, "where")
         if isinstance(second, TensorVariable):
-            truth = self._truth(second)
+            truth = self.truth(second)
             if not primitive.second:
-                truth = self._call("logical_not", truth)
-            return self._call("logical_and", first, truth)
-        second = inline(self.tx, _is_true, second)
+                truth = call(self.tx, "logical_not", truth)
+            return call(self.tx, "logical_and", first, truth)
+        second = inline(self.tx, is_true, second)
         agrees = second.as_python_constant() is primitive.second
         return first if agrees else ConstantVariable.create(False)
 
     def fold(self, condition: TensorVariable) -> bool | None:
         """The truth value of the condition if it is known now; what it was computed from stays."""
-        node = condition.as_proxy().node
-        truth = constant_truth(node)
+        truth = constant_truth(condition.as_proxy().node)
         if truth is not None:
             # As an output of the graph the draw cannot be dropped as dead.
-            if not self.trace.kept:
-                keep = RuntimeCallVariable("__gm_keep", effects.keep)
-                self.tx.output.root_tx.debug_locals.append((keep, self.trace.kept))
             self.trace.kept.append(condition)
             self.trace.used[self.site] = "fold"
         return truth
 
-    def speculate(
-        self,
-        condition: TensorVariable,
-        likely: bool,
-        arm: VariableTracker,
-        live_ins: Sequence[VariableTracker],
-    ) -> VariableTracker:
-        """The value of the likely arm; a check after the graph finds out whether it was taken.
+    def guess(self, condition: TensorVariable, primitive: Guess) -> VariableTracker:
+        """The truth value of the condition, taken for granted.
 
         Raises:
-            Refused: there would be no place for the check.
+            Refused: there would be no place for the check, or no end to the guesses.
         """
-        if self.tx.export:
-            raise Refused("under-export")
-        missed = self._truth(condition)
-        if likely:
-            missed = self._call("logical_not", missed)
-        for predicate, taken in self.trace.predicates:
-            around = predicate if taken else self._call("logical_not", predicate)
-            missed = self._call("logical_and", missed, around)
-        if self.trace.missed:
-            earlier = cast(TensorVariable, self.trace.missed[0])
-            self.trace.missed[0] = self._call("logical_or", earlier, missed)
-        else:
-            self.trace.missed.append(missed)
-            # Before every effect: nothing may be seen of a graph whose results are thrown away.
-            check = RuntimeCallVariable("__gm_check", deopt.check)
-            self.tx.output.root_tx.debug_locals.insert(0, (check, self.trace.missed))
-        self.trace.speculated.append(self.site)
-        self.trace.used[self.site] = "speculate"
-        return arm.call_function(self.tx, list(live_ins), {})
+        truth = self.truth(condition)
+        return ConstantVariable.create(guess(self.tx, self.compilation, primitive, truth))
 
     def _arm(
         self,
@@ -178,7 +152,7 @@ class SiteTracer:
 
     # Values
 
-    def _truth(self, condition: TensorVariable) -> TensorVariable:
+    def truth(self, condition: TensorVariable) -> TensorVariable:
         """The predicate as a 0-dim bool tensor, equal to `bool(condition)`."""
         value = condition.as_proxy().node.meta["example_value"]
         choose.check_predicate(value)
@@ -273,7 +247,7 @@ class SiteTracer:
         moved = predicate
         if predicate.as_proxy().node.meta["example_value"].device != a.device:
             moved = self._method(predicate, "to", a.device)
-        result = self._call("where", moved, left, right)
+        result = call(self.tx, "where", moved, left, right)
         chosen = result.as_proxy().node.meta["example_value"]
         if chosen.stride() != a.stride() or chosen.dtype != a.dtype:
             raise Refused(
@@ -301,17 +275,12 @@ class SiteTracer:
         choice = alias.Choice(own, frozenset(outside), frozenset(origins), since)
         self.trace.choices[chosen] = (self.site, choice)
 
-    def _call(self, name: str, *operands: TensorVariable) -> TensorVariable:
-        args = tuple(operand.as_proxy() for operand in operands)
-        proxy = self.tx.output.create_proxy("call_function", getattr(torch, name), args, {})
-        return cast(TensorVariable, wrap_fx_proxy(self.tx, proxy))
-
     def _method(self, operand: TensorVariable, name: str, argument: Any) -> TensorVariable:
         proxy = self.tx.output.create_proxy("call_method", name, (operand.as_proxy(), argument), {})
         return cast(TensorVariable, wrap_fx_proxy(self.tx, proxy))
 
 
-def _is_true(value: object) -> bool:
+def is_true(value: object) -> bool:
     """Traced by Dynamo, which guards on what the truth value depends on."""
     return True if value else False  # noqa: SIM210
 

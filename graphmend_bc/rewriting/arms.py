@@ -12,6 +12,7 @@ from graphmend_bc.code.dominators import immediate_postdominators, raising_block
 from graphmend_bc.code.listing import Handler, Op
 from graphmend_bc.code.liveness import live_in, reads, writes
 from graphmend_bc.code.producers import may_be_null, slots_before
+from graphmend_bc.code.regions import blocks_until
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.decision import Decision, decision_at
 
@@ -66,7 +67,6 @@ class Lift:
         stack_ins: stack slots below the condition that the arms consume.
         stack_outs: stack slots the arms leave at the join in their place.
         handler: exception handler around the branch.
-        likely: the truth value whose arm goes on, where the other arm only raises; else None.
     """
 
     block: int
@@ -79,7 +79,6 @@ class Lift:
     stack_ins: int
     stack_outs: int
     handler: Handler | None
-    likely: bool | None
 
 
 def lift(graph: Graph, block: Block) -> Lift:
@@ -89,10 +88,10 @@ def lift(graph: Graph, block: Block) -> Lift:
         Refused: the arms cannot become functions with the same meaning.
     """
     decision = decision_at(graph, block)
-    join, likely = _join(graph, block, decision)
+    join = _join(graph, block, decision)
     handler = graph.last(block).handler
     sides = [
-        Arm(entry, _blocks_until(graph, entry, join), kept=_kept(graph, block, entry, decision))
+        Arm(entry, blocks_until(graph, entry, join), kept=_kept(graph, block, entry, decision))
         for entry in (decision.when_true, decision.when_false)
     ]
     inside = sides[0].blocks | sides[1].blocks
@@ -115,25 +114,19 @@ def lift(graph: Graph, block: Block) -> Lift:
         stack_ins=stack_ins,
         stack_outs=stack_outs,
         handler=handler,
-        likely=likely,
     )
 
 
-def _join(graph: Graph, block: Block, decision: Decision) -> tuple[int, bool | None]:
-    """Where the arms meet, and the likely truth value if one of them only raises.
-
-    Ways that end in a raise meet nobody, so they do not count.
+def _join(graph: Graph, block: Block, decision: Decision) -> int:
+    """Where the arms meet. Ways that end in a raise meet nobody, so they do not count.
 
     Raises:
-        Refused: both arms only raise.
+        Refused: an arm only raises.
     """
     doomed = raising_blocks(graph)
-    raises = decision.when_true in doomed, decision.when_false in doomed
-    if all(raises):
-        raise Refused("arm-raises", "Both arms do.")
-    if any(raises):
-        return (decision.when_false, False) if raises[0] else (decision.when_true, True)
-    return immediate_postdominators(graph, without=doomed)[block.index], None
+    if decision.when_true in doomed or decision.when_false in doomed:
+        raise Refused("arm-raises")
+    return immediate_postdominators(graph, without=doomed)[block.index]
 
 
 def check_test(graph: Graph, branch: Block, test: Block) -> tuple[str, ...]:
@@ -155,17 +148,6 @@ def check_test(graph: Graph, branch: Block, test: Block) -> tuple[str, ...]:
 
 def _ops(graph: Graph, block: Block) -> tuple[Op, ...]:
     return graph.listing.ops[block.start : block.stop]
-
-
-def _blocks_until(graph: Graph, entry: int, join: int) -> frozenset[int]:
-    seen: set[int] = set()
-    work = [entry]
-    while work:
-        index = work.pop()
-        if index != join and index not in seen:
-            seen.add(index)
-            work.extend(edge.target for edge in graph.blocks[index].successors)
-    return frozenset(seen)
 
 
 def _kept(graph: Graph, block: Block, entry: int, decision: Decision) -> int:

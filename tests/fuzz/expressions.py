@@ -51,8 +51,8 @@ def fill(draw: Any, scope: Scope, form: str, depth: int) -> str:
 
 @st.composite
 def variable(draw: Any, scope: Scope, kind: str) -> str:
-    """A variable of a kind, bound but for one in forty."""
-    if not scope.names(kind) or rarely(draw, 40):
+    """A variable of a kind, bound unless the program is to have others."""
+    if not scope.names(kind) or (scope.has("unbound") and rarely(draw, 20)):
         return str(draw(st.sampled_from(NAMES[kind])))
     return str(draw(st.sampled_from(scope.names(kind))))
 

@@ -17,6 +17,7 @@ numbers everywhere would never show what happens without them.
 Left out, because stock `torch.compile` differs from eager there, with or without mending:
 
 * `assert t, "a constant message"` on a tensor (raises RuntimeError);
+* `torch.manual_seed` (breaks the graph everywhere, and shows nothing else);
 * tensors with a gradient as arguments of `print` and of exceptions (`grad_fn` has another name).
 
 Adding a form here is all it takes to have it in the programs. The first forms of a group should be the
@@ -36,10 +37,7 @@ BASIC: Final = "basic"
 
 GROUPS: Final = (
     "views",
-    "partial",
-    "random",
     "in place",
-    "host",
     "calls",
     "net",
     "objects",
@@ -48,9 +46,12 @@ GROUPS: Final = (
     "dtypes",
     "gradients",
     "effects",
-    "raises",
-    "identity",
 )
+"""Groups that every second program has."""
+
+RARE_GROUPS: Final = ("partial", "random", "host", "raises", "identity", "unbound")
+"""Groups that every fourth program has: they end programs early or break graphs everywhere. `unbound` has no
+forms; its programs read variables that may have no value."""
 
 EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "vector": {
@@ -228,7 +229,6 @@ STATEMENTS: Final[dict[str, tuple[str, ...]]] = {
         "net.seen.add_(1)",
         "net.seen = {vector}.detach().float()",
     ),
-    "random": ("torch.manual_seed(3)",),
     "effects": (
         "print({shown})",
         "logger.info('at %s', {shown})",
@@ -243,6 +243,9 @@ STATEMENTS: Final[dict[str, tuple[str, ...]]] = {
         "if {test}: raise KeyError({shown}) from ValueError('cause')",
     ),
 }
+
+VECTOR_ENDS: Final = {BASIC: ("return {vector}",)} | {"raises": ("raise ValueError('end')",)}
+"""Statements that leave a function whose callers want a vector."""
 
 ENDS: Final[dict[str, tuple[str, ...]]] = {
     BASIC: ("return {vector}", "return {vector}, {thing}", "return {thing}", "return"),

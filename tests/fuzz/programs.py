@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from hypothesis import strategies as st
 
 from tests.fuzz.expressions import fill
-from tests.fuzz.grammar import GROUPS
+from tests.fuzz.grammar import GROUPS, RARE_GROUPS
 from tests.fuzz.scope import Scope
 from tests.fuzz.statements import block
 
@@ -69,11 +70,12 @@ PRELUDE = {
 @st.composite
 def programs(draw: Any) -> Program:
     """Programs, from an empty function up to some fifty lines."""
-    groups = frozenset(group for group in GROUPS if draw(st.booleans()))
+    groups = {group for group in GROUPS if draw(st.booleans())}
+    groups |= {group for group in RARE_GROUPS if draw(st.integers(0, 3)) == 3}
     grad = "gradients" in groups
     if grad and draw(st.integers(0, 3)) > 0:  # else backward refuses most programs
         groups -= {"in place"}
-    shared = Scope(groups, set())
+    shared = Scope(frozenset(groups), set())
     parts: list[str] = []
     if "calls" in groups:
         parts.append(draw(_function("def helper(x, k=2):", "xk", groups - {"calls"}, shared)))
@@ -105,22 +107,40 @@ _NET = (
 
 @st.composite
 def _function(
-    draw: Any, header: str, parameters: str, groups: frozenset[str], shared: Scope, most: int = 2
+    draw: Any, header: str, parameters: str, groups: set[str], shared: Scope, most: int = 2
 ) -> str:
-    scope = shared.inner(groups=groups, bound=set(parameters), depth=3 if most > 2 else 1)
-    # A forward has no matrix and no integers; the grammar's forms ask for some.
-    lines = [
-        f"    {name} = {value}"
-        for name, value in (("y", "torch.stack([x, -x])"), ("z", "torch.tensor([0, 1, 2])"), ("k", "2"))
-        if name not in parameters
-    ]
+    is_f = most > 2
+    scope = shared.inner(
+        groups=frozenset(groups),
+        bound=set(parameters),
+        assigned=set(),
+        depth=3 if is_f else 1,
+        gives_vector=not is_f,
+    )
     scope.bound |= set("yzk")
+    lines: list[str] = []
+    if is_f:
+        for group, line in _FIRST.items():
+            if group in groups:
+                lines.append(f"    {line}")
+                scope.bind(line[0])
     body = draw(block(scope, most=most))
-    end = fill(draw, scope, draw(st.sampled_from(["return {vector}", "return {vector}"])), 1)
-    if most > 2:
-        end = fill(draw, scope, draw(st.sampled_from(_RETURNS)), 1)
-    return "\n".join([header, *lines, *body, f"    {end}"])
+    end = fill(draw, scope, draw(st.sampled_from(_RETURNS if is_f else _RETURNS[:1])), 1)
+    lines += [*body, f"    {end}"]
+    missing = [
+        f"    {name} = {value}"
+        for name, value in _LOCALS.items()
+        if name not in parameters and re.search(rf"\b{name}\b", "\n".join(lines))
+    ]
+    return "\n".join([header, *missing, *lines])
 
+
+_LOCALS = {"y": "torch.stack([x, -x])", "z": "torch.tensor([0, 1, 2])", "k": "2"}
+"""What the grammar's forms want besides a vector, for functions that are given none."""
+
+
+_FIRST = {"calls": "a = helper(x)", "net": "b = net(x)"}
+"""So that what is defined is used."""
 
 _RETURNS = (
     "return {vector}",
@@ -142,7 +162,7 @@ _WHOLES = ("[0, 1, 2]", "[2, 2, 0]", "[-1, 0, 5]", "[0, 0, 0]")
 
 
 @st.composite
-def _calls(draw: Any, groups: frozenset[str], grad: bool) -> tuple[str, ...]:
+def _calls(draw: Any, groups: set[str], grad: bool) -> tuple[str, ...]:
     """Two to four calls; the first two have tensors of different signs."""
     dtype = draw(st.sampled_from(["float32", "float64", "float16"])) if "dtypes" in groups else ""
     suffix = (f", dtype=torch.{dtype}" if dtype not in ("", "float32") else "") + (

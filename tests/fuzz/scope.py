@@ -23,6 +23,7 @@ class Scope:
         in_loop: `break` and `continue` are allowed.
         in_handler: a bare `raise` is allowed.
         may_leave: `return` is allowed, which it is not in `finally`.
+        gives_vector: the function's callers want a vector.
         closures: functions of one vector that are defined here.
         counter: numbers for names that are used once; shared by the whole program.
         room: how many more compound statements the program may have; shared by the whole program.
@@ -35,6 +36,7 @@ class Scope:
     in_loop: bool = False
     in_handler: bool = False
     may_leave: bool = True
+    gives_vector: bool = False
     closures: tuple[str, ...] = ()
     counter: list[int] = field(default_factory=lambda: [0])
     room: list[int] = field(default_factory=lambda: [MOST_COMPOUND])

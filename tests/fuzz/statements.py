@@ -8,10 +8,13 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.fuzz.expressions import expression, fill, form_of, rarely
-from tests.fuzz.grammar import ENDS, NAMES, STATEMENTS
+from tests.fuzz.grammar import ENDS, NAMES, STATEMENTS, VECTOR_ENDS
 from tests.fuzz.scope import Scope
 
 Lines = list[str]
+
+
+_LEAVING = ("return", "raise", "break", "continue")
 
 
 @st.composite
@@ -19,7 +22,7 @@ def block(draw: Any, scope: Scope, most: int = 3, indent: str = "    ") -> Lines
     """One to `most` statements, indented."""
     lines: Lines = draw(statement(scope))
     for _ in range(most - 1):
-        if draw(st.integers(0, 3)) == 0:
+        if lines[-1].startswith(_LEAVING) or draw(st.integers(0, 3)) == 0:
             break
         lines += draw(statement(scope))
     return [indent + line for line in lines]
@@ -38,7 +41,8 @@ def statement(draw: Any, scope: Scope) -> Lines:
     if scope.in_handler and rarely(draw, 6):
         return ["raise"]
     if scope.may_leave and rarely(draw, 10):
-        return [fill(draw, scope, form_of(draw, scope, ENDS), 1)]
+        ends = VECTOR_ENDS if scope.gives_vector else ENDS
+        return [fill(draw, scope, form_of(draw, scope, ends), 1)]
     return [fill(draw, scope, form_of(draw, scope, STATEMENTS), 2)]
 
 
@@ -126,7 +130,7 @@ def _with(draw: Any, scope: Scope) -> Lines:
 def _closure(draw: Any, scope: Scope) -> Lines:
     """An inner function of one vector, which may read and assign the variables around it."""
     name, inside = scope.fresh("inner"), scope.inner(in_loop=False, in_handler=False, assigned=set())
-    inside.may_leave = True
+    inside.may_leave = inside.gives_vector = True
     body = draw(block(inside, most=2))
     body += ["    " + fill(draw, inside, "return {vector}", 1)]
     shared = sorted((inside.assigned & scope.bound) - {"x"})

@@ -15,6 +15,7 @@ from torch._dynamo import guards
 
 import graphmend_bc as gm
 from graphmend_bc import session
+from graphmend_bc.mender import Mender
 from tests import oracle
 from tests.fuzz.programs import Program
 from tests.oracle import Seen
@@ -39,10 +40,14 @@ class Verdict:
     Attributes:
         fault: whose fault a difference is.
         difference: the first difference from eager Python, in words.
+        strategies: how branches and effects of the program were mended.
+        declines: reason codes of those that were not.
     """
 
     fault: Fault
     difference: str = ""
+    strategies: frozenset[str] = frozenset()
+    declines: frozenset[str] = frozenset()
 
 
 def judge(program: Program) -> Verdict:
@@ -54,16 +59,21 @@ def judge(program: Program) -> Verdict:
     expected = _run(program, lambda f: f)
     if difference := _difference(expected, _run(program, gm.rewrite)):
         return Verdict(Fault.REWRITING, difference)
-    mended = _compiled(program, mends=True)
+    mender = session.new_mender(mends=True)
+    mended = _compiled(program, mender)
+    strategies = frozenset(mend.strategy for mend in mender.report.mends)
+    declines = frozenset(decline.reason for decline in mender.report.declines)
     if difference := _difference(expected, mended):
-        same = _where(expected, _compiled(program, mends=False)) == _where(expected, mended)
-        return Verdict(Fault.STOCK if same else Fault.MENDING, difference)
-    return Verdict(Fault.NONE)
+        stock = _compiled(program, session.new_mender(mends=False))
+        same = _where(expected, stock) == _where(expected, mended)
+        fault = Fault.STOCK if same else Fault.MENDING
+        return Verdict(fault, difference, strategies, declines)
+    return Verdict(Fault.NONE, "", strategies, declines)
 
 
-def _compiled(program: Program, mends: bool) -> list[Seen]:
+def _compiled(program: Program, mender: Mender) -> list[Seen]:
     torch._dynamo.reset()
-    mending = session.mending_by(session.new_mender(mends=mends))
+    mending = session.mending_by(mender)
     # Every compilation times its guards on a flushed cache, which costs more than the rest of it.
     timing = patch.object(guards, "profile_guard_manager", return_value=0.0)
     with mending, timing:

@@ -19,7 +19,15 @@ force: bool = Config(default=False, env_name_default="GRAPHMEND_BC_FORCE")
 where_op_limit = 64
 """Most operators that an arm may have for both arms to be computed."""
 
-strategies: tuple[str, ...] = ("fold", "where", "cond", "while_loop", "speculate", "defer")
+strategies: tuple[str, ...] = (
+    "fold",
+    "where",
+    "cond",
+    "while_loop",
+    "capture",
+    "speculate",
+    "defer",
+)
 """The ways in which sites may be mended; a site that needs another one is left as stock has it."""
 
 miss_limit = 16

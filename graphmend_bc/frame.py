@@ -9,7 +9,7 @@ settings.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -62,6 +62,7 @@ class Frame:
         self.plans: dict[Key, Plan] = {}
         self.breaks: dict[Site, Break] = {}
         self.declined: dict[Site, Decline] = {}
+        self.rung: dict[Site, str] = {}
         self.passed_over: dict[Site, list[Refused]] = {}
         self.off = not mender.mends
         self.wants_errors = self.call.wants_errors
@@ -183,10 +184,13 @@ class Frame:
         """Change a plan after a failed attempt; False if nothing can be done about it."""
         trace = compilation.trace
         if isinstance(error, SiteRefused):
-            return any([self._climb(site, error.refused) for site in error.sites])
+            return self._climb_all(error.sites, error.refused)
         found = break_of(error)
         if found is not None and found.gb_type in PROGRAM_ERRORS:
             return False
+        if trace.functional and not trace.arms and not attempt.is_break(error):
+            refused = Refused("backend-refuses", str(error).split("\n")[0])
+            return self._climb_all(dict.fromkeys(trace.functional.values()), refused)
         if found is None or not attempt.is_break(error):
             in_arm = bool(trace.arms) and attempt.is_dynamos(error)
             first_line = str(error).split("\n")[0]
@@ -252,6 +256,7 @@ class Frame:
                 self._note_refusal(site, error)
                 continue
             self.plans[key] = wider
+            self.rung[site] = rung.name
             return True
         self.plans[key] = plan
         raise refused or Refused("unhandled-instruction")
@@ -262,7 +267,7 @@ class Frame:
         for key, plan in list(self.plans.items()):
             if not (key.holds(site) and site.offset in plan):
                 continue
-            name = name_of_rung(plan, site.offset)
+            name = self.rung.get(site) or name_of_rung(plan, site.offset)
             rungs = rungs_above(self._rungs(key.code, site), name, refused)
             try:
                 return self._try(key.code, site, rungs, refused)
@@ -272,6 +277,10 @@ class Frame:
                 return True
         self._decline(site, refused)
         return False
+
+    def _climb_all(self, sites: Iterable[Site], refused: Refused) -> bool:
+        changed = [self._climb(site, refused) for site in sites]
+        return any(changed)
 
     def _note_refusal(self, site: Site, refused: Refused) -> None:
         self.passed_over.setdefault(site, []).append(refused)

@@ -2,6 +2,8 @@
 
 where     both arms are computed and one result is chosen
 cond      only the arm that is taken runs, inside the graph
+loop      a while loop becomes `torch.while_loop`
+entered   the same, with the first round taken for granted
 guess     the likely way is compiled alone and checked after the graph; as one condition
 each      the same, with every condition of a short circuit guessed by itself
 ask       a Python value of a tensor becomes a predicate
@@ -21,8 +23,12 @@ from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.asking import jumps_of_decision
 from graphmend_bc.rewriting.decision import is_condition
-from graphmend_bc.rewriting.defer import CALLS
+from graphmend_bc.rewriting.defer import CALLS, name_of_callee
 from graphmend_bc.rewriting.likely import expectation
+from graphmend_bc.rewriting.loops import guards_round
+
+ASKING = frozenset({"item", "bool", "equal", "allclose", "is_nonzero", "__bool__"})
+"""Names of functions that make a truth value of a tensor."""
 
 _FINAL = frozenset(
     {
@@ -89,7 +95,9 @@ def _all_rungs_at(code: CodeType, offset: int, is_effect: bool) -> tuple[Rung, .
     if op.name in CALLS:
         if is_effect:
             return (Rung("defer", "defer", lambda plan: plan.with_effect(offset)),)
-        return (Rung("ask", "speculate", lambda plan: plan.with_ask(offset)),)
+        if name_of_callee(graph, op) not in ASKING:
+            raise Refused("call-not-traced")
+        return (Rung("ask", "capture", lambda plan: plan.with_ask(offset)),)
     single = Rung("guess", "speculate", lambda plan: plan.with_guesses([offset]))
     if op.name == "UNARY_NOT":
         return (single,)
@@ -102,6 +110,11 @@ def _all_rungs_at(code: CodeType, offset: int, is_effect: bool) -> tuple[Rung, .
         guesses.append(Rung("each", "speculate", lambda plan: plan.with_guesses(jumps)))
     if expectation(graph, block).firm:
         return tuple(guesses)
+    if guards_round(graph, block):
+        return (
+            Rung("loop", "while_loop", lambda plan: plan.with_loop(offset)),
+            Rung("entered", "while_loop", lambda plan: plan.with_entered_loop(offset)),
+        )
     return (
         Rung("where", "where", lambda plan: plan.with_branch(offset)),
         Rung(
@@ -119,6 +132,8 @@ def name_of_rung(plan: Plan, offset: int) -> str:
     for name, offsets in (
         ("cond", plan.conds),
         ("where", plan.branches),
+        ("entered", plan.entered),
+        ("loop", plan.loops),
         ("guess", plan.guesses),
         ("ask", plan.asks),
         ("defer", plan.effects),

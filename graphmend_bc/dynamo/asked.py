@@ -82,13 +82,13 @@ class AskedVariable(VariableTracker):
             if not self.primitive.compared or len(operands) > 1 or kwargs:
                 return None
             check_predicate(example)
-            self.compilation.trace.used.setdefault(self.primitive.site, "where")
+            self.compilation.trace.used.setdefault(self.primitive.site, "capture")
             return HostNumberVariable(_wide(tx, tensors[0]))
         truth = self._truth(tx, name, tensors, operands, kwargs)
         if truth is None or not isinstance(truth, TensorVariable):
             return truth
         if self.primitive.tested:
-            self.compilation.trace.used.setdefault(self.primitive.site, "where")
+            self.compilation.trace.used.setdefault(self.primitive.site, "capture")
             return truth
         return tracer.guess(truth, Guess(self.primitive.site, self.primitive.likely))
 
@@ -157,7 +157,7 @@ COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "
 
 def _exact(other: VariableTracker, dtype: torch.dtype) -> int | float:
     """A Python number that a tensor of the type compares with as Python would."""
-    value = other.as_python_constant() if other.is_python_constant() else None
+    value: Any = other.as_python_constant() if other.is_python_constant() else None
     if dtype is torch.float64 and type(value) in (float, int):
         if type(value) is int and int(float(value)) != value:
             raise Refused("predicate-not-exact", f"{value} is no float.")

@@ -48,6 +48,9 @@ class Trace:
             under which its arm is taken.
         tally: counts the calls of the compiled graph if it rests on guesses.
         refused: sites that were met but could not be shown to be exact.
+        functional: higher-order operators of ours, which change nothing but their results.
+        depth: how many of them are around what is being traced.
+        counters: ints that a loop in the graph counts, known only at run time.
         snapshots: nodes that copy an effect's argument, with the number of writes before.
         effects: calls that run after the graph, in order.
         guesses: truth values that were taken for granted, each with a 0-dim bool tensor that is
@@ -64,6 +67,9 @@ class Trace:
     used: dict[Site, str] = field(default_factory=dict)
     gb_types: dict[Site, str] = field(default_factory=dict)
     choices: dict[Node, tuple[Site, Choice]] = field(default_factory=dict)
+    functional: dict[Node, Site] = field(default_factory=dict)
+    depth: int = 0
+    counters: list[tuple[Site, VariableTracker]] = field(default_factory=list)
     snapshots: list[tuple[Node, int]] = field(default_factory=list)
     effects: list[Site] = field(default_factory=list)
     guesses: list[tuple[Guessed, TensorVariable]] = field(default_factory=list)

@@ -12,6 +12,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.arm import is_in_place
@@ -38,14 +39,20 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     outputs = _storages(
         node for out in gm.graph.nodes if out.op == "output" for node in out.all_input_nodes
     )
-    opaque = [n for n in gm.graph.nodes if isinstance(n.target, HigherOrderOperator)]
-    if trace.guesses or trace.effects:
+    opaque = [
+        node
+        for node in gm.graph.nodes
+        if isinstance(node.target, HigherOrderOperator) and node not in trace.functional
+    ]
+    if trace.guesses or trace.effects or trace.functional:
         try:
             trace.undo = _undo(trace, gm, opaque, output)
         except Refused as refused:
             if trace.guesses:
                 sites = dict.fromkeys(guess.site for guess, _ in trace.guesses)
                 raise SiteRefused(refused, *sites) from refused
+    if trace.counters:
+        _check_sizes(trace, gm)
     choices = [choice for _, choice in trace.choices.values()]
     for site, choice in trace.choices.values():
         try:
@@ -58,6 +65,15 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
             raise SiteRefused(refused, site) from refused
     _drop_copies(trace, gm, written, opaque)
     trace.close()
+
+
+def _check_sizes(trace: Trace, gm: GraphModule) -> None:
+    """Refuse sizes that a loop counts: Dynamo takes it that they are not 0 or 1."""
+    for node in gm.graph.nodes:
+        for leaf in torch.utils._pytree.tree_leaves(node.meta.get("example_value")):
+            if isinstance(leaf, torch.Tensor) and free_unbacked_symbols(leaf):
+                site = trace.counters[0][0]
+                raise SiteRefused(Refused("loop-carries-value", "A size depends on it."), site)
 
 
 _TELL_CHOICES_APART = frozenset(

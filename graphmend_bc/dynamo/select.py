@@ -17,27 +17,35 @@ from torch._dynamo.variables.lists import ListVariable, TupleVariable
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
+from graphmend_bc import config
 from graphmend_bc.dynamo.arm import Arm, trace_arm
 from graphmend_bc.dynamo.compilation import Compilation
-from graphmend_bc.dynamo.guess import call, guess
-from graphmend_bc.legality import alias, choose
-from graphmend_bc.legality.arm import check_zero_gradients_stay_zero
+from graphmend_bc.dynamo.cond import conditional
+from graphmend_bc.dynamo.guess import call, guess, method
+from graphmend_bc.dynamo.leaves import check_same_value
+from graphmend_bc.dynamo.sharing import note_sharing
+from graphmend_bc.legality import choose
+from graphmend_bc.legality.arm import check_runs_untaken, check_zero_gradients_stay_zero
 from graphmend_bc.legality.fold import constant_truth
+from graphmend_bc.legality.ops import OpRecord
 from graphmend_bc.legality.reach import check_same_reach
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Both, Guess, Site
-
-_LITERALS = (int, float, complex, bool, str, bytes, torch.Size, torch.dtype, torch.device)
-"""Types whose `repr` tells all values apart, the sign of zero included."""
+from graphmend_bc.runtime import Both, Branch, Guess, Site
 
 
-def check_is_outermost(tx: InstructionTranslatorBase) -> None:
+def check_is_outermost(tx: InstructionTranslatorBase, ours: int = 0) -> None:
     """Refuse sites inside a subgraph of a higher-order operator or a torch.func transform.
 
     The proofs look at the root graph, and values of the inner levels must not leave them.
+
+    Args:
+        tx: translator of the frame that has the site.
+        ours: how many operators of our own are around it, where that does not matter.
     """
-    functorch = torch._C._functorch.peek_interpreter_stack()
-    if functorch is not None or tx.output.current_tracer.parent is not None:
+    depth, tracer = 0, tx.output.current_tracer
+    while tracer.parent is not None:
+        depth, tracer = depth + 1, tracer.parent
+    if torch._C._functorch.peek_interpreter_stack() is not None or depth != ours:
         raise Refused("inside-transform")
 
 
@@ -73,6 +81,7 @@ class SiteTracer:
 
     def branch(
         self,
+        primitive: Branch,
         condition: TensorVariable,
         when_true: VariableTracker,
         when_false: VariableTracker,
@@ -84,10 +93,27 @@ class SiteTracer:
             Refused: it could not be shown to be exact.
         """
         predicate = self.truth(condition)
+        if primitive.conditional:
+            return self._conditional(predicate, when_true, when_false, live_ins)
         taken = self._arm(when_true, live_ins, predicate, True)
         other = self._arm(when_false, live_ins, predicate, False)
         result = self._choose(predicate, taken, taken.result, other, other.result)
         self.trace.used.setdefault(self.site, "where")
+        return result
+
+    def _conditional(
+        self,
+        predicate: TensorVariable,
+        when_true: VariableTracker,
+        when_false: VariableTracker,
+        live_ins: Sequence[VariableTracker],
+    ) -> VariableTracker:
+        self.trace.arms.append(self.site)
+        result = conditional(
+            self.tx, self.trace, self.site, predicate, (when_true, when_false), live_ins
+        )
+        self.trace.arms.pop()
+        self.trace.used.setdefault(self.site, "cond")
         return result
 
     def both(
@@ -144,7 +170,7 @@ class SiteTracer:
     ) -> Arm:
         self.trace.arms.append(self.site)
         self.trace.predicates.append((predicate, taken))
-        arm = trace_arm(self.tx, self.trace, function, live_ins)
+        arm = trace_arm(self.tx, self.trace, function, live_ins, _check_untaken)
         # Left in place if the arm fails, so that the break can be told to be inside it.
         self.trace.arms.pop()
         self.trace.predicates.pop()
@@ -157,9 +183,9 @@ class SiteTracer:
         value = condition.as_proxy().node.meta["example_value"]
         choose.check_predicate(value)
         if value.dim() != 0:
-            condition = self._method(condition, "reshape", ())
+            condition = method(self.tx, "reshape", condition, ())
         if value.dtype is not torch.bool:
-            return self._method(condition, "to", torch.bool)
+            return method(self.tx, "to", condition, torch.bool)
         # The predicate must stay what it is now: its backward and its effects ask for it later.
         proxy = self.tx.output.create_proxy("call_method", "clone", (condition.as_proxy(),), {})
         copy = cast(TensorVariable, wrap_fx_proxy(self.tx, proxy))
@@ -175,23 +201,12 @@ class SiteTracer:
         right: VariableTracker,
     ) -> VariableTracker:
         left, right = left.realize(), right.realize()
-        if left is right or (left.source is not None and left.source == right.source):
-            return left
         if type(left) is TensorVariable and type(right) is TensorVariable:
             return self._where(predicate, taken, left, other, right)
         if type(left) is type(right) and isinstance(left, (TupleVariable, ListVariable)):
             return self._choose_items(predicate, taken, left, other, cast(Any, right))
-        if left.is_python_constant() and right.is_python_constant():
-            one, two = left.as_python_constant(), right.as_python_constant()
-            if one is two or (
-                type(one) is type(two) and type(one) in _LITERALS and repr(one) == repr(two)
-            ):
-                return left
-            if type(one) is type(two):
-                raise Refused("arms-differ-in-value", f"The values are {one!r} and {two!r}.")
-        raise Refused(
-            "arms-differ-in-type", f"The types are {_type_name(left)} and {_type_name(right)}."
-        )
+        check_same_value(left, right)
+        return left
 
     def _choose_items(
         self,
@@ -246,38 +261,17 @@ class SiteTracer:
             check_zero_gradients_stay_zero([*taken.records, *other.records])
         moved = predicate
         if predicate.as_proxy().node.meta["example_value"].device != a.device:
-            moved = self._method(predicate, "to", a.device)
+            moved = method(self.tx, "to", predicate, a.device)
         result = call(self.tx, "where", moved, left, right)
         chosen = result.as_proxy().node.meta["example_value"]
         if chosen.stride() != a.stride() or chosen.dtype != a.dtype:
             raise Refused(
                 "arms-differ-in-layout", "The chosen tensor would be laid out differently."
             )
-        self._note_sharing(result.as_proxy().node, (a, taken), (b, other))
+        sides = ((a, taken.allocated()), (b, other.allocated()))
+        note_sharing(self.trace, self.site, result.as_proxy().node, *sides)
         self._chosen[id(one), id(two)] = result
         return result
-
-    def _note_sharing(self, chosen: Node, *sides: tuple[torch.Tensor, Arm]) -> None:
-        """Remember which outside memory eager Python might have shared with the result."""
-        outside: set[int] = set()
-        origins: set[int] = set()
-        earlier = {choice.result: choice for _, choice in self.trace.choices.values()}
-        for tensor, arm in sides:
-            storage = alias.storage_of(tensor)
-            origins.add(storage)
-            if storage in earlier:
-                outside |= earlier[storage].outside
-                origins |= earlier[storage].origins
-            if storage not in arm.allocated():
-                outside.add(storage)
-        own = alias.storage_of(chosen.meta["example_value"])
-        since = len(self.recorder.written)
-        choice = alias.Choice(own, frozenset(outside), frozenset(origins), since)
-        self.trace.choices[chosen] = (self.site, choice)
-
-    def _method(self, operand: TensorVariable, name: str, argument: Any) -> TensorVariable:
-        proxy = self.tx.output.create_proxy("call_method", name, (operand.as_proxy(), argument), {})
-        return cast(TensorVariable, wrap_fx_proxy(self.tx, proxy))
 
 
 def is_true(value: object) -> bool:
@@ -300,8 +294,5 @@ def _is_made_in_arm(value: VariableTracker) -> bool:
     return isinstance(made, ValueMutationNew) and made.scope > current_scope_id()
 
 
-def _type_name(value: VariableTracker) -> str:
-    try:
-        return value.python_type().__name__
-    except NotImplementedError:
-        return type(value).__name__
+def _check_untaken(records: Sequence[OpRecord]) -> None:
+    check_runs_untaken(records, config.where_op_limit)

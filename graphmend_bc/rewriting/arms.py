@@ -99,7 +99,7 @@ def lift(graph: Graph, block: Block) -> Lift:
         raise Refused("loop-exit")
     ops = [op for index in sorted(inside) for op in _ops(graph, graph.blocks[index])]
     for op in ops:
-        _check_op(op, handler)
+        check_op(op, handler)
     outs = _live_outs(graph, join, ops)
     _check_handler_reads(graph, handler, ops)
     stack_ins, stack_outs = _stack_interface(graph, block, join, inside)
@@ -137,7 +137,7 @@ def check_test(graph: Graph, branch: Block, test: Block) -> tuple[str, ...]:
     """
     ops = _ops(graph, test)
     for op in ops:
-        _check_op(op, graph.last(branch).handler)
+        check_op(op, graph.last(branch).handler)
     names = tuple(sorted({name for op in ops for name in reads(op)}))
     bound = definitely_assigned_before(graph, branch.stop - 1)
     for name in names:
@@ -157,7 +157,7 @@ def _kept(graph: Graph, block: Block, entry: int, decision: Decision) -> int:
     return int(any(edge.jump and edge.target == entry for edge in block.successors))
 
 
-def _check_op(op: Op, handler: Handler | None) -> None:
+def check_op(op: Op, handler: Handler | None) -> None:
     if op.name in _REFUSED_OPS:
         raise Refused(_REFUSED_OPS[op.name])
     if op.name == "LOAD_GLOBAL" and op.arg[1] in _FRAME_READERS:

@@ -96,6 +96,12 @@ def likely_effects(code: CodeType, names: frozenset[str] = OBSERVERS) -> frozens
     return frozenset(offsets)
 
 
+def name_of_callee(graph: Graph, call: Op) -> str:
+    """The name under which a call's callee was loaded; empty if it was not just loaded."""
+    pushed_by = callee_of(graph, call.index)
+    return "" if pushed_by is None else name_of(graph.listing.ops[pushed_by].arg)
+
+
 def name_of(arg: object) -> str:
     """The name that a load's argument stands for; empty for other arguments."""
     name = arg[1] if isinstance(arg, tuple) and len(arg) == 2 else getattr(arg, "name", arg)

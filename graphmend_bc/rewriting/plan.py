@@ -13,6 +13,8 @@ class Plan:
     Attributes:
         branches: conditional jumps to turn into `Branch` calls.
         conds: those of `branches` whose arms are to run only if taken, by `torch.cond`.
+        loops: conditional jumps that guard a while loop, to turn into `Loop` calls.
+        entered: those of `loops` that are guessed to go round at least once.
         guesses: conditional jumps and `not` whose condition is to be asked by `Guess`.
         asks: calls that give a Python value of a tensor, whose callee is to be marked by `Ask`.
         effects: calls whose callee is to be marked by `Defer`.
@@ -20,6 +22,8 @@ class Plan:
 
     branches: frozenset[int] = frozenset()
     conds: frozenset[int] = frozenset()
+    loops: frozenset[int] = frozenset()
+    entered: frozenset[int] = frozenset()
     guesses: frozenset[int] = frozenset()
     asks: frozenset[int] = frozenset()
     effects: frozenset[int] = frozenset()
@@ -35,6 +39,12 @@ class Plan:
 
     def with_cond(self, offset: int) -> Plan:
         return replace(self.with_branch(offset), conds=self.conds | {offset})
+
+    def with_loop(self, offset: int) -> Plan:
+        return replace(self, loops=self.loops | {offset})
+
+    def with_entered_loop(self, offset: int) -> Plan:
+        return replace(self.with_loop(offset), entered=self.entered | {offset})
 
     def with_guesses(self, offsets: Iterable[int]) -> Plan:
         return replace(self, guesses=self.guesses | frozenset(offsets))

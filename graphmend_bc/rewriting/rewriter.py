@@ -30,13 +30,15 @@ from graphmend_bc.rewriting.asking import ask_at, guess_at, write_guess
 from graphmend_bc.rewriting.calls import Writer
 from graphmend_bc.rewriting.decision import Decision, Test, decision_at
 from graphmend_bc.rewriting.defer import marked_callees, write_marked
+from graphmend_bc.rewriting.loops import Round, round_at
 from graphmend_bc.rewriting.plan import Plan
-from graphmend_bc.runtime import Both, Branch, Defer, Primitive, Site
+from graphmend_bc.runtime import Both, Branch, Defer, Loop, Primitive, Site
 
 GROWTH_LIMIT = 20_000
 """Most instructions that one rewritten code object and its arms may have together."""
 
 _CONDITION = "__gm_condition"
+_AGAIN = "__gm_again"
 _UNCONDITIONAL = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 
 
@@ -84,12 +86,14 @@ class _Scope:
         stop: block where it ends by giving back its live-outs, or EXIT.
         leave: where jumps to `stop` go.
         outer: handler that stays with the caller.
+        test: block that ends one round of a loop with its condition, or EXIT.
     """
 
     entry: int
     stop: int = EXIT
     leave: Label = field(default_factory=Label)
     outer: object = None
+    test: int = EXIT
     labels: dict[int, Label] = field(default_factory=dict)
 
     def label(self, block: int) -> Label:
@@ -145,7 +149,11 @@ class _Rewriter:
                 continue
             seen.add(index)
             block = self.graph.blocks[index]
-            if self._is_planned(block):
+            if index == scope.test:
+                continue
+            if self._is_loop(block):
+                work.append(round_at(self.graph, block).exit)
+            elif self._is_planned(block):
                 work.append(lift(self.graph, block).join)
             elif (decision := self._guessed_whole(block)) is not None:
                 work += [decision.when_true, decision.when_false]
@@ -155,6 +163,9 @@ class _Rewriter:
                 work.append(block.handler)
         return [scope.entry, *sorted(seen - {scope.entry})] if seen else []
 
+    def _is_loop(self, block: Block) -> bool:
+        return self.graph.last(block).offset in self.plan.loops
+
     def _is_planned(self, block: Block) -> bool:
         return self.graph.last(block).offset in self.plan.branches
 
@@ -163,15 +174,17 @@ class _Rewriter:
     ) -> list[Emit]:
         ops = self.listing.ops[block.start : block.stop]
         last = ops[-1]
+        if block.index == scope.test:
+            again = self._writer(scope, last).emit("STORE_FAST", _AGAIN)
+            leave = self._writer(scope, last).emit("JUMP_FORWARD", label=scope.leave)
+            return [*self._write_condition(scope, block), again, leave]
+        if self._is_loop(block):
+            found = round_at(self.graph, block)
+            items = [*self._write_condition(scope, block), *self._write_loop(scope, found, last)]
+            return items + self._jump(scope, last, found.exit, following, written)
         if self._is_planned(block):
             lifted = lift(self.graph, block)
-            items = [
-                emit
-                for op in ops[:-1]
-                if not _asks_truth(op, last)
-                for emit in self._write_op(scope, op)
-            ]
-            items += self._write_tests(scope, block, lifted.decision.tests)
+            items = self._write_condition(scope, block)
             items += self._write_branch(scope, lifted, last)
             if lifted.join == EXIT:
                 return [*items, self._writer(scope, last).emit("RETURN_VALUE")]
@@ -200,16 +213,9 @@ class _Rewriter:
     def _write_guessed(
         self, scope: _Scope, block: Block, decision: Decision, following: int, written: set[int]
     ) -> list[Emit]:
-        ops = self.graph.ops(block)
-        last = ops[-1]
+        last = self.graph.last(block)
         writer = self._writer(scope, last)
-        items = [
-            emit
-            for op in ops[:-1]
-            if not _asks_truth(op, last)
-            for emit in self._write_op(scope, op)
-        ]
-        items += self._write_tests(scope, block, decision.tests)
+        items = self._write_condition(scope, block)
         guess = guess_at(self.graph, last, self._site(last), alone=False)
         # A conditional jump may not go back, so the side that lies ahead is jumped to.
         name, target, other = facts.POP_JUMP_IF_FALSE, decision.when_false, decision.when_true
@@ -293,6 +299,41 @@ class _Rewriter:
             items.append(writer.emit("UNPACK_SEQUENCE", len(lifted.live_outs) + lifted.stack_outs))
             items += writer.store_all(lifted.live_outs)
         return items
+
+    def _write_condition(self, scope: _Scope, block: Block) -> list[Emit]:
+        """A block without its jump: the condition is left on the stack, short circuits merged."""
+        ops = self.graph.ops(block)
+        items = [
+            emit
+            for op in ops[:-1]
+            if not _asks_truth(op, ops[-1])
+            for emit in self._write_op(scope, op)
+        ]
+        tests = decision_at(self.graph, block).tests
+        return items + self._write_tests(scope, block, tests)
+
+    def _write_loop(self, scope: _Scope, found: Round, op: Op) -> list[Emit]:
+        writer = self._writer(scope, op)
+        is_entered = op.offset in self.plan.entered
+        loop = Loop(self._site(op), len(found.carried), found.enters, found.again, is_entered)
+        inner = _Scope(entry=found.header, test=found.test, outer=found.handler or _NOWHERE)
+        plain = replace(writer, handler=None)
+        body = [
+            *self._write(inner),
+            inner.leave,
+            *plain.load_all([_AGAIN, *found.carried]),
+            plain.emit("BUILD_TUPLE", 1 + len(found.carried)),
+            plain.emit("RETURN_VALUE"),
+        ]
+        parameters = [*found.carried, *found.fixed]
+        return [
+            *writer.callable_under_top(loop),
+            *self._make_function(scope, body, parameters, writer),
+            *writer.load_all(parameters),
+            *writer.call(2 + len(parameters)),
+            writer.emit("UNPACK_SEQUENCE", len(found.carried)),
+            *writer.store_all(found.carried),
+        ]
 
     def _write_tests(self, scope: _Scope, branch: Block, tests: Iterable[Test]) -> list[Emit]:
         """Take the further conditions of a short circuit into the first one."""

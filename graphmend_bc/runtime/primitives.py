@@ -88,6 +88,41 @@ class Defer(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
+class Loop(Primitive):
+    """A `while` loop one round of which was made a function.
+
+    Attributes:
+        carried: how many variables go from round to round.
+        enters: truth value of the first condition under which there is a first round.
+        again: truth value of a round's condition under which there is another round.
+        entered: True if a tracer may take a first round for granted.
+    """
+
+    carried: int
+    enters: bool = True
+    again: bool = True
+    entered: bool = False
+
+    def __call__(self, condition: Any, step: Callable[..., Any], *variables: Any) -> Any:
+        """Run the loop.
+
+        Args:
+            condition: whether there is a first round.
+            step: one round; from the variables to its condition and the carried variables.
+            variables: the carried variables, then those that a round only reads.
+
+        Returns:
+            The tuple of carried variables.
+        """
+        state, fixed = variables[: self.carried], variables[self.carried :]
+        goes_on = self.enters
+        while bool(condition) is goes_on:
+            condition, *state = step(*state, *fixed)
+            goes_on = self.again
+        return tuple(state)
+
+
+@dataclass(frozen=True, slots=True)
 class Guess(Primitive):
     """A truth value that a tracer may take for granted and have checked afterwards.
 

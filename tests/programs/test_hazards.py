@@ -309,7 +309,7 @@ def test_guard_that_raises_keeps_type_text_and_order() -> None:
             raise Bad(f"nan in {tuple(x.shape)}", 3)
         return x + 1
     """
-    check(body, [UP, UP * float("nan"), UP], mends="defer@5 speculate@6")
+    oracle.check(body, [UP, UP * float("nan"), UP], mends="defer@5 speculate@6")
 
 
 def test_branch_inside_try() -> None:

@@ -25,6 +25,28 @@ class Guessed:
     firm: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the guesses at one site went.
+
+    Attributes:
+        site: where the program asks.
+        calls: how often graphs ran that rest on a guess there.
+        misses: how often that guess made their results useless.
+        turned: how often the value taken for granted was changed.
+    """
+
+    site: Site
+    calls: int
+    misses: int
+    turned: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.site}: {self.misses} of {self.calls} calls missed, turned {self.turned} times"
+        )
+
+
 @dataclass(slots=True)
 class Tally:
     """Calls of one graph that rests on guesses.
@@ -87,12 +109,12 @@ class History:
         self.turns.append((occurrence, value))
         self.turned += 1
 
-    def counts(self, site: Site) -> tuple[int, int]:
-        """Calls of the graphs that rest on guesses at a site, and how many it made useless."""
+    def outcome(self, site: Site) -> Outcome:
+        """How the guesses at a site went so far."""
         misses = sum(
             count
             for tally in self.tallies
             for index, count in tally.misses.items()
             if tally.guesses[index].site == site
         )
-        return sum(tally.calls for tally in self.tallies), misses
+        return Outcome(site, sum(tally.calls for tally in self.tallies), misses, self.turned)

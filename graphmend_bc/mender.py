@@ -60,6 +60,12 @@ class Mender:
         for site in dict.fromkeys(guessed.site for guessed in tally.guesses):
             self.history.setdefault(site, History()).tallies.append(tally)
 
+    def report_now(self) -> Report:
+        """A copy of the report, with the counts of guesses as they are."""
+        report = self.report.copy()
+        report.guesses = [history.outcome(site) for site, history in self.history.items()]
+        return report
+
     def missed(self, code: CodeType, tally: Tally, index: int | None) -> None:
         """A graph was no good: guess otherwise from the next call on if that happens too often.
 

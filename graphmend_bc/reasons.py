@@ -136,11 +136,6 @@ _ALL = (
         (_GUARD,),
     ),
     Reason(
-        "speculation-draws-random",
-        "The graph draws random numbers, so it could not be taken back.",
-        (_GUARD,),
-    ),
-    Reason(
         "speculation-has-effects",
         "The graph has an operator whose effects could not be taken back.",
         (_GUARD,),
@@ -171,11 +166,18 @@ _ALL = (
         ("Compare tensors instead of Python numbers.",),
     ),
     Reason(
+        "speculation-guards-index",
+        "An index that the check may be there to protect is used on an accelerator.",
+        ("Clamp the index, or check it outside the compiled region.",),
+    ),
+    Reason(
         "backend-refuses",
         "The backend cannot compile the operator that the site became.",
         ("Carry counters as tensors; or use another backend.",),
     ),
-    Reason("cond-under-autocast", "torch.cond is not used under autocast.", (_OUT,)),
+    Reason(
+        "cond-under-autocast", "The operator for conditions is not used under autocast.", (_OUT,)
+    ),
     Reason("speculation-missed", "The unlikely arm was taken too often.", (_GUARD,)),
     Reason(
         "under-export", "An exported program has no place for a check after the graph.", (_GUARD,)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
 
+from graphmend_bc.history import Outcome
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime.site import Site
 
@@ -103,10 +104,17 @@ class FrameResult:
 
 @dataclass(slots=True)
 class Report:
-    """All mends and declines, each site once, in the order in which they were found."""
+    """All mends and declines, each site once, in the order in which they were found.
+
+    Attributes:
+        mends: sites that no longer break the graph.
+        declines: breaks that were left.
+        guesses: how guesses went, by site; filled in when the report is asked for.
+    """
 
     mends: list[Mend] = field(default_factory=list)
     declines: list[Decline] = field(default_factory=list)
+    guesses: list[Outcome] = field(default_factory=list)
 
     def add(self, entry: Mend | Decline) -> bool:
         """Note a mend or decline unless it is known; returns whether it was new."""
@@ -121,14 +129,15 @@ class Report:
         return True
 
     def copy(self) -> Report:
-        return Report(list(self.mends), list(self.declines))
+        return Report(list(self.mends), list(self.declines), list(self.guesses))
 
     def to_json(self) -> str:
-        """The report as JSON: an object with the lists `mends` and `declines`."""
+        """The report as JSON: an object with the lists `mends`, `declines` and `guesses`."""
         return json.dumps(
             {
                 "mends": [asdict(m) for m in self.mends],
                 "declines": [asdict(d) for d in self.declines],
+                "guesses": [asdict(g) for g in self.guesses],
             },
             indent=2,
         )
@@ -150,4 +159,5 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"{len(self.mends)} mended, {len(self.declines)} declined"]
-        return "\n".join([*lines, *map(str, self.mends), *map(str, self.declines)])
+        lines += [*map(str, self.mends), *map(str, self.declines)]
+        return "\n".join([*lines, *(f"guessed    {guess}" for guess in self.guesses)])

@@ -116,7 +116,7 @@ def report() -> Report:
     Returns:
         A copy; it does not change any more.
     """
-    return _session.mender.report.copy()
+    return _session.mender.report_now()
 
 
 def reset() -> None:

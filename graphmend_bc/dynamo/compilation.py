@@ -109,7 +109,7 @@ class Compilation:
     Attributes:
         code_for: gives the code object to trace in place of one.
         trace: the attempt that is running.
-        has_plans: whether some code object is rewritten.
+        may_mend: False if nothing is rewritten.
         declined: sites that must not be mended; a resume function may hold them already rewritten.
         likely: the value to guess at a site, by how often the trace came by it before, and what the
             bytecode suggests.
@@ -118,7 +118,7 @@ class Compilation:
     """
 
     code_for: Callable[[CodeType], CodeType]
-    has_plans: Callable[[], bool]
+    may_mend: bool
     likely: Callable[[Site, int, bool], bool]
     missed: Callable[[Tally, int | None], None]
     declined: Container[Site] = ()

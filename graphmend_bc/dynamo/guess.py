@@ -50,6 +50,8 @@ def guess(
     for predicate, taken in trace.predicates:
         around = predicate if taken else call(tx, "logical_not", predicate)
         wrong = call(tx, "logical_and", wrong, around)
+    assert trace.recorder is not None
+    trace.recorder.guessed = True
     trace.guesses.append((Guessed(site, occurrence, value, primitive.firm), wrong))
     trace.used[site] = "speculate"
     return value

@@ -121,13 +121,15 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
         raise Refused("speculation-has-effects", f"The operator is {recorder.foreign}.")
     if opaque:
         raise Refused("speculation-has-effects", f"The operator is {opaque[0].target}.")
+    if recorder.guarded is not None:
+        raise Refused("speculation-guards-index", f"The operator is {recorder.guarded}.")
     if output.random_calls:
-        raise Refused("speculation-draws-random", "Python's own generator is drawn from.")
+        raise Refused("speculation-has-effects", "Python's own generator is drawn from.")
     for node in gm.graph.nodes:
         if is_in_place(node) and _name(node) in _CHANGE_MORE_THAN_VALUES:
             raise Refused("speculation-has-effects", f"The operator is {_name(node)}.")
     if any(device.type not in ("cpu", "cuda") for device in recorder.draws):
-        raise Refused("speculation-draws-random", "The device's generator cannot be reset.")
+        raise Refused("speculation-has-effects", "The device's generator cannot be reset.")
     if not trace.guesses and set(recorder.written) & _storages(
         node for node in gm.graph.nodes if node.op in ("placeholder", "get_attr")
     ):

@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.legality.ops import OpRecord
+from graphmend_bc.legality.ops import OpRecord, stops_process
 
 
 class Recorder:
@@ -23,6 +23,9 @@ class Recorder:
         draws: devices whose default random generators were drawn from.
         foreign: the first operator that is not one of torch's own, or that draws from a generator
             of the user's.
+        guessed: True from the first guess on.
+        guarded: the first operator after it that fails beyond repair for some indices: on an
+            accelerator, where an index out of bounds stops the process.
         strided: whether `as_strided` was called, which sees memory outside its argument.
     """
 
@@ -31,6 +34,8 @@ class Recorder:
         self.attached: set[int] = set()
         self.draws: dict[torch.device, None] = {}
         self.foreign: OpOverload | None = None
+        self.guessed = False
+        self.guarded: OpOverload | None = None
         self.strided = False
         self._mode = mode
         self._dispatch: Callable[..., Any] = mode.dispatch
@@ -79,6 +84,8 @@ class Recorder:
             self.draws |= dict.fromkeys(t.device for t in record.results())
             if record.kwargs.get("generator") is not None:
                 self.foreign = self.foreign or record.op
+        if self.guessed and self.guarded is None and stops_process(record):
+            self.guarded = record.op
         self.strided = self.strided or record.name == "as_strided"
         if not record.is_aten:
             self.foreign = self.foreign or record.op

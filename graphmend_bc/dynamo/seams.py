@@ -5,7 +5,7 @@
     InliningInstruction-   the code object of an inlined callee is replaced by the rewritten one
       Translator.__init__
     call_user_compiler     the graph is complete: proofs over the whole graph
-    OutputGraph.__init__   operators are listened to from the start, if code is rewritten
+    OutputGraph.__init__   operators are listened to from the start
     compile_subgraph       effects noted at the root run also when a nested break ends the graph
     compile_and_call-    further outputs of the graph, for the wrapper around it
       _fx_graph
@@ -145,7 +145,8 @@ def _output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         stock(self, *args, **kwargs)
         compilation = current()
-        if compilation is not None and compilation.has_plans():
+        if compilation is not None and compilation.may_mend:
+            # From the start: the first rewritten code may be met late, in a callee.
             compilation.trace.listen(self.fake_mode)
 
     return __init__

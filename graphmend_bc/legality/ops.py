@@ -275,3 +275,34 @@ class OpRecord:
         """The tensors it returned."""
         leaves = torch.utils._pytree.tree_leaves(self.result)
         return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+INDEXING: Final = frozenset(
+    {
+        "embedding",
+        "embedding_bag",
+        "gather",
+        "index",
+        "index_add",
+        "index_copy",
+        "index_fill",
+        "index_put",
+        "index_select",
+        "multinomial",
+        "nll_loss_forward",
+        "nll_loss2d_forward",
+        "one_hot",
+        "put",
+        "scatter",
+        "scatter_add",
+        "scatter_reduce",
+        "take",
+    }
+)
+"""Operators that take indices from a tensor; those in place have a trailing underscore."""
+
+
+def stops_process(record: OpRecord) -> bool:
+    """True if the operator may stop the process: an index out of bounds on an accelerator does."""
+    indexes = record.is_aten and record.name.rstrip("_").lstrip("_") in INDEXING
+    return indexes and any(tensor.device.type != "cpu" for tensor in record.tensors())

@@ -144,7 +144,7 @@ def _same(graph: Graph, one: int, two: int) -> bool:
         return True
     a, b = graph.blocks[one], graph.blocks[two]
     shown = [[(op.name, repr(op.arg), op.handler) for op in graph.ops(block)] for block in (a, b)]
-    return not a.successors and shown[0] == shown[1]
+    return a.successors == b.successors and shown[0] == shown[1]
 
 
 def _state(

@@ -227,6 +227,31 @@ def test_what_is_taken_back_on_a_miss(statement: str, backend: str) -> None:
     )
 
 
+def test_writes_before_a_callee_that_guesses() -> None:
+    check(
+        """
+        seen = torch.zeros(3)
+
+        class Box:
+            value = torch.ones(3)
+
+            def twice(self, x):
+                if x.sum() > 0:
+                    self.value = x * 2
+                return self.value + x
+
+        box = Box()
+
+        def f(x):
+            b = x * 2
+            seen.add_(torch.rand(3))
+            box.twice(b)
+        """,
+        [DOWN, UP, UP * 0, DOWN],
+        mends="speculate@7",
+    )
+
+
 def test_what_is_too_large_to_be_taken_back() -> None:
     with gm.config.patch(snapshot_limit=8):
         check(

@@ -1,0 +1,234 @@
+"""Which rung carries a site, why cheaper ones were passed over, and what no rung carries."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import graphmend_bc as gm
+from graphmend_bc.dynamo.recorder import Recorder
+from tests.oracle import check
+
+UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
+BOTH = [UP, DOWN, UP]
+
+DEAR = """
+def f(x):
+    y = x + 1
+    if x.sum() > 0:
+        y = torch.cumsum(y, 0) @ y
+    else:
+        y = y.prod()
+    return y * 2
+"""
+
+
+def test_the_report_says_why_cheaper_rungs_were_passed_over() -> None:
+    with gm.enabled():
+        torch.compile(_python_valued, backend="eager")(UP)
+        (mend,) = gm.report().mends
+    assert mend.strategy == "speculate"
+    assert [text.split(":")[0] for text in mend.passed_over] == ["arms-differ-in-value"]
+    assert "instead of a cheaper way: arms-differ-in-value" in str(mend)
+
+
+def _python_valued(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+    k = 2 if x.sum() > 0 else 3
+    return x * k, k
+
+
+@pytest.mark.parametrize(
+    ("strategies", "mends", "declines"),
+    [
+        (("where", "cond", "speculate"), "cond@3", ""),
+        (("where", "speculate"), "speculate@3", ""),
+        (("where",), "", "arm-too-dear@3"),
+        (("defer",), "", "strategy-off@3"),
+    ],
+)
+def test_rungs_in_order(strategies: tuple[str, ...], mends: str, declines: str) -> None:
+    with gm.config.patch(strategies=strategies):
+        check(DEAR, BOTH, mends, declines, breaks=bool(declines))
+
+
+def test_cond_is_not_used_under_autocast() -> None:
+    body = """
+    def f(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            if x.sum() > 0:
+                y = torch.cumsum(x, 0) @ x
+            else:
+                y = x.prod()
+        return y * 2
+    """
+    with gm.config.patch(strategies=("where", "cond")):
+        check(body, BOTH, declines="cond-under-autocast@3", breaks=1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_cond_with_gradients(backend: str) -> None:
+    check(
+        """
+        w = nn.Parameter(torch.ones(3))
+
+        def f(x):
+            if x.sum() > 0:
+                y = (x * w).sqrt()
+            else:
+                y = (x * w).exp()
+            return y * 2
+        """,
+        [UP, DOWN, UP * 0],
+        mends="cond@4",
+        grad=True,
+        backend=backend,
+        orders=1,
+    )
+
+
+def test_cond_gives_no_gradient_that_eager_does_not_give() -> None:
+    check(
+        """
+        v, w = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+
+        def f(x):
+            if x.sum() > 0:
+                y = (x * w).sqrt()
+            else:
+                y = (x * v).exp()
+            return y * 2
+        """,
+        BOTH,
+        mends="speculate@4",
+        grad=True,
+    )
+
+
+def test_cond_may_give_back_what_exists_outside() -> None:
+    check(
+        """
+        def f(x, i):
+            y = x + 1
+            if x.sum() > 0:
+                z = torch.index_select(x, 0, i)
+            else:
+                z = y
+            return z * 2, y, i
+        """,
+        [(x, torch.tensor([0, 1, 2])) for x in BOTH],
+        mends="cond@3",
+    )
+    check(
+        """
+        def f(x, i):
+            if x.sum() > 0:
+                z = torch.index_select(x, 0, i)
+            else:
+                z = x
+            return z
+        """,
+        [(x, torch.tensor([0, 1, 2])) for x in BOTH],
+        mends="speculate@2",
+    )
+
+
+def test_error_in_the_taken_arm_of_cond() -> None:
+    check(
+        """
+        def f(x, i):
+            y = x + 1
+            if x.sum() > 0:
+                y = torch.index_select(y, 0, i)
+            return y * 2
+        """,
+        [(x, torch.tensor(i)) for x in BOTH for i in ([0, 1, 2], [7, 7, 7])],
+        mends="cond@3",
+    )
+
+
+def test_loop_carries_what_the_operator_can_carry() -> None:
+    body = """
+    def f(x):
+        y, text = x.abs() + 1, ""
+        while y.sum() < 50:
+            y = y * 2
+            {}
+        return y, text
+    """
+    check(body.format("text = ''"), BOTH, mends="while_loop@3")
+    wanted = "loop-carries-value@3 loop-unbounded@3"
+    check(body.format("text += 'a'"), BOTH, declines=wanted, breaks=1)
+
+
+def test_loop_counters_under_inductor() -> None:
+    body = """
+    def f(x):
+        y, n = x.abs() + 1, {}
+        while y.sum() < 50:
+            y, n = y * 2, n + 1
+        return y, n
+    """
+    zero = "torch.zeros((), dtype=torch.int64)"
+    check(body.format(zero), BOTH, mends="while_loop@3", backend="inductor", orders=1)
+    wanted = "backend-refuses@3 loop-unbounded@3"
+    check(body.format(0), BOTH, None, wanted, None, backend="inductor", orders=1)
+
+
+def test_sizes_that_a_loop_counts() -> None:
+    check(
+        """
+        def f(x):
+            y, n = x.abs() + 1, 0
+            while y.sum() < 50:
+                y, n = y * 2, n + 1
+            return y, torch.ones(n)
+        """,
+        [UP, UP * 100, UP * 4],
+        None,
+        None,
+        None,
+    )
+
+
+def test_equal_says_yes_to_the_same_memory_whatever_is_in_it() -> None:
+    check(
+        """
+        def f(x, y):
+            if torch.equal(x, y):
+                return x + y
+            return x - y
+        """,
+        [(x, x) for x in (UP, UP * float("nan"))] + [(UP, DOWN)],
+        declines="predicate-not-exact@2",
+        breaks=1,
+    )
+
+
+def test_index_that_a_check_may_protect_is_noticed_on_accelerators() -> None:
+    mode = FakeTensorMode()
+    with mode:
+        table = torch.empty(3, 4, device="cuda")
+        index = torch.empty(2, dtype=torch.int64, device="cuda")
+        recorder = Recorder(mode)
+        torch.nn.functional.embedding(index, table)
+        assert recorder.guarded is None
+        recorder.guessed = True
+        torch.nn.functional.embedding(index, table)
+        assert recorder.guarded is torch.ops.aten.embedding.default, "speculation-guards-index"
+
+
+def test_guesses_follow_what_happens() -> None:
+    """A wrong first guess is changed at once, a rare miss changes nothing."""
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        k = 2 if x.sum() > 0 else 3
+        return x * k, k
+
+    with gm.enabled():
+        compiled = torch.compile(f, backend="eager")
+        for x in (DOWN, DOWN, UP, DOWN, DOWN):
+            assert compiled(x)[1] == f(x)[1]
+        (guess,) = gm.report().guesses
+    assert (guess.calls, guess.misses, guess.turned) == (5, 2, 1)
+    assert str(guess).endswith("2 of 5 calls missed, turned 1 times")

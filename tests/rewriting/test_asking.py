@@ -1,0 +1,209 @@
+"""Conditions asked by `Guess`, loops made `Loop` calls: the same meaning to CPython."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from graphmend_bc.code.blocks import build
+from graphmend_bc.code.listing import decode
+from graphmend_bc.reasons import Refused
+from graphmend_bc.rewriting import Plan, rewrite
+from graphmend_bc.rewriting.asking import asks_truth, guess_at, jumps_of_decision
+from graphmend_bc.rewriting.decision import is_condition
+from graphmend_bc.rewriting.loops import round_at
+from graphmend_bc.runtime import Site
+
+
+def with_plan(function: Any, plan: Plan) -> Callable[..., Any]:
+    code = rewrite(function.__code__, plan).code
+    return types.FunctionType(code, function.__globals__, None, function.__defaults__)
+
+
+def sites(function: Any) -> list[int]:
+    return [op.offset for op in decode(function.__code__).ops if asks_truth(op)]
+
+
+def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> object:
+    try:
+        return function(*args)
+    except Exception as error:
+        return type(error), error.args
+
+
+def many_forms(xs: list[int], t: object) -> Any:
+    out: list[Any] = []
+    for x in xs:
+        if x > 3 or x == -1:
+            break
+        y = x or 5
+        try:
+            if not x:
+                raise ValueError(x)
+            z = not y
+            out.append((y, z))
+        except ValueError as e:
+            out.append(str(e))
+        while x > 0:
+            x -= 1
+    else:
+        out.append("else")
+    return [o for o in out if o] or t
+
+
+CALLS = [([1, 2], 7), ([0, 1, 4, 5], 7), ([-1], None), ([2, 0], 7), (["a"], 7)]
+
+
+@pytest.mark.parametrize("args", CALLS)
+def test_all_conditions_asked(args: Any) -> None:
+    guessed = with_plan(many_forms, Plan().with_guesses(sites(many_forms)))
+    assert outcome(guessed, args) == outcome(many_forms, args)
+
+
+@pytest.mark.parametrize("offset", sites(many_forms))
+def test_conditions_asked_one_by_one(offset: int) -> None:
+    guessed = with_plan(many_forms, Plan().with_guesses([offset]))
+    assert [outcome(guessed, a) for a in CALLS] == [outcome(many_forms, a) for a in CALLS]
+
+
+def test_short_circuit_as_one_condition() -> None:
+    def f(a: int, b: int, c: int) -> str:
+        if (a and b) or c:
+            return "yes"
+        return "no"
+
+    first = sites(f)[0]
+    graph = build(decode(f.__code__))
+    block = graph.block_of(graph.listing.at_offset(first).index)
+    assert len(jumps_of_decision(graph, block)) > 1
+    g = with_plan(f, Plan().with_guesses([first]))
+    calls = [(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1)]
+    assert [g(*call) for call in calls] == [f(*call) for call in calls]
+
+
+def expected(function: Any) -> tuple[bool, bool, bool]:
+    """What is expected of the first condition of a function."""
+    graph = build(decode(function.__code__))
+    op = next(op for op in graph.listing.ops if is_condition(op))
+    site = Site.of(function.__code__, op.name, op.offset, 1)
+    guess = guess_at(graph, op, site, alone=False)
+    return guess.likely, guess.firm, guess.unbounded
+
+
+def raising(x: Any) -> Any:
+    if x.bad:
+        raise ValueError(x)
+    return x
+
+
+def complaining(x: Any, logger: Any) -> Any:
+    if x.odd:
+        logger.warning("odd")
+    return x
+
+
+def leaving(xs: Any) -> Any:
+    for x in xs:
+        if x.done:
+            break
+        print(x)
+    return xs
+
+
+def endless(x: Any) -> Any:
+    while True:
+        x = x.next
+        if x.done:
+            break
+    return x
+
+
+def checking(torch: Any, x: Any) -> Any:
+    if torch.isnan(x).any():
+        x = x.fixed
+    return x
+
+
+def plain(x: Any) -> Any:
+    if x.some:
+        x = x.other
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "expectation"),
+    [
+        (raising, (False, True, False)),
+        (complaining, (False, False, False)),
+        (leaving, (False, False, False)),
+        (endless, (False, False, True)),
+        (checking, (False, False, False)),
+        (plain, (True, False, False)),
+    ],
+)
+def test_what_is_expected(function: Any, expectation: tuple[bool, bool, bool]) -> None:
+    assert expected(function) == expectation
+
+
+def counting(x: int, n: int) -> Any:
+    while x < 100:
+        x = x * 2
+        n += 1
+    return x, n
+
+
+def nested(x: int, y: int, n: int) -> Any:
+    k = 0
+    for _ in range(3):
+        while not x > 50:
+            t = x * n
+            x = t + 1
+            if n:
+                k += 1
+            for _ in range(2):
+                y -= 1
+    return x, k, y
+
+
+def with_else(x: int, y: int) -> Any:
+    while x and y:
+        x -= 1
+        z = x
+    else:
+        x -= 10
+    return x, y
+
+
+@pytest.mark.parametrize(
+    ("function", "calls"),
+    [
+        (counting, [(1, 2), (200, 1)]),
+        (nested, [(3, 4, 5), (60, 9, 0), (2, 3, 1)]),
+        (with_else, [(3, 4), (2, 0)]),
+    ],
+)
+def test_loops_as_functions_of_a_round(function: Any, calls: list[tuple[int, ...]]) -> None:
+    graph = build(decode(function.__code__))
+    plan = Plan()
+    for block in graph.blocks:
+        last = graph.last(block)
+        if is_condition(last):
+            try:
+                round_at(graph, block)
+            except Refused:
+                continue
+            plan = plan.with_loop(last.offset)
+            break
+    assert plan.loops
+    looping = with_plan(function, plan)
+    assert [looping(*call) for call in calls] == [function(*call) for call in calls]
+
+
+def test_other_loops_are_refused() -> None:
+    graph = build(decode(endless.__code__))
+    block = next(b for b in graph.blocks if is_condition(graph.last(b)))
+    with pytest.raises(Refused, match="no-such-loop"):
+        round_at(graph, block)

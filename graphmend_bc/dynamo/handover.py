@@ -26,6 +26,7 @@ from torch._dynamo.exc import (
 from torch._guards import TracingContext
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 
+from graphmend_bc.dynamo.annotations import is_deoptimised
 from graphmend_bc.versions import UnsupportedVersionError
 
 #: Sets Dynamo's callback of this thread and returns the former one; a C function.
@@ -93,12 +94,13 @@ class Handover:
 
         Returns:
             Dynamo's callback for the frame and what is to be called after it; None where
-            `torch.compile` would call its function as it is, or while Dynamo or FX traces.
+            `torch.compile` would call its function as it is, while Dynamo or FX traces, and
+            beneath a frame whose graph could not be used.
         """
         callback = eval_frame._callback_from_stance(self._context.callback)
         if callback is None or TracingContext.try_get() is not None or is_fx_symbolic_tracing():
             return None
-        if torch._C._is_tracing():
+        if torch._C._is_tracing() or is_deoptimised():
             return None
         return callback, _Preparation(code, self._context, self._settings).leave
 

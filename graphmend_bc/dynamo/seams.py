@@ -29,6 +29,7 @@ from torch._dynamo.variables import builtin, tensor
 from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo import proof
+from graphmend_bc.dynamo.annotations import annotated_graph
 from graphmend_bc.dynamo.compilation import current
 from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
 from graphmend_bc.dynamo.way_back import retreating
@@ -162,7 +163,7 @@ def _call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
         if compilation is None:
             return stock(self, gm, *args, **kwargs)
         proof.prove_graph(compilation, gm, self.side_effects)
-        compiled = stock(self, gm, *args, **kwargs)
+        compiled = annotated_graph(stock(self, gm, *args, **kwargs), self)
         compilation.graphs += 1
         if compilation.trace.can_be_taken_back:
             return retreating(compiled)

@@ -12,6 +12,7 @@ import torch
 import torch._dynamo
 from torch._C._dynamo.eval_frame import reset_code
 
+from graphmend_bc.dynamo.annotations import deoptimisation
 from graphmend_bc.rewriting.deopt import with_way_back
 from graphmend_bc.runtime.deopt import Deoptimizer, Miss
 
@@ -30,7 +31,7 @@ def give_way_back(
         on_miss: told of each miss.
     """
     # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
-    run = Deoptimizer(code, module_globals, on_miss).run
+    run = deoptimisation(Deoptimizer(code, module_globals, on_miss).run, code)
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
     result.bytecode = with_way_back(result.bytecode, code, deoptimizer)
 

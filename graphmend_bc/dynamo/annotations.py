@@ -1,0 +1,94 @@
+"""Names for what mended code does, in torch.profiler's trace, and the frames of a deoptimisation.
+
+A range is recorded only while torch's profiler runs; otherwise each of these functions costs one
+look at a flag.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from torch._dynamo.output_graph import OutputGraph
+from torch.autograd import profiler
+
+#: All names in traces begin with this.
+PREFIX = "graphmend_bc"
+
+
+class _Thread(threading.local):
+    """How many deoptimised frames are running in a thread."""
+
+    deoptimised = 0
+
+
+_thread = _Thread()
+
+
+def is_deoptimised() -> bool:
+    """Whether a frame of this thread runs its original code because its graph could not be used.
+
+    Nothing beneath it is handed to Dynamo: it was compiled code that sent the frame there.
+    """
+    return _thread.deoptimised > 0
+
+
+def annotated_graph(graph: Callable[..., Any], output: OutputGraph) -> Callable[..., Any]:
+    """The same graph; its calls are named after the frame it was compiled from.
+
+    Args:
+        graph: what the backend returned, possibly wrapped.
+        output: Dynamo's side of it. A graph that goes into a precompiled package is returned as
+            it is, since the package is to hold the backend's own.
+    """
+    if getattr(output, "package", None) is not None:
+        return graph
+    return _named(graph, f"{PREFIX} graph of {_title(output.root_tx.f_code)}")
+
+
+def annotated_epilogue(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function; its calls are named as a call that was put off until after a graph.
+
+    Args:
+        function: what generated code calls after a graph.
+    """
+    inner = function.func if isinstance(function, functools.partial) else function
+    return _named(function, f"{PREFIX} epilogue {inner.__module__}.{inner.__qualname__}")
+
+
+def deoptimisation(run: Callable[..., Any], code: CodeType) -> Callable[..., Any]:
+    """The same function; meanwhile `is_deoptimised()`, and its calls are named.
+
+    Args:
+        run: runs a frame's original code.
+        code: that code.
+    """
+    named = _named(run, f"{PREFIX} deoptimisation of {_title(code)}")
+
+    def deoptimise(*args: Any, **kwargs: Any) -> Any:
+        _thread.deoptimised += 1
+        try:
+            return named(*args, **kwargs)
+        finally:
+            _thread.deoptimised -= 1
+
+    return deoptimise
+
+
+def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    # Without the attributes: torch._dynamo.disable() would look through the wrapper by them.
+    @functools.wraps(function, updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not profiler._is_profiler_enabled:
+            return function(*args, **kwargs)
+        with profiler.record_function(name):
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _title(code: CodeType) -> str:
+    return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"

@@ -1,0 +1,261 @@
+/* Measures the frames that run inside compiled regions.
+ *
+ * A region begins with generated code, or with a frame that Dynamo was asked about and left as it
+ * is. Within it each frame is a span: on a thread's stack of spans while it runs, added to the
+ * ledger when it ends. Its cause is the innermost generated code around it. What runs beneath a
+ * graph, or beneath Dynamo compiling, is part of that span and costs one look at the stack. */
+
+#include "ledger.h"
+
+typedef struct span {
+    struct span *outer;
+    PyCodeObject *code;   /* borrowed from the ledger's record, which outlives the span */
+    PyCodeObject *cause;  /* likewise */
+    size_t record;
+    uintptr_t profile;    /* the profile it belongs to: another may run when it ends */
+    int64_t start;
+    int64_t inner;        /* nanoseconds in spans directly beneath */
+    int64_t thread;
+    bool closed;          /* frames beneath are part of it */
+} span;
+
+static ledger book;
+static uintptr_t profiles = 0; /* how many have begun */
+static COMPAT_THREAD_LOCAL span *innermost = NULL;
+
+/* ---- what a code object is ---- */
+
+/* Asks `classify`, with the neighbour off: its own frames must not be compiled. The kind, or -1
+ * with an exception. */
+static int
+ask_classify(module_state *state, PyCodeObject *code)
+{
+    PyObject *exchange = NULL, *former = NULL, *answer = NULL, *ignored = NULL; /* owned */
+    long kind = -1;
+
+    if (state->exchange != NULL) {
+        exchange = Py_NewRef(state->exchange);
+        former = set_callback(exchange, Py_None);
+        if (former == NULL) {
+            goto done;
+        }
+    }
+    answer = call_unwatched(state->classify, (PyObject *)code);
+    if (former != NULL) {
+        ignored = set_callback(exchange, former);
+        if (ignored == NULL) {
+            goto done;
+        }
+    }
+    if (answer == NULL) {
+        goto done;
+    }
+    kind = PyLong_AsLong(answer);
+    if (kind <= KIND_UNKNOWN || kind >= KIND_END) {
+        if (!PyErr_Occurred()) {
+            PyErr_Format(PyExc_ValueError,
+                         "classify must return one of the KIND_ constants, not %R.", answer);
+        }
+        kind = -1;
+    }
+done:
+    Py_XDECREF(ignored);
+    Py_XDECREF(answer);
+    Py_XDECREF(former);
+    Py_XDECREF(exchange);
+    return (int)kind;
+}
+
+/* The kind of a code object, asked for once a profile. -1 with an exception. The slot holds the
+ * number of the profile beside it. */
+static int
+kind_of_code(module_state *state, PyCodeObject *code, bool may_ask)
+{
+    void *content = NULL;
+    uintptr_t known;
+    int kind;
+
+    if (compat_code_slot_get((PyObject *)code, hook.kind_slot, &content) < 0) {
+        return -1;
+    }
+    known = (uintptr_t)content;
+    if (known >> 3 == profiles) {
+        return (int)(known & 7);
+    }
+    if (!may_ask || state->classify == NULL) {
+        return KIND_EAGER;
+    }
+    kind = ask_classify(state, code);
+    if (kind < 0) {
+        return -1;
+    }
+    content = (void *)(profiles << 3 | (uintptr_t)kind);
+    return compat_code_slot_set((PyObject *)code, hook.kind_slot, content) < 0 ? -1 : kind;
+}
+
+/* Tells a graph's wrapper from another, by the mark of its function. -1 with an exception. */
+static int
+kind_of_wrapper(module_state *state, PyObject *function)
+{
+    PyObject *value = NULL; /* owned */
+    int same;
+
+    if (function == NULL || state->mark == NULL) {
+        return KIND_PLUMBING;
+    }
+    value = PyObject_GetAttr(function, PyTuple_GET_ITEM(state->mark, 0));
+    if (value == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
+            return -1;
+        }
+        PyErr_Clear();
+        return KIND_PLUMBING;
+    }
+    same = PyObject_RichCompareBool(value, PyTuple_GET_ITEM(state->mark, 1), Py_EQ);
+    Py_DECREF(value);
+    return same < 0 ? -1 : same ? KIND_GRAPH : KIND_PLUMBING;
+}
+
+/* What a frame is to the profile, KIND_PLUMBING if it is not to be measured. -1 with an
+ * exception. A frame that is being thrown into has an exception on its way, and is not asked
+ * about. */
+static int
+kind_of_frame(module_state *state, struct _PyInterpreterFrame *frame, bool may_ask)
+{
+    PyCodeObject *code = compat_frame_code(frame); /* borrowed */
+    int kind;
+
+    if (code == NULL) {
+        return KIND_PLUMBING;
+    }
+    kind = kind_of_code(state, code, may_ask);
+    if (kind == KIND_WRAPPER) {
+        kind = may_ask ? kind_of_wrapper(state, compat_frame_function(frame)) : KIND_PLUMBING;
+    }
+    if (kind > 0 && kind != KIND_GENERATED && innermost == NULL) {
+        /* Not inside generated code. Dynamo was asked about it if it is on in this thread. */
+        int on = get_evaluator() == evaluate ? 0 : neighbour_is_on(state);
+        kind = on < 0 ? -1 : on && kind == KIND_EAGER ? KIND_EAGER : KIND_PLUMBING;
+    }
+    return kind;
+}
+
+/* ---- spans ---- */
+
+/* Puts a span on the stack. 0, or -1 with an exception. */
+static int
+begin_span(span *here, PyCodeObject *code, int kind)
+{
+    PyCodeObject *cause = innermost == NULL || kind == KIND_GENERATED ? code : innermost->cause;
+    Py_ssize_t index = ledger_record(&book, code, cause, kind);
+
+    if (index < 0) {
+        return -1;
+    }
+    *here = (span){
+        .outer = innermost,
+        .code = code,
+        .cause = cause,
+        .record = (size_t)index,
+        .profile = profiles,
+        .thread = innermost != NULL ? innermost->thread
+                                    : (int64_t)PyThread_get_thread_native_id(),
+        .closed = kind == KIND_GRAPH || kind == KIND_COMPILER,
+        .start = compat_now(),
+    };
+    innermost = here;
+    return 0;
+}
+
+/* Takes a span off the stack and adds it to the ledger, if that is still its own. */
+static void
+end_span(span *here)
+{
+    int64_t duration = compat_now() - here->start;
+    bool recursive = false;
+
+    innermost = here->outer;
+    if (!hook.profiling || here->profile != profiles) {
+        return;
+    }
+    for (span *outer = here->outer; outer != NULL && !recursive; outer = outer->outer) {
+        recursive = outer->profile == here->profile && outer->record == here->record;
+    }
+    if (here->outer != NULL) {
+        here->outer->inner += duration;
+    }
+    ledger_add(&book, here->record, here->start, duration, duration - here->inner, recursive,
+               here->thread);
+}
+
+PyObject *
+evaluate_measured(module_state *state, PyThreadState *tstate, struct _PyInterpreterFrame *frame,
+                  int throwflag)
+{
+    span here;
+    PyObject *result; /* owned */
+    int kind;
+
+    if (innermost != NULL && innermost->profile != profiles) {
+        return hook.below(tstate, frame, throwflag); /* beneath a frame of a former profile */
+    }
+    if (innermost != NULL && innermost->closed) {
+        return hook.below(tstate, frame, throwflag);
+    }
+    kind = kind_of_frame(state, frame, !throwflag);
+    if (kind == KIND_PLUMBING || (kind < 0 && throwflag) || (kind > 0 && !hook.profiling)) {
+        return hook.below(tstate, frame, throwflag);
+    }
+    if (kind < 0 || begin_span(&here, compat_frame_code(frame), kind) < 0) {
+        return raise_in_frame(tstate, frame);
+    }
+    result = hook.below(tstate, frame, throwflag);
+    end_span(&here);
+    return result;
+}
+
+/* ---- the profile's life ---- */
+
+double
+profile_cost(PyCodeObject *code)
+{
+    enum {ROUNDS = 2000};
+    ledger spare = {.call_limit = ROUNDS};
+    int64_t start = compat_now();
+
+    for (int i = 0; i < ROUNDS; i++) {
+        int64_t begun = compat_now();
+        Py_ssize_t index = ledger_record(&spare, code, code, KIND_EAGER);
+        if (index < 0) {
+            ledger_reset(&spare, 0);
+            return -1.0;
+        }
+        ledger_add(&spare, (size_t)index, begun, compat_now() - begun, 0, false, 0);
+    }
+    start = compat_now() - start;
+    ledger_reset(&spare, 0);
+    return (double)start / ROUNDS;
+}
+
+void
+profile_begin(module_state *state, PyObject *classify, PyObject *mark, Py_ssize_t limit)
+{
+    ledger_reset(&book, limit > 0 ? (size_t)limit : 0);
+    Py_XSETREF(state->classify, Py_NewRef(classify));
+    Py_XSETREF(state->mark, Py_NewRef(mark));
+    profiles++;
+    hook.profiling = true;
+}
+
+PyObject *
+profile_end(module_state *state)
+{
+    PyObject *result; /* owned */
+
+    hook.profiling = false; /* before anything runs that could add to the ledger */
+    result = ledger_as_dict(&book);
+    ledger_reset(&book, 0);
+    Py_CLEAR(state->classify);
+    Py_CLEAR(state->mark);
+    return result;
+}

@@ -1,7 +1,7 @@
 /* Measures the frames that run inside compiled regions.
  *
- * A region begins with generated code, or with a frame that Dynamo was asked about and left as it
- * is. Within it each frame is a span: on a thread's stack of spans while it runs, added to the
+ * A region begins with generated code, with Dynamo compiling, or with a frame that Dynamo was
+ * asked about and left as it is. Within it each frame is a span: on a thread's stack of spans while it runs, added to the
  * ledger when it ends. Its cause is the innermost generated code around it. What runs beneath a
  * graph, or beneath Dynamo compiling, is part of that span and costs one look at the stack. */
 
@@ -132,12 +132,15 @@ kind_of_frame(module_state *state, struct _PyInterpreterFrame *frame, bool may_a
     if (kind == KIND_WRAPPER) {
         kind = may_ask ? kind_of_wrapper(state, compat_frame_function(frame)) : KIND_PLUMBING;
     }
-    if (kind > 0 && kind != KIND_GENERATED && innermost == NULL) {
-        /* Not inside generated code. Dynamo was asked about it if it is on in this thread. */
-        int on = get_evaluator() == evaluate ? 0 : neighbour_is_on(state);
-        kind = on < 0 ? -1 : on && kind == KIND_EAGER ? KIND_EAGER : KIND_PLUMBING;
+    if (innermost != NULL || kind == KIND_GENERATED || kind == KIND_COMPILER) {
+        return kind;
     }
-    return kind;
+    if (kind != KIND_EAGER || !may_ask || get_evaluator() == evaluate) {
+        return kind < 0 ? -1 : KIND_PLUMBING;
+    }
+    /* Not inside generated code. If Dynamo is on in this thread, it was asked about the frame. */
+    kind = neighbour_is_on(state);
+    return kind < 0 ? -1 : kind > 0 ? KIND_EAGER : KIND_PLUMBING;
 }
 
 /* ---- spans ---- */

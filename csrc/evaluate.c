@@ -8,14 +8,56 @@
 
 struct hook hook = {.below = _PyEval_EvalFrameDefault, .slot = -1, .kind_slot = -1};
 
-/* A frame between its `enter` and its `leave`. */
-typedef struct activation {
-    struct _PyInterpreterFrame *frame; /* borrowed; compared, never read */
-    struct activation *outer;
-} activation;
-
-static COMPAT_THREAD_LOCAL activation *innermost = NULL;
 COMPAT_THREAD_LOCAL int in_callback = 0;
+
+/* The frames between their `enter` and their `leave`, of all threads: borrowed, compared and never
+ * read. A set and not a stack, because greenlets end calls in another order than they began. */
+static struct {
+    struct _PyInterpreterFrame **frames;
+    size_t count, room;
+} handed_over;
+
+static bool
+is_handed_over(struct _PyInterpreterFrame *frame)
+{
+    for (size_t i = handed_over.count; i > 0; i--) { /* the newest is the likeliest */
+        if (handed_over.frames[i - 1] == frame) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* 0, or -1 with a MemoryError. */
+static int
+add_handed_over(struct _PyInterpreterFrame *frame)
+{
+    size_t room = handed_over.room == 0 ? 64 : handed_over.room * 2;
+    struct _PyInterpreterFrame **frames;
+
+    if (handed_over.count == handed_over.room) {
+        frames = PyMem_Realloc(handed_over.frames, room * sizeof(*frames));
+        if (frames == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        handed_over.frames = frames;
+        handed_over.room = room;
+    }
+    handed_over.frames[handed_over.count++] = frame;
+    return 0;
+}
+
+static void
+remove_handed_over(struct _PyInterpreterFrame *frame)
+{
+    for (size_t i = handed_over.count; i > 0; i--) {
+        if (handed_over.frames[i - 1] == frame) {
+            handed_over.frames[i - 1] = handed_over.frames[--handed_over.count];
+            return;
+        }
+    }
+}
 
 /* Calls `enter`. 1 with an owned (callback, leave) pair, 0 where the frame is to be left alone,
  * -1 with an exception. */
@@ -68,17 +110,18 @@ call_leave(PyObject *leave, PyObject *result)
 }
 
 /* Delegates a frame to the evaluator that is the interpreter's once the callback is set: the
- * neighbour, which compiles it or passes it down to us, where `innermost` marks it as seen. */
+ * neighbour, which compiles it or passes it down to us, where it is known as handed over. */
 static PyObject *
 delegate(PyThreadState *tstate, struct _PyInterpreterFrame *frame)
 {
     _PyFrameEvalFunction top = get_evaluator();
-    activation here = {.frame = frame, .outer = innermost};
     PyObject *result; /* owned */
 
-    innermost = &here;
+    if (add_handed_over(frame) < 0) {
+        return raise_in_frame(tstate, frame);
+    }
     result = (top == evaluate ? hook.below : top)(tstate, frame, 0);
-    innermost = here.outer;
+    remove_handed_over(frame);
     return result;
 }
 
@@ -135,13 +178,17 @@ find_enter_of_frame(module_state *state, struct _PyInterpreterFrame *frame, PyOb
 {
     PyCodeObject *code = compat_frame_code(frame); /* borrowed */
 
+    int found;
+
     if (code == NULL || in_callback) {
         return 0;
     }
-    if (innermost != NULL && innermost->frame == frame) {
-        return 0; /* handed over already and on its way back down the chain */
+    found = find_enter(state, code, compat_frame_globals(frame), enter);
+    if (found > 0 && is_handed_over(frame)) {
+        Py_CLEAR(*enter); /* on its way back down the chain */
+        return 0;
     }
-    return find_enter(state, code, compat_frame_globals(frame), enter);
+    return found;
 }
 
 /* Passes a frame on that is not watched, or that is being handed over. */

@@ -3,14 +3,18 @@
  * A region begins with generated code, with Dynamo compiling, or with a frame that Dynamo was
  * asked about and left as it is. Within it each frame is a span: on a thread's stack of spans while it runs, added to the
  * ledger when it ends. Its cause is the innermost generated code around it. What runs beneath a
- * graph, or beneath Dynamo compiling, is part of that span and costs one look at the stack. */
+ * graph, or beneath Dynamo compiling, is part of that span and costs one look at the stack.
+ *
+ * Spans live on the heap and are counted: greenlets share a thread's stack of spans and end calls
+ * in another order than they began. Their times are then sound, but may go to the wrong cause. */
 
 #include "ledger.h"
 
 typedef struct span {
-    struct span *outer;
-    PyCodeObject *code;   /* borrowed from the ledger's record, which outlives the span */
-    PyCodeObject *cause;  /* likewise */
+    struct span *outer;   /* owned, or NULL */
+    size_t references;    /* the stack's, while it is the innermost, and those of spans beneath */
+    bool ended;
+    PyCodeObject *cause;  /* borrowed from the ledger, which holds it while the profile runs */
     size_t record;
     uintptr_t profile;    /* the profile it belongs to: another may run when it ends */
     int64_t start;
@@ -22,6 +26,14 @@ typedef struct span {
 static ledger book;
 static uintptr_t profiles = 0; /* how many have begun */
 static COMPAT_THREAD_LOCAL span *innermost = NULL;
+
+/* The innermost span of this thread in the current profile, borrowed, or NULL. One of a former
+ * profile may still be beneath it: a call that has not ended, or a greenlet that never will. */
+static span *
+current_span(void)
+{
+    return innermost != NULL && innermost->profile == profiles ? innermost : NULL;
+}
 
 /* ---- what a code object is ---- */
 
@@ -132,7 +144,7 @@ kind_of_frame(module_state *state, struct _PyInterpreterFrame *frame, bool may_a
     if (kind == KIND_WRAPPER) {
         kind = may_ask ? kind_of_wrapper(state, compat_frame_function(frame)) : KIND_PLUMBING;
     }
-    if (innermost != NULL || kind == KIND_GENERATED || kind == KIND_COMPILER) {
+    if (current_span() != NULL || kind == KIND_GENERATED || kind == KIND_COMPILER) {
         return kind;
     }
     if (kind != KIND_EAGER || !may_ask || get_evaluator() == evaluate) {
@@ -145,39 +157,63 @@ kind_of_frame(module_state *state, struct _PyInterpreterFrame *frame, bool may_a
 
 /* ---- spans ---- */
 
-/* Puts a span on the stack. 0, or -1 with an exception. */
-static int
-begin_span(span *here, PyCodeObject *code, int kind)
+static void
+release_span(span *here)
 {
-    PyCodeObject *cause = innermost == NULL || kind == KIND_GENERATED ? code : innermost->cause;
-    Py_ssize_t index = ledger_record(&book, code, cause, kind);
+    while (here != NULL && --here->references == 0) {
+        span *outer = here->outer;
+        PyMem_Free(here);
+        here = outer;
+    }
+}
 
-    if (index < 0) {
-        return -1;
+/* Puts a span on the stack: the caller's until end_span(). NULL with an exception. */
+static span *
+begin_span(PyCodeObject *code, int kind)
+{
+    span *around = current_span();
+    PyCodeObject *cause = around == NULL || kind == KIND_GENERATED ? code : around->cause;
+    Py_ssize_t index = ledger_record(&book, code, cause, kind);
+    span *here = index < 0 ? NULL : PyMem_Malloc(sizeof(span));
+
+    if (here == NULL) {
+        return index < 0 ? NULL : (span *)PyErr_NoMemory();
     }
     *here = (span){
-        .outer = innermost,
-        .code = code,
+        .outer = innermost, /* its reference moves from the stack to us */
+        .references = 2,    /* the stack's and the caller's */
         .cause = cause,
         .record = (size_t)index,
         .profile = profiles,
-        .thread = innermost != NULL ? innermost->thread
-                                    : (int64_t)PyThread_get_thread_native_id(),
+        .thread = around != NULL ? around->thread : (int64_t)PyThread_get_thread_native_id(),
         .closed = kind == KIND_GRAPH || kind == KIND_COMPILER,
         .start = compat_now(),
     };
     innermost = here;
-    return 0;
+    return here;
 }
 
-/* Takes a span off the stack and adds it to the ledger, if that is still its own. */
+/* Takes the spans off the stack that have ended. */
 static void
-end_span(span *here)
+unwind(void)
+{
+    while (innermost != NULL && innermost->ended) {
+        span *ended = innermost;
+        innermost = ended->outer;
+        if (innermost != NULL) {
+            innermost->references++;
+        }
+        release_span(ended);
+    }
+}
+
+/* Adds a span that ends now to the ledger, if that is still its own. */
+static void
+add_to_ledger(const span *here)
 {
     int64_t duration = compat_now() - here->start;
     bool recursive = false;
 
-    innermost = here->outer;
     if (!hook.profiling || here->profile != profiles) {
         return;
     }
@@ -191,29 +227,37 @@ end_span(span *here)
                here->thread);
 }
 
+/* Ends a span, and releases the caller's hold of it. */
+static void
+end_span(span *here)
+{
+    add_to_ledger(here);
+    here->ended = true;
+    unwind();
+    release_span(here);
+}
+
 PyObject *
 evaluate_measured(module_state *state, PyThreadState *tstate, struct _PyInterpreterFrame *frame,
                   int throwflag)
 {
-    span here;
+    span *here;
     PyObject *result; /* owned */
     int kind;
 
-    if (innermost != NULL && innermost->profile != profiles) {
-        return hook.below(tstate, frame, throwflag); /* beneath a frame of a former profile */
-    }
-    if (innermost != NULL && innermost->closed) {
+    if (current_span() != NULL && innermost->closed) {
         return hook.below(tstate, frame, throwflag);
     }
     kind = kind_of_frame(state, frame, !throwflag);
     if (kind == KIND_PLUMBING || (kind < 0 && throwflag) || (kind > 0 && !hook.profiling)) {
         return hook.below(tstate, frame, throwflag);
     }
-    if (kind < 0 || begin_span(&here, compat_frame_code(frame), kind) < 0) {
-        return raise_in_frame(tstate, frame);
+    here = kind < 0 ? NULL : begin_span(compat_frame_code(frame), kind);
+    if (here == NULL) {
+        return throwflag ? hook.below(tstate, frame, throwflag) : raise_in_frame(tstate, frame);
     }
     result = hook.below(tstate, frame, throwflag);
-    end_span(&here);
+    end_span(here);
     return result;
 }
 

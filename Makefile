@@ -3,6 +3,7 @@
 #     make test    all tests             (TESTS=tests/cli ARGS="-x" narrow it)
 #     make demo    an unmodified script of five Hugging Face models, stock and mended
 #     make lint    ruff and mypy --strict
+#     make sanitize  the C extension's tests under ASan and UBSan
 #     make bench   what mending costs at compile time and per call
 
 PYTHON ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo python3)
@@ -13,7 +14,7 @@ ARGS ?=
 RESULTS := benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
 
-.PHONY: build test demo lint bench clean
+.PHONY: build test demo lint bench sanitize clean
 
 build: $(STAMP)
 
@@ -41,6 +42,9 @@ lint: build
 bench: build
 	mkdir -p $(RESULTS)
 	$(BIN)/python benchmarks/compile_cost.py --json $(RESULTS)/compile_cost.json
+
+sanitize: build
+	$(BIN)/python tests/sanitize.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .stamps build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

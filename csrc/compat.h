@@ -87,6 +87,13 @@ compat_now(void)
 #define compat_code_slot_set _PyCode_SetExtra
 #endif
 
+/* Whether anything was ever kept in the scratch slots of a code object: one look, no call. */
+static inline int
+compat_code_has_slots(const PyCodeObject *code)
+{
+    return code->co_extra != NULL;
+}
+
 /* Takes the exception that is being raised, as one new reference with its traceback set, or
  * NULL. Before 3.12 it was kept as three objects. */
 static inline PyObject *

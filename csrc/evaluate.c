@@ -202,6 +202,19 @@ pass_on(module_state *state, PyThreadState *tstate, struct _PyInterpreterFrame *
     return hook.below(tstate, frame, throwflag);
 }
 
+/* The quick answer for most frames while we are installed: nobody watches, measures or chooses. */
+static inline bool
+is_plain(struct _PyInterpreterFrame *frame)
+{
+    PyCodeObject *code; /* borrowed */
+
+    if (hook.module == NULL || hook.profiling || hook.choosing) {
+        return false;
+    }
+    code = compat_frame_code(frame);
+    return code == NULL || !compat_code_has_slots(code);
+}
+
 /* The interpreter's frame evaluator while installed. The result is owned, or NULL with an
  * exception, as of every evaluator. */
 PyObject *
@@ -214,6 +227,9 @@ evaluate(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag
     int found = 0;
 
     hook.frames++;
+    if (is_plain(frame)) {
+        return hook.below(tstate, frame, throwflag);
+    }
     if (module == NULL) {
         if (get_evaluator() == evaluate) {
             set_evaluator(hook.below); /* uninstalled while below another tool's evaluator */

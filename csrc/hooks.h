@@ -40,6 +40,7 @@ struct hook {
     Py_ssize_t slot;             /* scratch slot for `enter`, -1 until requested */
     Py_ssize_t kind_slot;        /* scratch slot for what the profile knows, likewise */
     uintptr_t generation;        /* of the chooser: older refusals no longer count */
+    bool choosing;               /* there is a chooser to ask about code objects not seen yet */
     bool profiling;              /* frames inside compiled regions are measured */
     unsigned long long frames;   /* evaluated through us, watched or not */
     unsigned long long handed;   /* watched frames that `enter` took */

@@ -29,6 +29,7 @@ hooks_install(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     Py_XSETREF(state->exchange, exchange == Py_None ? NULL : Py_NewRef(exchange));
     Py_XSETREF(state->current, current == Py_None ? NULL : Py_NewRef(current));
+    hook.choosing = state->choose != NULL;
     hook.module = Py_NewRef(module); /* before the first frame reaches evaluate() */
     if (change_evaluator(state, true) < 0) {
         Py_CLEAR(hook.module);
@@ -148,6 +149,9 @@ hooks_set_chooser(PyObject *module, PyObject *choose)
         return NULL;
     }
     hook.generation++;
+    if (hook.module == module) {
+        hook.choosing = choose != Py_None;
+    }
     Py_XSETREF(state->choose, choose == Py_None ? NULL : Py_NewRef(choose));
     Py_RETURN_NONE;
 }

@@ -19,21 +19,16 @@ from torch.autograd import profiler
 PREFIX = "graphmend_bc"
 
 
-class _Thread(threading.local):
-    """How many deoptimised frames are running in a thread."""
+class _Deoptimised(threading.local):
+    """How many frames of a thread run their original code because their graph was of no use.
 
-    deoptimised = 0
-
-
-_thread = _Thread()
-
-
-def is_deoptimised() -> bool:
-    """Whether a frame of this thread runs its original code because its graph could not be used.
-
-    Nothing beneath it is handed to Dynamo: it was compiled code that sent the frame there.
+    Nothing beneath them is handed to Dynamo: it was compiled code that sent them there.
     """
-    return _thread.deoptimised > 0
+
+    depth = 0
+
+
+deoptimised = _Deoptimised()
 
 
 def annotated_graph(graph: Callable[..., Any], output: OutputGraph) -> Callable[..., Any]:
@@ -60,7 +55,7 @@ def annotated_epilogue(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def deoptimisation(run: Callable[..., Any], code: CodeType) -> Callable[..., Any]:
-    """The same function; meanwhile `is_deoptimised()`, and its calls are named.
+    """The same function; meanwhile `deoptimised` counts it, and its calls are named.
 
     Args:
         run: runs a frame's original code.
@@ -69,11 +64,11 @@ def deoptimisation(run: Callable[..., Any], code: CodeType) -> Callable[..., Any
     named = _named(run, f"{PREFIX} deoptimisation of {_title(code)}")
 
     def deoptimise(*args: Any, **kwargs: Any) -> Any:
-        _thread.deoptimised += 1
+        deoptimised.depth += 1
         try:
             return named(*args, **kwargs)
         finally:
-            _thread.deoptimised -= 1
+            deoptimised.depth -= 1
 
     return deoptimise
 

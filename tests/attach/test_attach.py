@@ -437,3 +437,31 @@ def test_what_a_frame_sent_back_by_its_graph_calls_is_not_compiled(graphs: Compi
     assert graphs.frame_count == 1
     assert [mend.strategy for mend in gm.report().mends] == ["speculate"]
     assert gm.report().declines == []
+
+
+def test_dispatch_keys_that_a_failing_frame_leaves_behind_are_set_back(
+    graphs: CompileCounter,
+) -> None:
+    def keys() -> tuple[object, object]:
+        c = torch._C
+        return c._dispatch_tls_local_include_set(), c._dispatch_tls_local_exclude_set()
+
+    left_behind = []
+
+    def leaves_a_key() -> None:
+        key = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU)
+        left_behind.append(torch._C._ExcludeDispatchKeyGuard(key))
+        left_behind[-1].__enter__()
+        raise KeyError("from the frame")
+
+    def fails(x: torch.Tensor) -> torch.Tensor:
+        x = x + 1
+        vendor.opaque(leaves_a_key)
+        return x
+
+    before = keys()
+    with gm.attach(fails, backend=graphs):
+        for _ in range(2):
+            with pytest.raises(KeyError, match="from the frame"):
+                fails(X)
+            assert keys() == before

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import CodeType
+from typing import Any
 
 import pytest
 import torch
@@ -164,20 +165,21 @@ def test_an_interruption_leaves_dynamo_off_and_counts_level(
         vendor.opaque(interrupt if place == "frame" else None)
         return x * 2
 
-    enter, leave = handover.Handover.__call__, handover._Preparation.leave
+    enter = handover.Handover.__call__
 
-    def enter_interrupted(self: handover.Handover, code: CodeType) -> object:
-        interrupt()
-        return enter(self, code)
+    def enter_interrupted(self: handover.Handover, code: CodeType) -> Any:
+        if place == "enter":
+            interrupt()
+        callback, leave = enter(self, code)  # type: ignore[misc]
 
-    def leave_interrupted(self: handover._Preparation, error: BaseException | None) -> None:
-        leave(self, error)
-        interrupt()
+        def leave_interrupted(error: BaseException | None) -> None:
+            leave(error)
+            if place == "leave":
+                interrupt()
 
-    if place == "enter":
-        monkeypatch.setattr(handover.Handover, "__call__", enter_interrupted)
-    if place == "leave":
-        monkeypatch.setattr(handover._Preparation, "leave", leave_interrupted)
+        return callback, leave_interrupted
+
+    monkeypatch.setattr(handover.Handover, "__call__", enter_interrupted)
 
     def round_() -> None:
         interrupted[0] = True

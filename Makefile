@@ -42,6 +42,7 @@ lint: build
 bench: build
 	mkdir -p $(RESULTS)
 	$(BIN)/python benchmarks/compile_cost.py --json $(RESULTS)/compile_cost.json
+	$(BIN)/python benchmarks/frame_hooks.py --json $(RESULTS)/frame_hooks.json
 
 sanitize: build
 	$(BIN)/python tests/sanitize.py $(ARGS)

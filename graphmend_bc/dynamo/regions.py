@@ -46,7 +46,8 @@ _PLUMBING = (
     _TORCH + "_compile.py",
     contextlib.__file__,
 )
-_GENERATED_NAMES = ("__compiled_fn_", "__resume_at_")
+_GRAPH = "__compiled_fn_"
+_RESUMPTION = "__resume_at_"
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.*)_at_\d+")
 
 
@@ -73,7 +74,9 @@ def kind_of(code: CodeType) -> Kind:
     Returns:
         Its kind.
     """
-    if any(name.startswith(_GENERATED_NAMES) for name in code.co_names):
+    if any(name.startswith(_GRAPH) for name in code.co_names) or any(
+        _is_resumption(value) for value in (*code.co_names, *code.co_consts)
+    ):
         return Kind.GENERATED
     if any(code is wrapper for wrapper in _WRAPPERS):
         return Kind.WRAPPER
@@ -110,9 +113,16 @@ def line_of_break(code: CodeType) -> int | None:
     for instruction in dis.get_instructions(code):
         if instruction.positions is not None and instruction.positions.lineno is not None:
             line = instruction.positions.lineno
-        if str(instruction.argval).startswith("__resume_at_"):
+        if _is_resumption(instruction.argval):
             return line
     return None
+
+
+def _is_resumption(value: object) -> bool:
+    """Whether generated code goes on with the user's function by this name or code object."""
+    if isinstance(value, CodeType):  # of a function with free variables
+        return _RESUMED.search(value.co_name) is not None
+    return isinstance(value, str) and value.startswith(_RESUMPTION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+from torch._C._profiler import _RecordFunctionFast
 from torch._dynamo.output_graph import OutputGraph
 from torch.autograd import profiler
 
@@ -79,7 +80,7 @@ def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if not profiler._is_profiler_enabled:
             return function(*args, **kwargs)
-        with profiler.record_function(name):
+        with _RecordFunctionFast(name):
             return function(*args, **kwargs)
 
     return call

@@ -15,6 +15,7 @@ from typing import Any
 from torch._C._profiler import _RecordFunctionFast
 from torch._dynamo.output_graph import OutputGraph
 from torch.autograd import profiler
+from torch.fx._lazy_graph_module import _LazyGraphModule
 
 #: All names in traces begin with this.
 PREFIX = "graphmend_bc"
@@ -42,7 +43,7 @@ def annotated_graph(graph: Callable[..., Any], output: OutputGraph) -> Callable[
     """
     if getattr(output, "package", None) is not None:
         return graph
-    return _named(graph, f"{PREFIX} graph of {_title(output.root_tx.f_code)}")
+    return _named(_generated(graph), f"{PREFIX} graph of {_title(output.root_tx.f_code)}")
 
 
 def annotated_epilogue(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,6 +73,19 @@ def deoptimisation(run: Callable[..., Any], code: CodeType) -> Callable[..., Any
             deoptimised.depth -= 1
 
     return deoptimise
+
+
+def _generated(graph: Callable[..., Any]) -> Callable[..., Any]:
+    """The same graph with its code generated, where torch would put that off until it is called.
+
+    Dynamo does this to what `call_user_compiler` returns; it cannot see it behind a wrapper.
+    """
+    module = graph if isinstance(graph, _LazyGraphModule) else getattr(graph, "__self__", None)
+    if not isinstance(module, _LazyGraphModule):
+        return graph
+    _LazyGraphModule.force_recompile(module)
+    is_forward = getattr(graph, "__name__", "") == "_lazy_forward"
+    return module.forward if is_forward else graph
 
 
 def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -67,3 +67,15 @@ def test_nothing_is_recorded_without_the_profiler(monkeypatch: pytest.MonkeyPatc
     compiled = torch.compile(speaks, backend="aot_eager")
     monkeypatch.setattr(annotations, "_RecordFunctionFast", None)
     assert torch.equal(compiled(X), X * 2 + 1)
+
+
+def test_the_code_of_a_graph_is_generated_before_its_first_call() -> None:
+    from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
+
+    with _use_lazy_graph_module(True):
+        lazy = torch.fx._lazy_graph_module._make_graph_module({}, torch.fx.Graph())
+    assert isinstance(lazy, _LazyGraphModule)
+    assert lazy.forward.__name__ == "_lazy_forward"
+    assert annotations._generated(lazy.forward).__name__ == "forward"
+    assert annotations._generated(lazy) is lazy
+    assert annotations._generated(speaks) is speaks

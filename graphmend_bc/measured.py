@@ -9,7 +9,7 @@ from typing import Any
 
 from graphmend_bc.dynamo.regions import BreakReason, user_name
 from graphmend_bc.reports import Report
-from graphmend_bc.spans import Span
+from graphmend_bc.spans import Span, spans_of
 
 #: What a record is of.
 EAGER, GENERATED, GRAPH, COMPILER = "eager", "generated", "graph", "compilation"
@@ -36,13 +36,31 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """All that was written down when the profile ended."""
+    """All that was written down when the profile ended.
+
+    Attributes:
+        records: sums.
+        calls: the calls one by one, as the extension keeps them; there may be a million.
+        epoch_ns: Unix time at the zero of their clock.
+        dropped: how many calls are missing there.
+        wall_ns: how long the profile lasted.
+        cost_ns: what measuring one call takes.
+        torch_trace: what torch's profiler exported, if it ran.
+        reasons: Dynamo's graph breaks.
+        report: our mends and declines.
+    """
 
     records: tuple[Record, ...]
-    spans: tuple[Span, ...]
+    calls: bytes
+    epoch_ns: int
     dropped: int
     wall_ns: int
     cost_ns: float
     torch_trace: Mapping[str, Any] | None
     reasons: tuple[BreakReason, ...]
     report: Report
+
+    @property
+    def spans(self) -> list[Span]:
+        """The calls one by one; made anew at each request."""
+        return spans_of(self.calls, self.epoch_ns)

@@ -27,7 +27,7 @@ from graphmend_bc.dynamo.regions import (
 from graphmend_bc.measured import COMPILER, EAGER, GENERATED, GRAPH, Measured, Record
 from graphmend_bc.pricing import costs_of
 from graphmend_bc.session import report
-from graphmend_bc.spans import chrome_trace, spans_of
+from graphmend_bc.spans import chrome_trace
 
 
 @contextmanager
@@ -188,7 +188,8 @@ class _Run:
             return None
         return Measured(
             records=tuple(_record(self._hooks, *row) for row in self._ledger["records"]),
-            spans=tuple(spans_of(self._ledger["calls"], self._epoch_ns)),
+            calls=self._ledger["calls"],
+            epoch_ns=self._epoch_ns,
             dropped=self._ledger["dropped"],
             wall_ns=self._wall_ns,
             cost_ns=self._hooks.profile_cost(kind_of.__code__),

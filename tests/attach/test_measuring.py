@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from types import CodeType, ModuleType
 from typing import Any
@@ -194,3 +195,34 @@ def test_what_a_call_costs_is_a_positive_time(hooks: ModuleType) -> None:
     assert hooks.profile_cost(leaf.__code__) > 0
     with pytest.raises(TypeError, match="takes a code object"):
         hooks.profile_cost(leaf)
+
+
+def test_profiles_begin_and_end_while_threads_run(hooks: ModuleType) -> None:
+    stop, failures = threading.Event(), []
+
+    def work() -> None:
+        try:
+            while not stop.is_set():
+                region(wrapper)
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(200):
+            hooks.profile_begin(classify(hooks, region="GENERATED"), MARK, 50)
+            region(wrapper)
+            rows = hooks.profile_end()["records"]
+            calls = {row[1].co_name: row[3] for row in rows}
+            assert calls["region"] > 0
+            assert calls["leaf"] > 0
+    finally:
+        stop.set()
+        sys.setswitchinterval(0.005)
+        for thread in threads:
+            thread.join()
+    assert failures == []

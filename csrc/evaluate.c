@@ -202,17 +202,26 @@ pass_on(module_state *state, PyThreadState *tstate, struct _PyInterpreterFrame *
     return hook.below(tstate, frame, throwflag);
 }
 
-/* The quick answer for most frames while we are installed: nobody watches, measures or chooses. */
+/* The quick answer for most frames while we are installed: nobody measures, nobody watches this
+ * one, and there is nobody to ask about it, or it was refused. */
 static inline bool
 is_plain(struct _PyInterpreterFrame *frame)
 {
-    PyCodeObject *code; /* borrowed */
+    PyCodeObject *code = compat_frame_code(frame); /* borrowed */
+    void *content = NULL;
 
-    if (hook.module == NULL || hook.profiling || hook.choosing) {
+    if (hook.module == NULL || hook.profiling) {
         return false;
     }
-    code = compat_frame_code(frame);
-    return code == NULL || !compat_code_has_slots(code);
+    if (code == NULL) {
+        return true;
+    }
+    if (compat_code_has_slots(code)) {
+        /* Fails for what is no code object only, and this is one. */
+        (void)compat_code_slot_get((PyObject *)code, hook.slot, &content);
+    }
+    return content == NULL ? !hook.choosing
+                           : is_refusal(content) && (!hook.choosing || content == refusal());
 }
 
 /* The interpreter's frame evaluator while installed. The result is owned, or NULL with an

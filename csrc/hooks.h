@@ -78,6 +78,20 @@ int change_evaluator(module_state *state, bool installing);
 
 /* ---- watch.c ---- */
 
+/* Whether the content of a slot says that the chooser once refused the code object. */
+static inline bool
+is_refusal(void *content)
+{
+    return ((uintptr_t)content & 1) != 0;
+}
+
+/* The content that says that the chooser in force has refused it. */
+static inline void *
+refusal(void)
+{
+    return (void *)((hook.generation << 1) | 1);
+}
+
 /* Stores an `enter`, whose reference it steals, or NULL. 0, or -1 with an exception. */
 int store_enter(PyCodeObject *code, PyObject *enter);
 

@@ -5,18 +5,6 @@
 
 #include "hooks.h"
 
-static bool
-is_refusal(void *content)
-{
-    return ((uintptr_t)content & 1) != 0;
-}
-
-static void *
-refusal(void)
-{
-    return (void *)((hook.generation << 1) | 1);
-}
-
 void
 free_enter(void *content)
 {

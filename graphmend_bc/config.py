@@ -25,8 +25,31 @@ Example: GRAPHMEND_BC_ATTACH="package.models.*:*.forward,package.loss:focal"
 where_op_limit = 64
 """Most operators that an arm may have for both arms to be computed."""
 
+guess_limit = 512
+"""How often the trace of a frame may come by a site and guess; more suggests an endless loop."""
+
+arm_limit = 256
+"""Most arms that are traced for one branch, those of the branches inside it included."""
+
+strategies: tuple[str, ...] = (
+    "fold",
+    "where",
+    "cond",
+    "while_loop",
+    "capture",
+    "speculate",
+    "defer",
+)
+"""The ways in which sites may be mended; a site that needs another one is left as stock has it."""
+
 miss_limit = 16
-"""How often a frame may fall back to its original code before its speculations are given up."""
+"""How often a guess may be wrong, in at least an eighth of the calls, before it is changed."""
+
+turn_limit = 4
+"""How often a guess at one site may be changed before the site is left as stock Dynamo has it."""
+
+snapshot_limit = 2**24
+"""Most bytes of inputs that are copied before a graph that changes them and rests on guesses."""
 
 retrace_limit = 64
 """Most attempts at tracing one frame; past it, the frame is compiled as stock Dynamo would."""

@@ -9,23 +9,22 @@ settings.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from graphmend_bc import config
-from graphmend_bc.code.listing import decode
 from graphmend_bc.dynamo import attempt
 from graphmend_bc.dynamo.breaks import Break, break_of, gb_id_of
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace, running
 from graphmend_bc.dynamo.effects import LOGGER_BREAK, PRINT_BREAK
 from graphmend_bc.dynamo.way_back import give_way_back
+from graphmend_bc.ladder import Rung, name_of_rung, rungs_above, rungs_at
 from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import Decline, FrameResult, Mend
 from graphmend_bc.rewrites import Key, site_of
 from graphmend_bc.rewriting import Plan
-from graphmend_bc.rewriting.decision import is_condition
 from graphmend_bc.rewriting.defer import CALLS, OBSERVERS
 from graphmend_bc.runtime import Site
 
@@ -63,6 +62,8 @@ class Frame:
         self.plans: dict[Key, Plan] = {}
         self.breaks: dict[Site, Break] = {}
         self.declined: dict[Site, Decline] = {}
+        self.rung: dict[Site, str] = {}
+        self.passed_over: dict[Site, list[Refused]] = {}
         self.off = not mender.mends
         self.wants_errors = self.call.wants_errors
 
@@ -116,9 +117,10 @@ class Frame:
             with running(compilation):
                 result = self.stock(self.code_for(self.code), *self.call.args, **self.call.kwargs)
         except SiteRefused as refused:
-            if refused.site in self.declined:
+            if self.declined.keys() >= set(refused.sites):
                 raise
-            self._drop(refused.site, refused.refused)
+            for site in refused.sites:
+                self._drop(site, refused.refused)
             return self._compile_as_stock()
         except Exception as error:
             self._finish(compilation.trace, {})
@@ -126,18 +128,32 @@ class Frame:
             raise
         return self._commit(compilation, result)
 
+    def _drop(self, site: Site, refused: Refused) -> None:
+        """Take a site out of every plan that has it."""
+        self._decline(site, refused)
+        for key, plan in self.plans.items():
+            if key.holds(site) and site.offset in plan:
+                self.plans[key] = plan.without(site.offset)
+
     def _commit(self, compilation: Compilation, result: Any) -> Any:
         """Accept an attempt."""
         trace = compilation.trace
-        if trace.can_be_taken_back:
-            missed = partial(self.mender.missed, self.code, tuple(trace.speculated))
-            give_way_back(result, self.code, self.call.module_globals, missed)
+        if trace.undo is not None:
+            give_way_back(result, self.code, self.call.module_globals)
+        if trace.tally is not None:
+            self.mender.remember_tally(trace.tally)
         self._finish(trace, trace.used)
         self._tell(compilation, result)
         return result
 
     def _compilation(self) -> Compilation:
-        return Compilation(self.code_for, lambda: any(self.plans.values()), self.declined)
+        return Compilation(
+            code_for=self.code_for,
+            has_plans=lambda: any(self.plans.values()),
+            likely=self.mender.likely,
+            missed=partial(self.mender.missed, self.code),
+            declined=self.declined,
+        )
 
     # Plans
 
@@ -168,92 +184,123 @@ class Frame:
         """Change a plan after a failed attempt; False if nothing can be done about it."""
         trace = compilation.trace
         if isinstance(error, SiteRefused):
-            return self._drop(error.site, error.refused)
+            return self._climb_all(error.sites, error.refused)
         found = break_of(error)
         if found is not None and found.gb_type in PROGRAM_ERRORS:
             return False
+        if trace.functional and not trace.arms and not attempt.is_break(error):
+            refused = Refused("backend-refuses", str(error).split("\n")[0])
+            return self._climb_all(dict.fromkeys(trace.functional.values()), refused)
         if found is None or not attempt.is_break(error):
             in_arm = bool(trace.arms) and attempt.is_dynamos(error)
             first_line = str(error).split("\n")[0]
-            return in_arm and self._drop(trace.arms[-1], Refused("arm-does-not-trace", first_line))
+            return in_arm and self._climb(trace.arms[-1], Refused("arm-does-not-trace", first_line))
         original, offset = self.mender.rewrites.original(found.code, found.offset)
         if offset < 0:
             return False
         site = site_of(original, offset)
         if trace.arms and found.gb_type == UNSAFE_SIDE_EFFECT:
-            return self._drop(
+            return self._climb(
                 trace.arms[-1], Refused("arm-changes-state", f"It does so at {site}.")
             )
         self.breaks.setdefault(site, found)
-        if site in trace.refused:
-            refused = trace.refused[site]
-        else:
-            try:
-                return self._plan(original, site)
-            except Refused as error_:
-                refused = error_
-        if offset in self.plans.get(Key.of(original), Plan()).branches:
-            return self._drop(site, refused)
+        refused = trace.refused.get(site) or Refused(
+            "call-not-traced" if site.opname in CALLS else "arm-does-not-trace"
+        )
+        if self._is_planned(site):
+            return self._climb(site, refused)
+        if self._start(original, site):
+            return True
         if trace.arms:
-            self._decline(site, refused)
-            return self._drop(
+            return self._climb(
                 trace.arms[-1], Refused("arm-does-not-trace", f"It breaks at {site}.")
             )
+        return False
+
+    def _is_planned(self, site: Site) -> bool:
+        return any(key.holds(site) and site.offset in plan for key, plan in self.plans.items())
+
+    def _start(self, code: CodeType, site: Site) -> bool:
+        """Put a site on the first rung that carries it; False if there is none."""
+        try:
+            if code in self.mender.left_alone:
+                raise Refused("left-alone")
+            if site in self.mender.given_up:
+                raise Refused("speculation-missed", f"The limit is {config.miss_limit} times.")
+            if site in self.declined:
+                return False
+            return self._try(code, site, self._rungs(code, site), None)
+        except Refused as refused:
+            self._decline(site, refused)
+            return False
+
+    def _rungs(self, code: CodeType, site: Site) -> tuple[Rung, ...]:
+        found = self.breaks.get(site)
+        is_effect = found is not None and found.gb_type in EFFECT_BREAKS
+        return rungs_at(code, site.offset, is_effect=is_effect)
+
+    def _try(
+        self, code: CodeType, site: Site, rungs: tuple[Rung, ...], refused: Refused | None
+    ) -> bool:
+        """Plan the first of the rungs that the bytecode allows; else decline."""
+        key = Key.of(code)
+        plan = self.plans.get(key, Plan()).without(site.offset)
+        for rung in rungs:
+            if refused is not None and not rung.helps(refused):
+                continue
+            try:
+                wider = rung.apply(plan)
+                self.mender.rewrites.rewritten(code, wider)
+            except Refused as error:
+                refused = error
+                self._note_refusal(site, error)
+                continue
+            self.plans[key] = wider
+            self.rung[site] = rung.name
+            return True
+        self.plans[key] = plan
+        raise refused or Refused("unhandled-instruction")
+
+    def _climb(self, site: Site, refused: Refused) -> bool:
+        """Put a planned site on its next rung, or take it out of its plan."""
+        self._note_refusal(site, refused)
+        for key, plan in list(self.plans.items()):
+            if not (key.holds(site) and site.offset in plan):
+                continue
+            name = self.rung.get(site) or name_of_rung(plan, site.offset)
+            rungs = rungs_above(self._rungs(key.code, site), name, refused)
+            try:
+                return self._try(key.code, site, rungs, refused)
+            except Refused as last:
+                self.plans[key] = plan.without(site.offset)
+                self._decline(site, last)
+                return True
         self._decline(site, refused)
         return False
 
-    def _plan(self, code: CodeType, site: Site) -> bool:
-        """Add a site to its code's plan.
+    def _climb_all(self, sites: Iterable[Site], refused: Refused) -> bool:
+        changed = [self._climb(site, refused) for site in sites]
+        return any(changed)
 
-        Raises:
-            Refused: the site cannot be rewritten.
-        """
-        key = Key.of(code)
-        if code in self.mender.left_alone:
-            raise Refused("left-alone")
-        if site in self.mender.given_up:
-            raise Refused("speculation-missed", f"The limit is {config.miss_limit} times.")
-        if site in self.declined:
-            raise Refused(self.declined[site].reason)
-        plan = self.plans.get(key, Plan())
-        op = decode(code).at_offset(site.offset)
-        if site.offset in plan:
-            raise Refused("call-not-traced" if op.name in CALLS else "arm-does-not-trace")
-        if is_condition(op):
-            plan = plan.with_branch(site.offset)
-        elif op.name in CALLS and self.breaks[site].gb_type in EFFECT_BREAKS:
-            plan = plan.with_effect(site.offset)
-        elif op.name in CALLS:
-            raise Refused("call-not-traced")
-        else:
-            raise Refused("unhandled-instruction", f"The instruction is {op.name}.")
-        self.mender.rewrites.rewritten(code, plan)
-        self.plans[key] = plan
-        return True
-
-    def _drop(self, site: Site, refused: Refused) -> bool:
-        """Take a site out of every plan that has it."""
-        self._decline(site, refused)
-        changed = False
-        for key, plan in self.plans.items():
-            if key.holds(site) and site.offset in plan:
-                self.plans[key] = plan.without(site.offset)
-                changed = True
-        return changed
+    def _note_refusal(self, site: Site, refused: Refused) -> None:
+        self.passed_over.setdefault(site, []).append(refused)
 
     # Telling
 
     def _decline(self, site: Site, refused: Refused) -> None:
         found = self.breaks.get(site)
         gb_type, gb_id = (found.gb_type, found.gb_id) if found else ("", "")
-        self.declined.setdefault(site, Decline.of(refused, site, gb_type, gb_id))
+        before = [r for r in self.passed_over.get(site, ()) if r is not refused]
+        decline = Decline.of(refused, site, gb_type, gb_id, tuple(map(str, before)))
+        self.declined.setdefault(site, decline)
 
     def _finish(self, trace: Trace, used: dict[Site, str]) -> None:
         """Report what this frame came to and remember the plans that worked."""
         for site, strategy in used.items():
             found = self.breaks.get(site)
             gb_type = found.gb_type if found else trace.gb_types.get(site, "")
-            mend = Mend(strategy, site, gb_type, gb_id_of(gb_type))
+            passed_over = tuple(str(refused) for refused in self.passed_over.get(site, ()))
+            mend = Mend(strategy, site, gb_type, gb_id_of(gb_type), passed_over)
             if self.mender.report.add(mend):
                 mends_log.info("mended %s", mend)
         for decline in self.declined.values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
@@ -11,6 +10,7 @@ from typing import Any
 from graphmend_bc import config
 from graphmend_bc.dynamo.way_back import forget_compiled
 from graphmend_bc.frame import Frame
+from graphmend_bc.history import History, Tally
 from graphmend_bc.reports import FrameResult, Report
 from graphmend_bc.rewrites import Key, Rewrites
 from graphmend_bc.rewriting import Plan
@@ -29,7 +29,7 @@ class Mender:
         mends: False to compile as stock does and only observe.
         remember: False to start every compilation without `proven`.
         on_frame: called with each frame's result.
-        misses: how often a frame fell back to its original code.
+        history: how the guesses at each site went.
         given_up: sites that are not speculated on any more.
     """
 
@@ -40,24 +40,53 @@ class Mender:
     mends: bool = True
     remember: bool = True
     on_frame: list[Callable[[FrameResult], None]] = field(default_factory=list)
-    misses: Counter[Key] = field(default_factory=Counter)
+    history: dict[Site, History] = field(default_factory=dict)
     given_up: set[Site] = field(default_factory=set)
 
     def forget(self) -> None:
         """Forget mends, plans and counts; rewritten code stays known."""
         self.report = Report()
         self.proven.clear()
-        self.misses.clear()
+        self.history.clear()
         self.given_up.clear()
 
-    def missed(self, code: CodeType, sites: tuple[Site, ...]) -> None:
-        """A frame fell back to its original code; past the limit its speculations are given up."""
-        key = Key.of(code)
-        self.misses[key] += 1
-        if sites and self.misses[key] >= config.miss_limit:
-            self.misses[key] = 0
-            self.given_up.update(sites)
+    def likely(self, site: Site, occurrence: int, default: bool) -> bool:
+        """The value to take for granted at a site; see `History.likely`."""
+        known = self.history.get(site)
+        return default if known is None else known.likely(occurrence, default)
+
+    def remember_tally(self, tally: Tally) -> None:
+        """A graph that rests on guesses is in use."""
+        for site in dict.fromkeys(guessed.site for guessed in tally.guesses):
+            self.history.setdefault(site, History()).tallies.append(tally)
+
+    def missed(self, code: CodeType, tally: Tally, index: int | None) -> None:
+        """A graph was no good: guess otherwise from the next call on if that happens too often.
+
+        Args:
+            code: the frame's own code.
+            tally: the graph's.
+            index: which guess was wrong; None if the graph raised.
+        """
+        if index is None:
+            tally.raised += 1
+            if tally.guesses and tally.is_bad(tally.raised, config.miss_limit):
+                self._give_up(code, {guessed.site for guessed in tally.guesses})
+            return
+        tally.misses[index] += 1
+        guessed = tally.guesses[index]
+        often = tally.is_bad(tally.misses[index], config.miss_limit)
+        history = self.history.setdefault(guessed.site, History())
+        if guessed.firm or history.turned >= config.turn_limit:
+            if often:
+                self._give_up(code, {guessed.site})
+        elif often or tally.hits == 0:
+            history.turn(guessed.occurrence, not guessed.likely)
             forget_compiled(code)
+
+    def _give_up(self, code: CodeType, sites: set[Site]) -> None:
+        self.given_up |= sites
+        forget_compiled(code)
 
     def without_given_up(self, key: Key, plan: Plan) -> Plan:
         """A plan without the sites that are not speculated on any more."""

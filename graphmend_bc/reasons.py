@@ -145,6 +145,37 @@ _ALL = (
         "The graph has an operator whose effects could not be taken back.",
         (_GUARD,),
     ),
+    Reason(
+        "strategy-off",
+        "The strategy that the site needs is not among config.strategies.",
+        ("Add it there.",),
+    ),
+    Reason(
+        "loop-unbounded",
+        "The branch decides whether a loop goes round again, and nothing else ends the loop.",
+        ("Use a for loop with a bound, or torch.while_loop.",),
+    ),
+    Reason(
+        "no-such-loop",
+        "The branch does not guard a while loop of a form that is known.",
+        (_OUT,),
+    ),
+    Reason(
+        "loop-carries-value",
+        "The loop carries a value from round to round that torch.while_loop cannot carry.",
+        ("Carry tensors and ints only, with the same shape and dtype in every round.",),
+    ),
+    Reason(
+        "predicate-not-exact",
+        "The condition could not be shown to be the same on tensors as on Python values.",
+        ("Compare tensors instead of Python numbers.",),
+    ),
+    Reason(
+        "backend-refuses",
+        "The backend cannot compile the operator that the site became.",
+        ("Carry counters as tensors; or use another backend.",),
+    ),
+    Reason("cond-under-autocast", "torch.cond is not used under autocast.", (_OUT,)),
     Reason("speculation-missed", "The unlikely arm was taken too often.", (_GUARD,)),
     Reason(
         "under-export", "An exported program has no place for a check after the graph.", (_GUARD,)

@@ -21,15 +21,18 @@ class Mend:
         gb_type: Dynamo's type of the break that stock torch.compile has there; empty if the site
             was mended before Dynamo could meet it.
         gb_id: Dynamo's id of that type, such as "GB0170".
+        passed_over: why cheaper ways to mend the site were not taken.
     """
 
     strategy: str
     site: Site
     gb_type: str = ""
     gb_id: str = ""
+    passed_over: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.strategy:10} {self.site} {self.gb_id}".rstrip()
+        head = f"{self.strategy:10} {self.site} {self.gb_id}".rstrip()
+        return "\n".join([head, *(f"    instead of a cheaper way: {r}" for r in self.passed_over)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class Decline:
         hints: what the user can do.
         site: the instruction in the user's code.
         gb_type, gb_id: Dynamo's type of the break and its id.
+        passed_over: why ways tried before were not taken.
     """
 
     reason: str
@@ -50,17 +54,34 @@ class Decline:
     site: Site
     gb_type: str = ""
     gb_id: str = ""
+    passed_over: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, refused: Refused, site: Site, gb_type: str = "", gb_id: str = "") -> Decline:
+    def of(
+        cls,
+        refused: Refused,
+        site: Site,
+        gb_type: str = "",
+        gb_id: str = "",
+        passed_over: tuple[str, ...] = (),
+    ) -> Decline:
         """The decline that a refusal at `site` is."""
         explanation = f"{refused.reason.explanation} {refused.detail}".rstrip()
-        return cls(refused.reason.code, explanation, refused.reason.hints, site, gb_type, gb_id)
+        return cls(
+            refused.reason.code,
+            explanation,
+            refused.reason.hints,
+            site,
+            gb_type,
+            gb_id,
+            passed_over,
+        )
 
     def __str__(self) -> str:
         lines = [
             f"{'declined':10} {self.site} {self.gb_id}".rstrip(),
             f"    {self.reason}: {self.explanation}",
+            *(f"    before that, {refusal}" for refusal in self.passed_over),
         ]
         return "\n".join([*lines, *(f"    Hint: {hint}" for hint in self.hints)])
 

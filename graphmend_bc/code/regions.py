@@ -80,13 +80,24 @@ def single_entry(graph: Graph, region: Region) -> bool:
     return all(sources[block] <= allowed for block in inside)
 
 
-def _arm(graph: Graph, edge: Edge, join: int) -> Arm:
+def blocks_until(graph: Graph, entry: int, join: int) -> frozenset[int]:
+    """The blocks that can be reached from a block without passing another.
+
+    Args:
+        graph: the blocks.
+        entry: where to start; counted, unless it is the join.
+        join: where to stop, or `EXIT`; not counted.
+    """
     blocks: set[int] = set()
-    work = [edge.target]
+    work = [entry]
     while work:
         index = work.pop()
         if index in blocks or index == join:
             continue
         blocks.add(index)
         work += [onward.target for onward in graph.blocks[index].successors]
-    return Arm(edge.target, edge.jump, frozenset(blocks))
+    return frozenset(blocks)
+
+
+def _arm(graph: Graph, edge: Edge, join: int) -> Arm:
+    return Arm(edge.target, edge.jump, blocks_until(graph, edge.target, join))

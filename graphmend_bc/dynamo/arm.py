@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,10 +15,8 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._ops import HigherOrderOperator
 from torch.fx import Graph, Node
 
-from graphmend_bc import config
 from graphmend_bc.dynamo.compilation import Trace
 from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.legality.arm import check_runs_untaken
 from graphmend_bc.legality.ops import OpRecord
 from graphmend_bc.reasons import Refused
 
@@ -51,6 +49,7 @@ def trace_arm(
     trace: Trace,
     function: VariableTracker,
     live_ins: Sequence[VariableTracker],
+    check: Callable[[Sequence[OpRecord]], None],
 ) -> Arm:
     """Call an arm's function in the trace.
 
@@ -59,6 +58,7 @@ def trace_arm(
         trace: the attempt that is running.
         function: the arm.
         live_ins: its arguments.
+        check: refuses operators that must not stand in the arm.
 
     Raises:
         Refused: the arm could be noticed although it is not taken.
@@ -74,7 +74,7 @@ def trace_arm(
             raise Refused("arm-raises", f"It raises {type(error).__name__}.") from error
     nodes = _nodes_after(output.graph, last)
     _check_nodes(nodes)
-    check_runs_untaken(records, config.where_op_limit)
+    check(records)
     return Arm(result.realize(), nodes, tuple(records))
 
 

@@ -14,6 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 
 from graphmend_bc.dynamo.recorder import Recorder
+from graphmend_bc.dynamo.undo import Undo
+from graphmend_bc.history import Guessed, Tally
 from graphmend_bc.legality.alias import Choice
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -23,14 +25,14 @@ class SiteRefused(Exception):
     """A rewritten site turned out not to be exact; the trace cannot be used.
 
     Args:
-        site: the site.
         refused: why.
+        sites: the site; several if each of them would be refused for the same reason.
     """
 
-    def __init__(self, site: Site, refused: Refused) -> None:
-        self.site = site
+    def __init__(self, refused: Refused, *sites: Site) -> None:
+        self.sites = sites
         self.refused = refused
-        super().__init__(f"{site}: {refused}")
+        super().__init__(f"{', '.join(map(str, sites))}: {refused}")
 
 
 @dataclass(slots=True)
@@ -39,34 +41,48 @@ class Trace:
 
     Attributes:
         arms: sites whose arm is being traced, outermost first.
+        arms_traced: how many arms were traced since the outermost branch of `arms` was met.
         used: sites that were mended so far, with the strategy.
         gb_types: what Dynamo would have called the breaks at sites mended before it met them.
         choices: what `where` chose, for the proof over the whole graph; by the node of the result.
         predicates: the branches around what is being traced, outermost first, each with the value
             under which its arm is taken.
+        tally: counts the calls of the compiled graph if it rests on guesses.
         refused: sites that were met but could not be shown to be exact.
+        functional: higher-order operators of ours, which change nothing but their results.
+        depth: how many of them are around what is being traced.
+        counters: ints that a loop in the graph counts, known only at run time.
         snapshots: nodes that copy an effect's argument, with the number of writes before.
         effects: calls that run after the graph, in order.
-        speculated: branches of which only the likely arm is in the graph.
+        guesses: truth values that were taken for granted, each with a 0-dim bool tensor that is
+            True if that was wrong.
         kept: values that must stay outputs of the graph although nothing uses them.
-        missed: the argument of the check after the graph: whether any of them went the other way.
-        can_be_taken_back: nothing is left of the graph if its results are thrown away, and somebody
-            may want to: a check after it, or the effects it would lose by raising.
+        drawn: predicates that may rest on random draws.
+        questions: further outputs of the graph that only we look at: whether any guess was wrong,
+            and which ones.
+        undo: how to take the graph back, if that can be done and somebody may want it: a wrong
+            guess, or the effects it would lose by raising.
         recorder: listens to the fake tensor mode once a site needs it.
     """
 
     arms: list[Site] = field(default_factory=list)
+    arms_traced: int = 0
     used: dict[Site, str] = field(default_factory=dict)
     gb_types: dict[Site, str] = field(default_factory=dict)
     choices: dict[Node, tuple[Site, Choice]] = field(default_factory=dict)
+    functional: dict[Node, Site] = field(default_factory=dict)
+    depth: int = 0
+    counters: list[tuple[Site, VariableTracker]] = field(default_factory=list)
     snapshots: list[tuple[Node, int]] = field(default_factory=list)
     effects: list[Site] = field(default_factory=list)
-    speculated: list[Site] = field(default_factory=list)
-    missed: list[VariableTracker] = field(default_factory=list)
+    guesses: list[tuple[Guessed, TensorVariable]] = field(default_factory=list)
+    questions: list[VariableTracker] = field(default_factory=list)
+    drawn: list[TensorVariable] = field(default_factory=list)
     kept: list[VariableTracker] = field(default_factory=list)
     predicates: list[tuple[TensorVariable, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)
-    can_be_taken_back: bool = False
+    undo: Undo | None = None
+    tally: Tally | None = None
     recorder: Recorder | None = None
 
     def listen(self, mode: FakeTensorMode) -> Recorder:
@@ -74,6 +90,10 @@ class Trace:
         if self.recorder is None:
             self.recorder = Recorder(mode)
         return self.recorder
+
+    def our_outputs(self) -> list[VariableTracker]:
+        """Outputs of the graph that the frame does not ask for."""
+        return [*self.kept, *self.questions]
 
     def close(self) -> None:
         """Stop listening."""
@@ -91,11 +111,16 @@ class Compilation:
         trace: the attempt that is running.
         has_plans: whether some code object is rewritten.
         declined: sites that must not be mended; a resume function may hold them already rewritten.
+        likely: the value to guess at a site, by how often the trace came by it before, and what the
+            bytecode suggests.
+        missed: told by a compiled graph that a guess was wrong, by its index; None if it raised.
         graphs: how many graphs were handed to the backend.
     """
 
     code_for: Callable[[CodeType], CodeType]
     has_plans: Callable[[], bool]
+    likely: Callable[[Site, int, bool], bool]
+    missed: Callable[[Tally, int | None], None]
     declined: Container[Site] = ()
     trace: Trace = field(default_factory=Trace)
     graphs: int = 0

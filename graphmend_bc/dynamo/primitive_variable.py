@@ -11,9 +11,11 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import TensorVariable, UnspecializedPythonVariable
 
 from graphmend_bc.dynamo import effects, select
+from graphmend_bc.dynamo.asked import AskedVariable
 from graphmend_bc.dynamo.compilation import Compilation, current
+from graphmend_bc.dynamo.loop import loop
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Both, Branch, Defer, Primitive
+from graphmend_bc.runtime import Ask, Both, Branch, Defer, Guess, Loop, Primitive
 
 
 class PrimitiveVariable(VariableTracker):
@@ -42,11 +44,17 @@ class PrimitiveVariable(VariableTracker):
         compilation = current()
         if compilation is not None and self.primitive.site in compilation.declined:
             compilation = None
+        if isinstance(self.primitive, Ask):
+            if compilation is None:
+                return args[0]
+            return AskedVariable(args[0], self.primitive, compilation)
         if isinstance(self.primitive, Defer):
             if compilation is None:
                 return args[0]
             return effects.deferred(tx, compilation, self.primitive.site, args[0])
         condition = args[0].realize()
+        if isinstance(self.primitive, Loop):
+            return self._as_loop(tx, compilation, condition, args[1:])
         if compilation is None or not _is_plain_tensor(condition):
             return self._as_python(tx, condition, args[1:])
         try:
@@ -64,7 +72,32 @@ class PrimitiveVariable(VariableTracker):
             first = ConstantVariable.create(self.primitive.first)
             second = ConstantVariable.create(self.primitive.second)
             return select.inline(tx, _both, first, second, condition, *rest)
+        if isinstance(self.primitive, Guess):
+            return select.inline(tx, select.is_true, condition)
         return select.inline(tx, _branch, condition, *rest)
+
+    def _as_loop(
+        self,
+        tx: InstructionTranslatorBase,
+        compilation: Compilation | None,
+        condition: VariableTracker,
+        rest: list[VariableTracker],
+    ) -> VariableTracker:
+        assert isinstance(self.primitive, Loop)
+        if compilation is None:
+            carried, enters, again = (
+                ConstantVariable.create(value)
+                for value in (self.primitive.carried, self.primitive.enters, self.primitive.again)
+            )
+            return select.inline(tx, _loop, carried, enters, again, condition, *rest)
+        tracer = select.SiteTracer(tx, compilation, self.primitive.site)
+        try:
+            if isinstance(condition, TensorVariable):
+                ours = 0 if self.primitive.entered else compilation.trace.depth
+                select.check_is_outermost(tx, ours)
+            return loop(tracer, self.primitive, condition, rest[0], rest[1:])
+        except Refused as refused:
+            raise select.as_break(compilation, self.primitive.site, refused) from refused
 
     def _as_choice(
         self,
@@ -73,17 +106,17 @@ class PrimitiveVariable(VariableTracker):
         condition: TensorVariable,
         rest: list[VariableTracker],
     ) -> VariableTracker:
-        select.check_is_outermost(tx)
+        ours = 0 if isinstance(self.primitive, Guess) else compilation.trace.depth
+        select.check_is_outermost(tx, ours)
         tracer = select.SiteTracer(tx, compilation, self.primitive.site)
         if (constant := tracer.fold(condition)) is not None:
             return self._as_python(tx, ConstantVariable.create(constant), rest)
         if isinstance(self.primitive, Both):
             return tracer.both(self.primitive, condition, rest[0], rest[1:])
+        if isinstance(self.primitive, Guess):
+            return tracer.guess(condition, self.primitive)
         assert isinstance(self.primitive, Branch)
-        if self.primitive.likely is not None:
-            arm = rest[0] if self.primitive.likely else rest[1]
-            return tracer.speculate(condition, self.primitive.likely, arm, rest[2:])
-        return tracer.branch(condition, rest[0], rest[1], rest[2:])
+        return tracer.branch(self.primitive, condition, rest[0], rest[1], rest[2:])
 
 
 def _is_plain_tensor(value: VariableTracker) -> TypeGuard[TensorVariable]:
@@ -97,6 +130,17 @@ def _branch(predicate: Any, when_true: Any, when_false: Any, *live_ins: Any) -> 
     if predicate:
         return when_true(*live_ins)
     return when_false(*live_ins)
+
+
+def _loop(
+    carried: int, enters: bool, again: bool, condition: Any, step: Any, *variables: Any
+) -> Any:
+    state, fixed = variables[:carried], variables[carried:]
+    goes_on = enters
+    while condition if goes_on else not condition:
+        condition, *state = step(*state, *fixed)
+        goes_on = again
+    return tuple(state)
 
 
 def _both(first: bool, second: bool, condition: Any, test: Any, *live_ins: Any) -> bool:

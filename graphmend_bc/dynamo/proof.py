@@ -6,19 +6,24 @@ import sys
 from collections.abc import Iterable
 
 import torch
+from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.variables.base import VariableTracker
 from torch._ops import HigherOrderOperator
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from graphmend_bc import config
 from graphmend_bc.dynamo.arm import is_in_place
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.recorder import Recorder
+from graphmend_bc.dynamo.undo import Undo
 from graphmend_bc.legality.alias import check_choice, storage_of
 from graphmend_bc.reasons import Refused
 
 
-def prove_graph(compilation: Compilation, gm: GraphModule, effects: SideEffects) -> None:
+def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
     """Show that the graph's choices cannot be told from eager's, and drop copies nobody needs.
 
     Raises:
@@ -27,21 +32,27 @@ def prove_graph(compilation: Compilation, gm: GraphModule, effects: SideEffects)
     trace = compilation.trace
     if trace.recorder is None:
         return
-    if trace.effects and _exchanges_streams(effects):
-        raise SiteRefused(trace.effects[0], Refused("effect-moved"))
+    if trace.effects and _exchanges_streams(output.side_effects):
+        raise SiteRefused(Refused("effect-moved"), trace.effects[0])
     written = trace.recorder.written
     inputs = _storages(node for node in gm.graph.nodes if node.op in ("placeholder", "get_attr"))
     outputs = _storages(
         node for out in gm.graph.nodes if out.op == "output" for node in out.all_input_nodes
     )
-    opaque = [n for n in gm.graph.nodes if isinstance(n.target, HigherOrderOperator)]
-    if trace.speculated or trace.effects:
+    opaque = [
+        node
+        for node in gm.graph.nodes
+        if isinstance(node.target, HigherOrderOperator) and node not in trace.functional
+    ]
+    if trace.guesses or trace.effects or trace.functional:
         try:
-            _check_can_be_taken_back(trace.recorder, inputs, opaque)
-            trace.can_be_taken_back = True
+            trace.undo = _undo(trace, gm, opaque, output)
         except Refused as refused:
-            if trace.speculated:
-                raise SiteRefused(trace.speculated[0], refused) from refused
+            if trace.guesses:
+                sites = dict.fromkeys(guess.site for guess, _ in trace.guesses)
+                raise SiteRefused(refused, *sites) from refused
+    if trace.counters:
+        _check_sizes(trace, gm)
     choices = [choice for _, choice in trace.choices.values()]
     for site, choice in trace.choices.values():
         try:
@@ -51,9 +62,18 @@ def prove_graph(compilation: Compilation, gm: GraphModule, effects: SideEffects)
             if trace.recorder.strided and choice.outside:
                 raise Refused("identity-compared", "as_strided looks at the whole memory.")
         except Refused as refused:
-            raise SiteRefused(site, refused) from refused
+            raise SiteRefused(refused, site) from refused
     _drop_copies(trace, gm, written, opaque)
     trace.close()
+
+
+def _check_sizes(trace: Trace, gm: GraphModule) -> None:
+    """Refuse sizes that a loop counts: Dynamo takes it that they are not 0 or 1."""
+    for node in gm.graph.nodes:
+        for leaf in torch.utils._pytree.tree_leaves(node.meta.get("example_value")):
+            if isinstance(leaf, torch.Tensor) and free_unbacked_symbols(leaf):
+                site = trace.counters[0][0]
+                raise SiteRefused(Refused("loop-carries-value", "A size depends on it."), site)
 
 
 _TELL_CHOICES_APART = frozenset(
@@ -86,19 +106,84 @@ def check_question(compilation: Compilation, name: str) -> None:
     """
     if name in _TELL_CHOICES_APART or not hasattr(torch.Tensor, name):
         site = next(iter(compilation.trace.choices.values()))[0]
-        raise SiteRefused(site, Refused("identity-compared", f"A tensor is asked for '{name}'."))
+        raise SiteRefused(Refused("identity-compared", f"A tensor is asked for '{name}'."), site)
 
 
-def _check_can_be_taken_back(recorder: Recorder, inputs: set[int], opaque: list[Node]) -> None:
-    """Show that nothing is left of the graph when its results are thrown away."""
-    if inputs & set(recorder.written):
-        raise Refused("speculation-writes-input")
-    if recorder.draws is not None:
-        raise Refused("speculation-draws-random", f"The operator is {recorder.draws}.")
+def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph) -> Undo:
+    """How nothing is left of the graph when its results are thrown away.
+
+    Raises:
+        Refused: something would be left.
+    """
+    recorder = trace.recorder
+    assert recorder is not None
     if recorder.foreign is not None:
         raise Refused("speculation-has-effects", f"The operator is {recorder.foreign}.")
     if opaque:
         raise Refused("speculation-has-effects", f"The operator is {opaque[0].target}.")
+    if output.random_calls:
+        raise Refused("speculation-draws-random", "Python's own generator is drawn from.")
+    for node in gm.graph.nodes:
+        if is_in_place(node) and _name(node) in _CHANGE_MORE_THAN_VALUES:
+            raise Refused("speculation-has-effects", f"The operator is {_name(node)}.")
+    if any(device.type not in ("cpu", "cuda") for device in recorder.draws):
+        raise Refused("speculation-draws-random", "The device's generator cannot be reset.")
+    if not trace.guesses and set(recorder.written) & _storages(
+        node for node in gm.graph.nodes if node.op in ("placeholder", "get_attr")
+    ):
+        raise Refused("speculation-writes-input", "Only a deferred effect would profit.")
+    switches = any("autocast" in str(node.target) for node in gm.graph.nodes)
+    return Undo(_written_inputs(recorder, gm), tuple(recorder.draws), switches)
+
+
+def _written_inputs(recorder: Recorder, gm: GraphModule) -> tuple[int, ...]:
+    """Positions of inputs whose memory the graph changes, one for each piece of memory."""
+    written, found, size = set(recorder.written), dict[int, int](), 0
+    inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    if written & _storages(node for node in gm.graph.nodes if node.op == "get_attr"):
+        raise Refused("speculation-writes-input", "It is no argument of the graph.")
+    for position, node in enumerate(inputs):
+        tensor = node.meta.get("example_value")
+        if not isinstance(tensor, torch.Tensor) or storage_of(tensor) not in written:
+            continue
+        storage = storage_of(tensor)
+        if type(tensor) is not FakeTensor or storage in recorder.attached:
+            raise Refused("speculation-writes-input", "The write has an autograd history.")
+        if storage not in found:
+            found[storage] = position
+            nbytes = tensor.untyped_storage().nbytes()
+            size += nbytes if isinstance(nbytes, int) else config.snapshot_limit + 1
+    if size > config.snapshot_limit:
+        raise Refused(
+            "speculation-writes-input",
+            f"Its {size} bytes are more than config.snapshot_limit, {config.snapshot_limit}.",
+        )
+    return tuple(found.values())
+
+
+def _name(node: Node) -> str:
+    target = node.target
+    return target if isinstance(target, str) else getattr(target, "__name__", "")
+
+
+_CHANGE_MORE_THAN_VALUES = frozenset(
+    (
+        "as_strided_",
+        "detach_",
+        "rename_",
+        "requires_grad_",
+        "resize_",
+        "resize_as_",
+        "set_",
+        "share_memory_",
+        "squeeze_",
+        "swapaxes_",
+        "swapdims_",
+        "t_",
+        "transpose_",
+        "unsqueeze_",
+    )
+)
 
 
 def check_identity(compilation: Compilation, operands: Iterable[VariableTracker]) -> None:
@@ -114,7 +199,7 @@ def check_identity(compilation: Compilation, operands: Iterable[VariableTracker]
     nodes = [value.as_proxy().node for value in operands if value.is_tensor()]
     for node in nodes:
         if node in compilation.trace.choices:
-            raise SiteRefused(compilation.trace.choices[node][0], Refused("identity-compared"))
+            raise SiteRefused(Refused("identity-compared"), compilation.trace.choices[node][0])
 
 
 def _exchanges_streams(effects: SideEffects) -> bool:

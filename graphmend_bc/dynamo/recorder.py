@@ -19,14 +19,17 @@ class Recorder:
 
     Attributes:
         written: storages changed in place so far, in the order of the writes.
-        draws: the first operator that drew random numbers, if any did.
-        foreign: the first operator that is not one of torch's own, if there was one.
+        attached: those of them whose tensor has an autograd history after the write.
+        draws: devices whose default random generators were drawn from.
+        foreign: the first operator that is not one of torch's own, or that draws from a generator
+            of the user's.
         strided: whether `as_strided` was called, which sees memory outside its argument.
     """
 
     def __init__(self, mode: FakeTensorMode) -> None:
         self.written: list[int] = []
-        self.draws: OpOverload | None = None
+        self.attached: set[int] = set()
+        self.draws: dict[torch.device, None] = {}
         self.foreign: OpOverload | None = None
         self.strided = False
         self._mode = mode
@@ -73,7 +76,9 @@ class Recorder:
         if self._records is not None:
             self._records.append(record)
         if torch.Tag.nondeterministic_seeded in record.op.tags:
-            self.draws = self.draws or record.op
+            self.draws |= dict.fromkeys(t.device for t in record.results())
+            if record.kwargs.get("generator") is not None:
+                self.foreign = self.foreign or record.op
         self.strided = self.strided or record.name == "as_strided"
         if not record.is_aten:
             self.foreign = self.foreign or record.op
@@ -86,4 +91,6 @@ class Recorder:
                 if a.name in record.kwargs and a.alias_info is not None and a.alias_info.is_write
             ]
             leaves = torch.utils._pytree.tree_leaves(values)
-            self.written += [storage_of(v) for v in leaves if isinstance(v, torch.Tensor)]
+            tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+            self.written += map(storage_of, tensors)
+            self.attached |= {storage_of(t) for t in tensors if t.requires_grad}

@@ -7,6 +7,8 @@
     call_user_compiler     the graph is complete: proofs over the whole graph
     OutputGraph.__init__   operators are listened to from the start, if code is rewritten
     compile_subgraph       effects noted at the root run also when a nested break ends the graph
+    compile_and_call-    further outputs of the graph, for the wrapper around it
+      _fx_graph
     compare_op_handlers    `is` between tensors: a chosen tensor must not be compared by identity
     TensorVariable         questions about memory and autograd of tensors, once one is chosen
     _load_const            a primitive is a constant Dynamo does not know
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from functools import partial
 from types import CodeType
 from typing import Any, Protocol
 
@@ -28,11 +31,12 @@ from torch._dynamo import convert_frame, output_graph, symbolic_convert
 from torch._dynamo.variables import builtin, tensor
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo import proof
+from graphmend_bc.dynamo import guess, proof
 from graphmend_bc.dynamo.annotations import annotated_graph
+from graphmend_bc.dynamo.asked import COMPARISONS, HostNumberVariable
 from graphmend_bc.dynamo.compilation import current
 from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
-from graphmend_bc.dynamo.way_back import retreating
+from graphmend_bc.dynamo.way_back import watched
 from graphmend_bc.runtime import Primitive
 from graphmend_bc.runtime.effects import naming_lost_effects
 
@@ -69,6 +73,7 @@ class Seams:
         self._replace(output_graph.OutputGraph, "__init__", _output_graph)
         self._replace(output_graph.OutputGraph, "call_user_compiler", _call_user_compiler)
         self._replace(output_graph.OutputGraph, "compile_subgraph", _compile_subgraph)
+        self._replace(output_graph.OutputGraph, "compile_and_call_fx_graph", _compile_and_call)
         for name in ("call_method", "var_getattr", "call_obj_hasattr"):
             self._replace(tensor.TensorVariable, name, _ask_tensor)
         # The names of the hash and equality hooks differ between torch versions.
@@ -78,6 +83,10 @@ class Seams:
         self._replace(builtin.BuiltinVariable, "call_id", _ask_id)
         for name in ("is", "is not"):
             self._replace_item(symbolic_convert.compare_op_handlers, name, _compare_identity)
+        for name, function in COMPARISONS.items():
+            self._replace_item(
+                symbolic_convert.compare_op_handlers, name, partial(_compare_numbers, function)
+            )
         self._replace(torch._dynamo, "reset", self._reset)
 
     def remove(self) -> None:
@@ -162,11 +171,11 @@ def _call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation = current()
         if compilation is None:
             return stock(self, gm, *args, **kwargs)
-        proof.prove_graph(compilation, gm, self.side_effects)
-        compiled = annotated_graph(stock(self, gm, *args, **kwargs), self)
+        proof.prove_graph(compilation, gm, self)
+        compiled = watched(annotated_graph(stock(self, gm, *args, **kwargs), self), compilation)
         compilation.graphs += 1
-        if compilation.trace.can_be_taken_back:
-            return retreating(compiled)
+        if compilation.trace.undo is not None:
+            return compiled
         return naming_lost_effects(compiled, compilation.trace.effects)
 
     return call_user_compiler
@@ -177,9 +186,22 @@ def _compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
         root = self.root_tx
         if tx is not root and root.debug_locals:
             tx.debug_locals, root.debug_locals = root.debug_locals + tx.debug_locals, []
+        if (compilation := current()) is not None:
+            guess.gather(tx, compilation.trace)
         return stock(self, tx, *args, **kwargs)
 
     return compile_subgraph
+
+
+def _compile_and_call(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_and_call_fx_graph(
+        self: Any, tx: Any, rv: list[VariableTracker], *args: Any, **kwargs: Any
+    ) -> Any:
+        compilation = current()
+        ours = [] if compilation is None else compilation.trace.our_outputs()
+        return stock(self, tx, [*rv, *ours], *args, **kwargs)
+
+    return compile_and_call_fx_graph
 
 
 def _ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -215,6 +237,16 @@ def _compare_identity(stock: Callable[..., Any]) -> Callable[..., Any]:
             operands = [arg.realize() for arg in args]
             if all(operand.is_tensor() for operand in operands):
                 proof.check_identity(compilation, operands)
+        return stock(tx, args, kwargs)
+
+    return compare
+
+
+def _compare_numbers(function: str, stock: Callable[..., Any]) -> Callable[..., Any]:
+    def compare(tx: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> Any:
+        for number, other, reverse in ((args[0], args[1], False), (args[1], args[0], True)):
+            if isinstance(number, HostNumberVariable):
+                return number.compare(tx, function, other.realize(), reverse)
         return stock(tx, args, kwargs)
 
     return compare

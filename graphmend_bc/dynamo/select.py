@@ -17,27 +17,35 @@ from torch._dynamo.variables.lists import ListVariable, TupleVariable
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
+from graphmend_bc import config
 from graphmend_bc.dynamo.arm import Arm, trace_arm
-from graphmend_bc.dynamo.compilation import Compilation
-from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
-from graphmend_bc.legality import alias, choose
-from graphmend_bc.legality.arm import check_zero_gradients_stay_zero
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
+from graphmend_bc.dynamo.cond import conditional
+from graphmend_bc.dynamo.guess import call, guess, method
+from graphmend_bc.dynamo.leaves import check_same_value
+from graphmend_bc.dynamo.sharing import note_sharing
+from graphmend_bc.legality import choose
+from graphmend_bc.legality.arm import check_runs_untaken, check_zero_gradients_stay_zero
 from graphmend_bc.legality.fold import constant_truth
+from graphmend_bc.legality.ops import OpRecord
 from graphmend_bc.legality.reach import check_same_reach
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Both, Site, deopt, effects
-
-_LITERALS = (int, float, complex, bool, str, bytes, torch.Size, torch.dtype, torch.device)
-"""Types whose `repr` tells all values apart, the sign of zero included."""
+from graphmend_bc.runtime import Both, Branch, Guess, Site
 
 
-def check_is_outermost(tx: InstructionTranslatorBase) -> None:
+def check_is_outermost(tx: InstructionTranslatorBase, ours: int = 0) -> None:
     """Refuse sites inside a subgraph of a higher-order operator or a torch.func transform.
 
     The proofs look at the root graph, and values of the inner levels must not leave them.
+
+    Args:
+        tx: translator of the frame that has the site.
+        ours: how many operators of our own are around it, where that does not matter.
     """
-    functorch = torch._C._functorch.peek_interpreter_stack()
-    if functorch is not None or tx.output.current_tracer.parent is not None:
+    depth, tracer = 0, tx.output.current_tracer
+    while tracer.parent is not None:
+        depth, tracer = depth + 1, tracer.parent
+    if torch._C._functorch.peek_interpreter_stack() is not None or depth != ours:
         raise Refused("inside-transform")
 
 
@@ -66,12 +74,14 @@ class SiteTracer:
     def __init__(self, tx: InstructionTranslatorBase, compilation: Compilation, site: Site) -> None:
         self.tx = tx
         self.site = site
+        self.compilation = compilation
         self.trace = compilation.trace
         self.recorder = compilation.trace.listen(tx.output.fake_mode)
         self._chosen: dict[tuple[int, int], VariableTracker] = {}
 
     def branch(
         self,
+        primitive: Branch,
         condition: TensorVariable,
         when_true: VariableTracker,
         when_false: VariableTracker,
@@ -82,11 +92,30 @@ class SiteTracer:
         Raises:
             Refused: it could not be shown to be exact.
         """
-        predicate = self._truth(condition)
+        predicate = self.truth(condition)
+        if self.recorder.draws and not self.trace.depth:
+            self.trace.drawn.append(predicate)
+        if primitive.conditional:
+            return self._conditional(predicate, when_true, when_false, live_ins)
         taken = self._arm(when_true, live_ins, predicate, True)
         other = self._arm(when_false, live_ins, predicate, False)
         result = self._choose(predicate, taken, taken.result, other, other.result)
         self.trace.used.setdefault(self.site, "where")
+        return result
+
+    def _conditional(
+        self,
+        predicate: TensorVariable,
+        when_true: VariableTracker,
+        when_false: VariableTracker,
+        live_ins: Sequence[VariableTracker],
+    ) -> VariableTracker:
+        self.trace.arms.append(self.site)
+        result = conditional(
+            self.tx, self.trace, self.site, predicate, (when_true, when_false), live_ins
+        )
+        self.trace.arms.pop()
+        self.trace.used.setdefault(self.site, "cond")
         return result
 
     def both(
@@ -101,65 +130,38 @@ class SiteTracer:
         Raises:
             Refused: it could not be shown to be exact.
         """
-        first = self._truth(condition)
+        first = self.truth(condition)
         arm = self._arm(test, live_ins, first, primitive.first)
         second = arm.result.realize()
         if not primitive.first:
-            first = self._call("logical_not", first)
+            first = call(self.tx, "logical_not", first)
         self.trace.used.setdefault(self.site, "where")
         if isinstance(second, TensorVariable):
-            truth = self._truth(second)
+            truth = self.truth(second)
             if not primitive.second:
-                truth = self._call("logical_not", truth)
-            return self._call("logical_and", first, truth)
-        second = inline(self.tx, _is_true, second)
+                truth = call(self.tx, "logical_not", truth)
+            return call(self.tx, "logical_and", first, truth)
+        second = inline(self.tx, is_true, second)
         agrees = second.as_python_constant() is primitive.second
         return first if agrees else ConstantVariable.create(False)
 
     def fold(self, condition: TensorVariable) -> bool | None:
         """The truth value of the condition if it is known now; what it was computed from stays."""
-        node = condition.as_proxy().node
-        truth = constant_truth(node)
+        truth = constant_truth(condition.as_proxy().node)
         if truth is not None:
             # As an output of the graph the draw cannot be dropped as dead.
-            if not self.trace.kept:
-                keep = RuntimeCallVariable("__gm_keep", effects.keep)
-                self.tx.output.root_tx.debug_locals.append((keep, self.trace.kept))
             self.trace.kept.append(condition)
             self.trace.used[self.site] = "fold"
         return truth
 
-    def speculate(
-        self,
-        condition: TensorVariable,
-        likely: bool,
-        arm: VariableTracker,
-        live_ins: Sequence[VariableTracker],
-    ) -> VariableTracker:
-        """The value of the likely arm; a check after the graph finds out whether it was taken.
+    def guess(self, condition: TensorVariable, primitive: Guess) -> VariableTracker:
+        """The truth value of the condition, taken for granted.
 
         Raises:
-            Refused: there would be no place for the check.
+            Refused: there would be no place for the check, or no end to the guesses.
         """
-        if self.tx.export:
-            raise Refused("under-export")
-        missed = self._truth(condition)
-        if likely:
-            missed = self._call("logical_not", missed)
-        for predicate, taken in self.trace.predicates:
-            around = predicate if taken else self._call("logical_not", predicate)
-            missed = self._call("logical_and", missed, around)
-        if self.trace.missed:
-            earlier = cast(TensorVariable, self.trace.missed[0])
-            self.trace.missed[0] = self._call("logical_or", earlier, missed)
-        else:
-            self.trace.missed.append(missed)
-            # Before every effect: nothing may be seen of a graph whose results are thrown away.
-            check = RuntimeCallVariable("__gm_check", deopt.check)
-            self.tx.output.root_tx.debug_locals.insert(0, (check, self.trace.missed))
-        self.trace.speculated.append(self.site)
-        self.trace.used[self.site] = "speculate"
-        return arm.call_function(self.tx, list(live_ins), {})
+        truth = self.truth(condition)
+        return ConstantVariable.create(guess(self.tx, self.compilation, primitive, truth))
 
     def _arm(
         self,
@@ -168,9 +170,13 @@ class SiteTracer:
         predicate: TensorVariable,
         taken: bool,
     ) -> Arm:
+        self.trace.arms_traced = self.trace.arms_traced + 1 if self.trace.arms else 1
+        if self.trace.arms_traced > config.arm_limit:
+            refused = Refused("arm-too-dear", f"More than {config.arm_limit} arms would be traced.")
+            raise SiteRefused(refused, self.trace.arms[0])
         self.trace.arms.append(self.site)
         self.trace.predicates.append((predicate, taken))
-        arm = trace_arm(self.tx, self.trace, function, live_ins)
+        arm = trace_arm(self.tx, self.trace, function, live_ins, _check_untaken)
         # Left in place if the arm fails, so that the break can be told to be inside it.
         self.trace.arms.pop()
         self.trace.predicates.pop()
@@ -178,14 +184,14 @@ class SiteTracer:
 
     # Values
 
-    def _truth(self, condition: TensorVariable) -> TensorVariable:
+    def truth(self, condition: TensorVariable) -> TensorVariable:
         """The predicate as a 0-dim bool tensor, equal to `bool(condition)`."""
         value = condition.as_proxy().node.meta["example_value"]
         choose.check_predicate(value)
         if value.dim() != 0:
-            condition = self._method(condition, "reshape", ())
+            condition = method(self.tx, "reshape", condition, ())
         if value.dtype is not torch.bool:
-            return self._method(condition, "to", torch.bool)
+            return method(self.tx, "to", condition, torch.bool)
         # The predicate must stay what it is now: its backward and its effects ask for it later.
         proxy = self.tx.output.create_proxy("call_method", "clone", (condition.as_proxy(),), {})
         copy = cast(TensorVariable, wrap_fx_proxy(self.tx, proxy))
@@ -201,23 +207,12 @@ class SiteTracer:
         right: VariableTracker,
     ) -> VariableTracker:
         left, right = left.realize(), right.realize()
-        if left is right or (left.source is not None and left.source == right.source):
-            return left
         if type(left) is TensorVariable and type(right) is TensorVariable:
             return self._where(predicate, taken, left, other, right)
         if type(left) is type(right) and isinstance(left, (TupleVariable, ListVariable)):
             return self._choose_items(predicate, taken, left, other, cast(Any, right))
-        if left.is_python_constant() and right.is_python_constant():
-            one, two = left.as_python_constant(), right.as_python_constant()
-            if one is two or (
-                type(one) is type(two) and type(one) in _LITERALS and repr(one) == repr(two)
-            ):
-                return left
-            if type(one) is type(two):
-                raise Refused("arms-differ-in-value", f"The values are {one!r} and {two!r}.")
-        raise Refused(
-            "arms-differ-in-type", f"The types are {_type_name(left)} and {_type_name(right)}."
-        )
+        check_same_value(left, right)
+        return left
 
     def _choose_items(
         self,
@@ -272,46 +267,20 @@ class SiteTracer:
             check_zero_gradients_stay_zero([*taken.records, *other.records])
         moved = predicate
         if predicate.as_proxy().node.meta["example_value"].device != a.device:
-            moved = self._method(predicate, "to", a.device)
-        result = self._call("where", moved, left, right)
+            moved = method(self.tx, "to", predicate, a.device)
+        result = call(self.tx, "where", moved, left, right)
         chosen = result.as_proxy().node.meta["example_value"]
         if chosen.stride() != a.stride() or chosen.dtype != a.dtype:
             raise Refused(
                 "arms-differ-in-layout", "The chosen tensor would be laid out differently."
             )
-        self._note_sharing(result.as_proxy().node, (a, taken), (b, other))
+        sides = ((a, taken.allocated()), (b, other.allocated()))
+        note_sharing(self.trace, self.site, result.as_proxy().node, *sides)
         self._chosen[id(one), id(two)] = result
         return result
 
-    def _note_sharing(self, chosen: Node, *sides: tuple[torch.Tensor, Arm]) -> None:
-        """Remember which outside memory eager Python might have shared with the result."""
-        outside: set[int] = set()
-        origins: set[int] = set()
-        earlier = {choice.result: choice for _, choice in self.trace.choices.values()}
-        for tensor, arm in sides:
-            storage = alias.storage_of(tensor)
-            origins.add(storage)
-            if storage in earlier:
-                outside |= earlier[storage].outside
-                origins |= earlier[storage].origins
-            if storage not in arm.allocated():
-                outside.add(storage)
-        own = alias.storage_of(chosen.meta["example_value"])
-        since = len(self.recorder.written)
-        choice = alias.Choice(own, frozenset(outside), frozenset(origins), since)
-        self.trace.choices[chosen] = (self.site, choice)
 
-    def _call(self, name: str, *operands: TensorVariable) -> TensorVariable:
-        args = tuple(operand.as_proxy() for operand in operands)
-        proxy = self.tx.output.create_proxy("call_function", getattr(torch, name), args, {})
-        return cast(TensorVariable, wrap_fx_proxy(self.tx, proxy))
-
-    def _method(self, operand: TensorVariable, name: str, argument: Any) -> TensorVariable:
-        proxy = self.tx.output.create_proxy("call_method", name, (operand.as_proxy(), argument), {})
-        return cast(TensorVariable, wrap_fx_proxy(self.tx, proxy))
-
-
-def _is_true(value: object) -> bool:
+def is_true(value: object) -> bool:
     """Traced by Dynamo, which guards on what the truth value depends on."""
     return True if value else False  # noqa: SIM210
 
@@ -331,8 +300,5 @@ def _is_made_in_arm(value: VariableTracker) -> bool:
     return isinstance(made, ValueMutationNew) and made.scope > current_scope_id()
 
 
-def _type_name(value: VariableTracker) -> str:
-    try:
-        return value.python_type().__name__
-    except NotImplementedError:
-        return type(value).__name__
+def _check_untaken(records: Sequence[OpRecord]) -> None:
+    check_runs_untaken(records, config.where_op_limit)

@@ -1,4 +1,4 @@
-"""Give the generated code of a speculating frame its way back to the original code."""
+"""The way back of a frame: watch its graph, and run its original code when the graph is no good."""
 
 from __future__ import annotations
 
@@ -8,47 +8,83 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-import torch
 import torch._dynamo
 from torch._C._dynamo.eval_frame import reset_code
 
 from graphmend_bc.dynamo.annotations import deoptimisation
+from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.undo import Undo
+from graphmend_bc.history import Tally
 from graphmend_bc.rewriting.deopt import with_way_back
 from graphmend_bc.runtime.deopt import Deoptimizer, Miss
 
 log = logging.getLogger("graphmend_bc")
 
 
-def give_way_back(
-    result: Any, code: CodeType, module_globals: dict[str, Any], on_miss: Callable[[], None]
-) -> None:
+def give_way_back(result: Any, code: CodeType, module_globals: dict[str, Any]) -> None:
     """Wrap the bytecode of a `compile_frame` result, in place.
 
     Args:
         result: what Dynamo's `compile_frame` returned.
         code: the frame's own code object.
         module_globals: the frame's globals.
-        on_miss: told of each miss.
     """
     # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
-    run = deoptimisation(Deoptimizer(code, module_globals, on_miss).run, code)
+    run = deoptimisation(Deoptimizer(code, module_globals).run, code)
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
     result.bytecode = with_way_back(result.bytecode, code, deoptimizer)
 
 
-def retreating(graph: Callable[..., Any]) -> Callable[..., Any]:
-    """The same graph; if it raises, the frame's original code runs instead."""
+def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[..., Any]:
+    """A compiled graph without the outputs that are for us.
+
+    It raises `Miss`, and leaves nothing behind, if it can be taken back and a guess it rests on was
+    wrong or it raised.
+    """
+    trace, missed = compilation.trace, compilation.missed
+    extra = len(trace.our_outputs())
+    if trace.undo is None:
+        return _without_outputs(graph, extra) if extra else graph
+    tally = Tally(tuple(guess for guess, _ in trace.guesses))
+    trace.tally = tally
+    return _taking_back(graph, trace.undo, tally, extra, missed)
+
+
+def _without_outputs(graph: Callable[..., Any], extra: int) -> Callable[..., Any]:
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        return graph(*args, **kwargs)[:-extra]
+
+    return run_graph
+
+
+def _taking_back(
+    graph: Callable[..., Any],
+    undo: Undo,
+    tally: Tally,
+    extra: int,
+    missed: Callable[[Tally, int | None], None],
+) -> Callable[..., Any]:
+    guessed = bool(tally.guesses)
 
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
-        grad = torch.is_grad_enabled()
+        before = undo.remember(args)
+        tally.calls += 1
         try:
-            return graph(*args, **kwargs)
+            results = graph(*args, **kwargs)
         except Exception as error:
-            # A graph switches grad mode for the user's `with` blocks, and was stopped inside one.
-            torch.set_grad_enabled(grad)
+            before.restore()
             log.info("A compiled graph raised %r; the original code of its frame runs.", error)
+            missed(tally, None)
             raise Miss from error
+        # The one transfer to the host; which guess was wrong is asked only if one was.
+        if guessed and bool(results[-2]):
+            wrong = results[-1].tolist().index(True)
+            before.restore()
+            missed(tally, wrong)
+            raise Miss
+        return results[:-extra] if extra else results
 
     return run_graph
 

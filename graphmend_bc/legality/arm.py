@@ -38,6 +38,27 @@ def check_runs_untaken(records: Sequence[OpRecord], most_ops: int) -> None:
         raise Refused("arm-too-dear", f"It has {len(records)} operators; the limit is {most_ops}.")
 
 
+def check_runs_taken(records: Sequence[OpRecord], *, grad: bool) -> None:
+    """Show that operators may run inside `torch.cond`, where only the taken arm runs.
+
+    Args:
+        records: the arm's operators in the order in which they ran.
+        grad: whether gradients may be asked for. The operator then runs the arm again for the
+            backward, which would draw new random numbers.
+
+    Raises:
+        Refused: with the first operator for which it could not be shown.
+    """
+    for record in records:
+        name = f"The operator is {record.op}."
+        if record.op._schema.is_mutable:
+            raise Refused("arm-mutates-tensor", name)
+        if grad and torch.Tag.nondeterministic_seeded in record.op.tags:
+            raise Refused("arm-draws-random", name)
+        if not record.is_aten:
+            raise Refused("arm-op-unknown", name)
+
+
 def _is_total(record: OpRecord) -> bool:
     if record.name == "div" and record.kwargs.get("rounding_mode") is None:
         return True

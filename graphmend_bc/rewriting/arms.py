@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from graphmend_bc.code import stack
+from graphmend_bc.code import facts, stack
 from graphmend_bc.code.assignment import definitely_assigned, definitely_assigned_before
 from graphmend_bc.code.blocks import EXIT, Block, Graph
 from graphmend_bc.code.dominators import immediate_postdominators, raising_blocks
 from graphmend_bc.code.listing import Handler, Op
 from graphmend_bc.code.liveness import live_in, reads, writes
 from graphmend_bc.code.producers import may_be_null, slots_before
+from graphmend_bc.code.regions import blocks_until
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.decision import Decision, decision_at
 
@@ -34,6 +35,18 @@ _REFUSED_OPS = {
     "LOAD_LOCALS": "arm-inspects-frame",
     "LOAD_NAME": "arm-inspects-frame",
 }
+_NEVER_RAISE = facts.op_set(
+    "COPY",
+    "JUMP_FORWARD",
+    "LOAD_CONST",
+    "LOAD_FAST",
+    "NOP",
+    "POP_TOP",
+    "RETURN_CONST",
+    "RETURN_VALUE",
+    "STORE_FAST",
+    "SWAP",
+)
 _FRAME_READERS = frozenset({"super", "locals", "vars", "dir", "eval", "exec", "breakpoint"})
 
 
@@ -66,7 +79,6 @@ class Lift:
         stack_ins: stack slots below the condition that the arms consume.
         stack_outs: stack slots the arms leave at the join in their place.
         handler: exception handler around the branch.
-        likely: the truth value whose arm goes on, where the other arm only raises; else None.
     """
 
     block: int
@@ -79,7 +91,6 @@ class Lift:
     stack_ins: int
     stack_outs: int
     handler: Handler | None
-    likely: bool | None
 
 
 def lift(graph: Graph, block: Block) -> Lift:
@@ -89,10 +100,10 @@ def lift(graph: Graph, block: Block) -> Lift:
         Refused: the arms cannot become functions with the same meaning.
     """
     decision = decision_at(graph, block)
-    join, likely = _join(graph, block, decision)
+    join = _join(graph, block, decision)
     handler = graph.last(block).handler
     sides = [
-        Arm(entry, _blocks_until(graph, entry, join), kept=_kept(graph, block, entry, decision))
+        Arm(entry, blocks_until(graph, entry, join), kept=_kept(graph, block, entry, decision))
         for entry in (decision.when_true, decision.when_false)
     ]
     inside = sides[0].blocks | sides[1].blocks
@@ -100,9 +111,10 @@ def lift(graph: Graph, block: Block) -> Lift:
         raise Refused("loop-exit")
     ops = [op for index in sorted(inside) for op in _ops(graph, graph.blocks[index])]
     for op in ops:
-        _check_op(op, handler)
+        check_op(op, handler)
     outs = _live_outs(graph, join, ops)
-    _check_handler_reads(graph, handler, ops)
+    for side in sides:
+        _check_handler_reads(graph, handler, [op for op in ops if _is_in(graph, op, side)])
     stack_ins, stack_outs = _stack_interface(graph, block, join, inside)
     return Lift(
         block=block.index,
@@ -115,25 +127,19 @@ def lift(graph: Graph, block: Block) -> Lift:
         stack_ins=stack_ins,
         stack_outs=stack_outs,
         handler=handler,
-        likely=likely,
     )
 
 
-def _join(graph: Graph, block: Block, decision: Decision) -> tuple[int, bool | None]:
-    """Where the arms meet, and the likely truth value if one of them only raises.
-
-    Ways that end in a raise meet nobody, so they do not count.
+def _join(graph: Graph, block: Block, decision: Decision) -> int:
+    """Where the arms meet. Ways that end in a raise meet nobody, so they do not count.
 
     Raises:
-        Refused: both arms only raise.
+        Refused: an arm only raises.
     """
     doomed = raising_blocks(graph)
-    raises = decision.when_true in doomed, decision.when_false in doomed
-    if all(raises):
-        raise Refused("arm-raises", "Both arms do.")
-    if any(raises):
-        return (decision.when_false, False) if raises[0] else (decision.when_true, True)
-    return immediate_postdominators(graph, without=doomed)[block.index], None
+    if decision.when_true in doomed or decision.when_false in doomed:
+        raise Refused("arm-raises")
+    return immediate_postdominators(graph, without=doomed)[block.index]
 
 
 def check_test(graph: Graph, branch: Block, test: Block) -> tuple[str, ...]:
@@ -144,7 +150,7 @@ def check_test(graph: Graph, branch: Block, test: Block) -> tuple[str, ...]:
     """
     ops = _ops(graph, test)
     for op in ops:
-        _check_op(op, graph.last(branch).handler)
+        check_op(op, graph.last(branch).handler)
     names = tuple(sorted({name for op in ops for name in reads(op)}))
     bound = definitely_assigned_before(graph, branch.stop - 1)
     for name in names:
@@ -157,17 +163,6 @@ def _ops(graph: Graph, block: Block) -> tuple[Op, ...]:
     return graph.listing.ops[block.start : block.stop]
 
 
-def _blocks_until(graph: Graph, entry: int, join: int) -> frozenset[int]:
-    seen: set[int] = set()
-    work = [entry]
-    while work:
-        index = work.pop()
-        if index != join and index not in seen:
-            seen.add(index)
-            work.extend(edge.target for edge in graph.blocks[index].successors)
-    return frozenset(seen)
-
-
 def _kept(graph: Graph, block: Block, entry: int, decision: Decision) -> int:
     """1 if the jump to `entry` leaves the condition on the stack (JUMP_IF_TRUE_OR_POP)."""
     if decision.tests or "OR_POP" not in graph.last(block).name:
@@ -175,7 +170,7 @@ def _kept(graph: Graph, block: Block, entry: int, decision: Decision) -> int:
     return int(any(edge.jump and edge.target == entry for edge in block.successors))
 
 
-def _check_op(op: Op, handler: Handler | None) -> None:
+def check_op(op: Op, handler: Handler | None) -> None:
     if op.name in _REFUSED_OPS:
         raise Refused(_REFUSED_OPS[op.name])
     if op.name == "LOAD_GLOBAL" and op.arg[1] in _FRAME_READERS:
@@ -216,8 +211,15 @@ def _check_handler_reads(graph: Graph, handler: Handler | None, ops: Iterable[Op
     if handler is None:
         return
     seen = live_in(graph)[graph.block_of(handler.target).index]
-    for name in sorted({name for op in ops for name in writes(op)} & seen):
-        raise Refused("handler-sees-write", f"The variable is '{name}'.")
+    written: set[str] = set()
+    for op in ops:
+        if written and op.name not in _NEVER_RAISE:
+            raise Refused("handler-sees-write", f"The variable is '{min(written)}'.")
+        written |= set(writes(op)) & seen
+
+
+def _is_in(graph: Graph, op: Op, arm: Arm) -> bool:
+    return graph.block_of(op.index).index in arm.blocks
 
 
 def _stack_interface(

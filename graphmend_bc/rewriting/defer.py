@@ -1,4 +1,4 @@
-"""Mark the callee of an observing call: `print(x)` becomes `Defer(site)(print)(x)`.
+"""Mark the callee of a call: `print(x)` becomes `Defer(site)(print)(x)`.
 
 The arguments, keywords and the call itself stay as they are, so the rewrite needs only the place
 where the callee was pushed.
@@ -17,7 +17,7 @@ from graphmend_bc.code.listing import Op, decode
 from graphmend_bc.code.producers import callee_of, pushes_pair
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.calls import Writer
-from graphmend_bc.runtime import Defer, Site
+from graphmend_bc.runtime import Primitive
 
 CALLS = facts.op_set("CALL", "CALL_KW")
 
@@ -65,9 +65,9 @@ def marked_callees(graph: Graph, offsets: Iterable[int]) -> Mapping[int, Op]:
     return found
 
 
-def write_marked(op: Op, site: Site, writer: Writer) -> list[Emit]:
-    """The instructions that push `op`'s callee marked by `Defer(site)`."""
-    mark = [*writer.callable_under_top(Defer(site)), *writer.call(1)]
+def write_marked(op: Op, primitive: Primitive, writer: Writer) -> list[Emit]:
+    """The instructions that push `op`'s callee marked by a primitive."""
+    mark = [*writer.callable_under_top(primitive), *writer.call(1)]
     if not pushes_pair(op):
         return [writer.emit(op.name, op.arg), *mark]
     # The load pushed NULL or self as well; mark the plain attribute, then make it callable again.
@@ -91,13 +91,21 @@ def likely_effects(code: CodeType, names: frozenset[str] = OBSERVERS) -> frozens
     for op in graph.listing.ops:
         if op.name in CALLS and (pushed_by := callee_of(graph, op.index)) is not None:
             load = graph.listing.ops[pushed_by]
-            if load.name in _LOADS and _name(load.arg) in names:
+            if load.name in _LOADS and name_of(load.arg) in names:
                 offsets.add(op.offset)
     return frozenset(offsets)
 
 
-def _name(arg: object) -> object:
-    return arg[1] if isinstance(arg, tuple) else getattr(arg, "name", arg)
+def name_of_callee(graph: Graph, call: Op) -> str:
+    """The name under which a call's callee was loaded; empty if it was not just loaded."""
+    pushed_by = callee_of(graph, call.index)
+    return "" if pushed_by is None else name_of(graph.listing.ops[pushed_by].arg)
+
+
+def name_of(arg: object) -> str:
+    """The name that a load's argument stands for; empty for other arguments."""
+    name = arg[1] if isinstance(arg, tuple) and len(arg) == 2 else getattr(arg, "name", arg)
+    return name if isinstance(name, str) else ""
 
 
 _LOADS = facts.op_set(

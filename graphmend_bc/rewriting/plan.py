@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,23 +12,48 @@ class Plan:
 
     Attributes:
         branches: conditional jumps to turn into `Branch` calls.
+        conds: those of `branches` whose arms are to run only if taken, by `torch.cond`.
+        loops: conditional jumps that guard a while loop, to turn into `Loop` calls.
+        entered: those of `loops` that are guessed to go round at least once.
+        guesses: conditional jumps and `not` whose condition is to be asked by `Guess`.
+        asks: calls that give a Python value of a tensor, whose callee is to be marked by `Ask`.
         effects: calls whose callee is to be marked by `Defer`.
     """
 
     branches: frozenset[int] = frozenset()
+    conds: frozenset[int] = frozenset()
+    loops: frozenset[int] = frozenset()
+    entered: frozenset[int] = frozenset()
+    guesses: frozenset[int] = frozenset()
+    asks: frozenset[int] = frozenset()
     effects: frozenset[int] = frozenset()
 
     def __bool__(self) -> bool:
-        return bool(self.branches or self.effects)
+        return any(getattr(self, field.name) for field in fields(self))
 
     def __contains__(self, offset: object) -> bool:
-        return offset in self.branches or offset in self.effects
+        return any(offset in getattr(self, field.name) for field in fields(self))
 
     def with_branch(self, offset: int) -> Plan:
         return replace(self, branches=self.branches | {offset})
+
+    def with_cond(self, offset: int) -> Plan:
+        return replace(self.with_branch(offset), conds=self.conds | {offset})
+
+    def with_loop(self, offset: int) -> Plan:
+        return replace(self, loops=self.loops | {offset})
+
+    def with_entered_loop(self, offset: int) -> Plan:
+        return replace(self.with_loop(offset), entered=self.entered | {offset})
+
+    def with_guesses(self, offsets: Iterable[int]) -> Plan:
+        return replace(self, guesses=self.guesses | frozenset(offsets))
+
+    def with_ask(self, offset: int) -> Plan:
+        return replace(self, asks=self.asks | {offset})
 
     def with_effect(self, offset: int) -> Plan:
         return replace(self, effects=self.effects | {offset})
 
     def without(self, offset: int) -> Plan:
-        return Plan(self.branches - {offset}, self.effects - {offset})
+        return Plan(*(getattr(self, field.name) - {offset} for field in fields(self)))

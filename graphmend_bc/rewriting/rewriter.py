@@ -13,27 +13,32 @@ the arms become functions of their own, nested in the constants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import CO_NESTED, CO_NEWLOCALS, CO_OPTIMIZED
 from types import CodeType
 
 from bytecode.instr import CellVar, FreeVar
 
+from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Assembled, Emit, Header, Label, assemble
 from graphmend_bc.code.blocks import EXIT, Block, Graph, build
 from graphmend_bc.code.listing import Listing, Op, decode
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.arms import Arm, Lift, check_test, lift
+from graphmend_bc.rewriting.asking import ask_at, guess_at, write_guess
 from graphmend_bc.rewriting.calls import Writer
+from graphmend_bc.rewriting.decision import Decision, Test, decision_at
 from graphmend_bc.rewriting.defer import marked_callees, write_marked
+from graphmend_bc.rewriting.loops import Round, round_at
 from graphmend_bc.rewriting.plan import Plan
-from graphmend_bc.runtime import Both, Branch, Site
+from graphmend_bc.runtime import Both, Branch, Defer, Loop, Primitive, Site
 
 GROWTH_LIMIT = 20_000
 """Most instructions that one rewritten code object and its arms may have together."""
 
 _CONDITION = "__gm_condition"
+_AGAIN = "__gm_again"
 _UNCONDITIONAL = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 
 
@@ -81,12 +86,14 @@ class _Scope:
         stop: block where it ends by giving back its live-outs, or EXIT.
         leave: where jumps to `stop` go.
         outer: handler that stays with the caller.
+        test: block that ends one round of a loop with its condition, or EXIT.
     """
 
     entry: int
     stop: int = EXIT
     leave: Label = field(default_factory=Label)
     outer: object = None
+    test: int = EXIT
     labels: dict[int, Label] = field(default_factory=dict)
 
     def label(self, block: int) -> Label:
@@ -102,7 +109,7 @@ class _Rewriter:
         self.listing = listing
         self.graph: Graph = build(listing)
         self.plan = plan
-        self.marked = marked_callees(self.graph, plan.effects)
+        self.marked = marked_callees(self.graph, plan.effects | plan.asks)
         self.parts: list[Assembled] = []
         self.size = 0
 
@@ -142,13 +149,22 @@ class _Rewriter:
                 continue
             seen.add(index)
             block = self.graph.blocks[index]
-            if self._is_planned(block):
+            if index == scope.test:
+                continue
+            if self._is_loop(block):
+                work.append(round_at(self.graph, block).exit)
+            elif self._is_planned(block):
                 work.append(lift(self.graph, block).join)
+            elif (decision := self._guessed_whole(block)) is not None:
+                work += [decision.when_true, decision.when_false]
             else:
                 work.extend(edge.target for edge in block.successors)
             if block.handler is not None and scope.outer is None:
                 work.append(block.handler)
         return [scope.entry, *sorted(seen - {scope.entry})] if seen else []
+
+    def _is_loop(self, block: Block) -> bool:
+        return self.graph.last(block).offset in self.plan.loops
 
     def _is_planned(self, block: Block) -> bool:
         return self.graph.last(block).offset in self.plan.branches
@@ -158,18 +174,23 @@ class _Rewriter:
     ) -> list[Emit]:
         ops = self.listing.ops[block.start : block.stop]
         last = ops[-1]
+        if block.index == scope.test:
+            again = self._writer(scope, last).emit("STORE_FAST", _AGAIN)
+            leave = self._writer(scope, last).emit("JUMP_FORWARD", label=scope.leave)
+            return [*self._write_condition(scope, block), again, leave]
+        if self._is_loop(block):
+            found = round_at(self.graph, block)
+            items = [*self._write_condition(scope, block), *self._write_loop(scope, found, last)]
+            return items + self._jump(scope, last, found.exit, following, written)
         if self._is_planned(block):
             lifted = lift(self.graph, block)
-            items = [
-                emit
-                for op in ops[:-1]
-                if not _asks_truth(op, last)
-                for emit in self._write_op(scope, op)
-            ]
+            items = self._write_condition(scope, block)
             items += self._write_branch(scope, lifted, last)
             if lifted.join == EXIT:
                 return [*items, self._writer(scope, last).emit("RETURN_VALUE")]
             return items + self._jump(scope, last, lifted.join, following, written)
+        if (decision := self._guessed_whole(block)) is not None:
+            return self._write_guessed(scope, block, decision, following, written)
         items = [emit for op in ops[:-1] for emit in self._write_op(scope, op)]
         if last.name in _UNCONDITIONAL:
             assert last.target is not None
@@ -180,6 +201,30 @@ class _Rewriter:
             if not edge.jump:
                 items += self._jump(scope, last, edge.target, following, written)
         return items
+
+    def _guessed_whole(self, block: Block) -> Decision | None:
+        """The short circuit that a block begins, if it is to be guessed as one condition."""
+        if self.graph.last(block).offset not in self.plan.guesses or not block.successors[1:]:
+            return None
+        decision = decision_at(self.graph, block)
+        offsets = {self.graph.last(self.graph.blocks[t.block]).offset for t in decision.tests}
+        return decision if offsets and not offsets & self.plan.guesses else None
+
+    def _write_guessed(
+        self, scope: _Scope, block: Block, decision: Decision, following: int, written: set[int]
+    ) -> list[Emit]:
+        last = self.graph.last(block)
+        writer = self._writer(scope, last)
+        items = self._write_condition(scope, block)
+        guess = guess_at(self.graph, last, self._site(last), alone=False)
+        # A conditional jump may not go back, so the side that lies ahead is jumped to.
+        name, target, other = facts.POP_JUMP_IF_FALSE, decision.when_false, decision.when_true
+        if target in written:
+            name, target, other = name.replace("FALSE", "TRUE"), other, target
+        if target in written:
+            raise Refused("unhandled-instruction", "Both ways of the condition lead back.")
+        items += write_guess(replace(last, name=name), guess, writer, scope.label(target))
+        return items + self._jump(scope, last, other, following, written)
 
     def _jump(
         self, scope: _Scope, op: Op, target: int, following: int, written: set[int]
@@ -193,7 +238,13 @@ class _Rewriter:
     def _write_op(self, scope: _Scope, op: Op) -> list[Emit]:
         writer = self._writer(scope, op)
         if (call := self.marked.get(op.index)) is not None:
-            return write_marked(op, self._site(call), writer)
+            return write_marked(op, self._mark(call), writer)
+        if op.name == "TO_BOOL" and self.listing.ops[op.index + 1].offset in self.plan.guesses:
+            return []
+        if op.offset in self.plan.guesses and op.target is None:
+            return write_guess(
+                op, guess_at(self.graph, op, self._site(op), alone=True), writer, None
+            )
         if op.target is None:
             return [writer.emit(op.name, self._scoped(scope, op.arg))]
         label = scope.label(self.graph.block_of(op.target).index)
@@ -201,7 +252,14 @@ class _Rewriter:
         if scope.stop != EXIT and label is scope.leave:
             # The end of an arm lies ahead, wherever the join was.
             name = name.replace("BACKWARD", "FORWARD")
+        if op.offset in self.plan.guesses:
+            guess = guess_at(self.graph, op, self._site(op), alone=True)
+            return write_guess(replace(op, name=name), guess, writer, label)
         return [writer.emit(name, label=label)]
+
+    def _mark(self, call: Op) -> Primitive:
+        site = self._site(call)
+        return ask_at(self.graph, call, site) if call.offset in self.plan.asks else Defer(site)
 
     def _scoped(self, scope: _Scope, arg: object) -> object:
         """Inside an arm every cell of the function is a free variable."""
@@ -224,16 +282,12 @@ class _Rewriter:
     def _write_branch(self, scope: _Scope, lifted: Lift, op: Op) -> list[Emit]:
         writer = self._writer(scope, op)
         items: list[Emit] = []
-        for test in lifted.decision.tests:
-            items += self._write_test(
-                scope, lifted, test.block, Both(self._site(op), test.first, test.second), writer
-            )
         kept = lifted.when_true.kept or lifted.when_false.kept
         spilled = [f"__gm_slot_{i}" for i in range(lifted.stack_ins)]
         temporaries = [*spilled, _CONDITION] if kept or spilled else []
         items += writer.store_all(temporaries[::-1])
         items += writer.load_all([_CONDITION] if temporaries else [])
-        items += writer.callable_under_top(Branch(self._site(op), lifted.likely))
+        items += writer.callable_under_top(Branch(self._site(op), op.offset in self.plan.conds))
         extra = [*spilled, *([_CONDITION] if kept else [])]
         parameters = [*lifted.live_ins, *extra]
         for arm in (lifted.when_true, lifted.when_false):
@@ -246,13 +300,57 @@ class _Rewriter:
             items += writer.store_all(lifted.live_outs)
         return items
 
+    def _write_condition(self, scope: _Scope, block: Block) -> list[Emit]:
+        """A block without its jump: the condition is left on the stack, short circuits merged."""
+        ops = self.graph.ops(block)
+        items = [
+            emit
+            for op in ops[:-1]
+            if not _asks_truth(op, ops[-1])
+            for emit in self._write_op(scope, op)
+        ]
+        tests = decision_at(self.graph, block).tests
+        return items + self._write_tests(scope, block, tests)
+
+    def _write_loop(self, scope: _Scope, found: Round, op: Op) -> list[Emit]:
+        writer = self._writer(scope, op)
+        is_entered = op.offset in self.plan.entered
+        loop = Loop(self._site(op), len(found.carried), found.enters, found.again, is_entered)
+        inner = _Scope(entry=found.header, test=found.test, outer=found.handler or _NOWHERE)
+        plain = replace(writer, handler=None)
+        body = [
+            *self._write(inner),
+            inner.leave,
+            *plain.load_all([_AGAIN, *found.carried]),
+            plain.emit("BUILD_TUPLE", 1 + len(found.carried)),
+            plain.emit("RETURN_VALUE"),
+        ]
+        parameters = [*found.carried, *found.fixed]
+        return [
+            *writer.callable_under_top(loop),
+            *self._make_function(scope, body, parameters, writer),
+            *writer.load_all(parameters),
+            *writer.call(2 + len(parameters)),
+            writer.emit("UNPACK_SEQUENCE", len(found.carried)),
+            *writer.store_all(found.carried),
+        ]
+
+    def _write_tests(self, scope: _Scope, branch: Block, tests: Iterable[Test]) -> list[Emit]:
+        """Take the further conditions of a short circuit into the first one."""
+        op = self.graph.last(branch)
+        items: list[Emit] = []
+        for test in tests:
+            both = Both(self._site(op), test.first, test.second)
+            items += self._write_test(scope, branch, self.graph.blocks[test.block], both)
+        return items
+
     def _write_test(
-        self, scope: _Scope, lifted: Lift, index: int, primitive: Both, writer: Writer
+        self, scope: _Scope, branch: Block, block: Block, primitive: Both
     ) -> list[Emit]:
-        block = self.graph.blocks[index]
-        last = self.graph.last(block)
-        parameters = check_test(self.graph, self.graph.blocks[lifted.block], block)
-        inner = _Scope(entry=index, stop=index, outer=lifted.handler or _NOWHERE)
+        last, op = self.graph.last(block), self.graph.last(branch)
+        writer = self._writer(scope, op)
+        parameters = check_test(self.graph, branch, block)
+        inner = _Scope(entry=block.index, stop=block.index, outer=op.handler or _NOWHERE)
         ops = self.listing.ops[block.start : block.stop - 1]
         body: list[Emit | Label] = [
             emit for op in ops if not _asks_truth(op, last) for emit in self._write_op(inner, op)

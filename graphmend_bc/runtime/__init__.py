@@ -5,8 +5,11 @@ alone does what the original did. `graphmend_bc.dynamo` gives the same objects t
 a trace.
 """
 
+from graphmend_bc.runtime.primitives import Ask as Ask
 from graphmend_bc.runtime.primitives import Both as Both
 from graphmend_bc.runtime.primitives import Branch as Branch
 from graphmend_bc.runtime.primitives import Defer as Defer
+from graphmend_bc.runtime.primitives import Guess as Guess
+from graphmend_bc.runtime.primitives import Loop as Loop
 from graphmend_bc.runtime.primitives import Primitive as Primitive
 from graphmend_bc.runtime.site import Site as Site

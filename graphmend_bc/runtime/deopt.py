@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CellType, CodeType, FunctionType
@@ -16,17 +15,6 @@ class Miss(BaseException):
     """
 
 
-def check(missed: Any) -> None:
-    """Raise `Miss` if a speculation was wrong.
-
-    Args:
-        missed: a tensor with one element, computed by the graph; its truth value is the only thing
-            the check transfers to the host.
-    """
-    if bool(missed):
-        raise Miss
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Deoptimizer:
     """Runs the original code object of a frame.
@@ -34,12 +22,10 @@ class Deoptimizer:
     Attributes:
         code: the original code object.
         module_globals: its globals.
-        on_miss: told of each miss, before the code runs.
     """
 
     code: CodeType
     module_globals: dict[str, Any]
-    on_miss: Callable[[], None]
 
     def run(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> Any:
         """Run the code from its start.
@@ -52,7 +38,6 @@ class Deoptimizer:
         Returns:
             What the original code returns.
         """
-        self.on_miss()
         code, rest = self.code, list(values)
         keywords: dict[str, Any] = rest.pop() if code.co_flags & CO_VARKEYWORDS else {}
         extra: tuple[Any, ...] = rest.pop() if code.co_flags & CO_VARARGS else ()

@@ -36,10 +36,6 @@ def run(
         FunctionType(_frame_code(site), module_globals, site.name)(function, args, kwargs)
 
 
-def keep(*values: Any) -> None:
-    """Do nothing: the values are asked for, so the graph must compute them."""
-
-
 @lru_cache(maxsize=1024)
 def _frame_code(site: Site) -> CodeType:
     """A call of its first argument, in a code object that says it is at `site`."""

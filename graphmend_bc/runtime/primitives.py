@@ -30,11 +30,10 @@ class Branch(Primitive):
     """A two-way branch whose arms were made functions of what is live into them.
 
     Attributes:
-        likely: the truth value of the predicate whose arm goes on, where the other arm only raises;
-            None if both go on.
+        conditional: True if only the arm that is taken may run.
     """
 
-    likely: bool | None = None
+    conditional: bool = False
 
     def __call__(
         self,
@@ -85,4 +84,78 @@ class Defer(Primitive):
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function itself: outside a trace the call happens where it stands."""
+        return function
+
+
+@dataclass(frozen=True, slots=True)
+class Loop(Primitive):
+    """A `while` loop one round of which was made a function.
+
+    Attributes:
+        carried: how many variables go from round to round.
+        enters: truth value of the first condition under which there is a first round.
+        again: truth value of a round's condition under which there is another round.
+        entered: True if a tracer may take a first round for granted.
+    """
+
+    carried: int
+    enters: bool = True
+    again: bool = True
+    entered: bool = False
+
+    def __call__(self, condition: Any, step: Callable[..., Any], *variables: Any) -> Any:
+        """Run the loop.
+
+        Args:
+            condition: whether there is a first round.
+            step: one round; from the variables to its condition and the carried variables.
+            variables: the carried variables, then those that a round only reads.
+
+        Returns:
+            The tuple of carried variables.
+        """
+        state, fixed = variables[: self.carried], variables[self.carried :]
+        goes_on = self.enters
+        while bool(condition) is goes_on:
+            condition, *state = step(*state, *fixed)
+            goes_on = self.again
+        return tuple(state)
+
+
+@dataclass(frozen=True, slots=True)
+class Guess(Primitive):
+    """A truth value that a tracer may take for granted and have checked afterwards.
+
+    Attributes:
+        likely: the truth value that the bytecode suggests.
+        firm: True if the other one only leads to a raise.
+        unbounded: True if it decides whether a loop goes round again that nothing else ends.
+    """
+
+    likely: bool = True
+    firm: bool = False
+    unbounded: bool = False
+
+    def __call__(self, condition: Any) -> bool:
+        """The truth value of any object, asked for once."""
+        return bool(condition)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Primitive):
+    """Marks the callee of a call that gives a Python value of a tensor, as `t.item()` does.
+
+    Attributes:
+        tested: True if the value is used for nothing but a conditional jump, so that a tensor with
+            the same truth value may stand for it.
+        compared: True if it is used for nothing but one comparison.
+        likely: the truth value that is likely, if it is one.
+    """
+
+    tested: bool = False
+    compared: bool = False
+    likely: bool = True
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function itself."""
         return function

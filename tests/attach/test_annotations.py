@@ -57,7 +57,6 @@ def test_deoptimisations() -> None:
 
     assert traced(misses) == [
         "graphmend_bc graph of refuses",
-        "graphmend_bc epilogue graphmend_bc.runtime.deopt.check",
         "graphmend_bc deoptimisation of refuses",
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import graphmend_bc as gm
 from tests.oracle import check
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
@@ -203,25 +204,59 @@ def test_in_a_resume_function() -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "reason"),
-    [
-        ("x.add_(1)", "speculation-writes-input"),
-        ("y = F.dropout(x)", "speculation-draws-random"),
-    ],
+    "statement",
+    ["x.add_(1)", "x[1:].mul_(2)", "y = F.dropout(x)", "y = y + torch.rand(3); x.copy_(y)"],
 )
-def test_what_cannot_be_taken_back(statement: str, reason: str) -> None:
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_is_taken_back_on_a_miss(statement: str, backend: str) -> None:
     check(
         f"""
+        buffer = torch.zeros(3)
+
         def f(x):
             y = x + 1
             {statement}
-            if x.sum() < -100:
-                raise ValueError("negative")
-            return y * 2
+            buffer.add_(y)
+            if x.sum() < 0:
+                raise ValueError(f"negative {{y}} {{torch.rand(1)}}")
+            return y * 2 + torch.rand(3)
         """,
         BOTH,
-        declines=f"{reason}@4",
-        breaks=1,
+        mends="speculate@7",
+        backend=backend,
+    )
+
+
+def test_what_is_too_large_to_be_taken_back() -> None:
+    with gm.config.patch(snapshot_limit=8):
+        check(
+            """
+            def f(x):
+                x.add_(1)
+                if x.sum() < 0:
+                    raise ValueError("negative")
+                return x * 2
+            """,
+            BOTH,
+            declines="speculation-writes-input@3",
+            breaks=1,
+        )
+
+
+@pytest.mark.parametrize("statement", ["x.t_()", "x.unsqueeze_(0)", "x.mul_(w)"])
+def test_what_cannot_be_taken_back(statement: str) -> None:
+    check(
+        f"""
+        def f(x, w):
+            {statement}
+            if x.sum() < 0:
+                raise ValueError("negative")
+            return x * 2 + w
+        """,
+        [(x.reshape(1, 3), UP.clone().requires_grad_()) for x in BOTH],
+        mends=None,
+        declines=None,
+        breaks=None,
     )
 
 
@@ -236,8 +271,6 @@ def test_custom_operator_is_not_run_twice() -> None:
     @count.register_fake
     def _(x: torch.Tensor) -> torch.Tensor:
         return torch.empty_like(x)
-
-    import graphmend_bc as gm
 
     def f(x: torch.Tensor) -> torch.Tensor:
         y = count(x)
@@ -256,8 +289,6 @@ def test_custom_operator_is_not_run_twice() -> None:
 
 
 def test_given_up_after_too_many_misses() -> None:
-    import graphmend_bc as gm
-
     def f(x: torch.Tensor) -> torch.Tensor:
         if x.sum() < 0:
             raise ValueError("negative")
@@ -274,8 +305,6 @@ def test_given_up_after_too_many_misses() -> None:
 
 
 def test_exported_programs_have_no_check() -> None:
-    import graphmend_bc as gm
-
     class Guarded(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             if x.sum() < 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,13 @@ def test_every_seam_is_put_back() -> None:
     assert all(a is b for a, b in zip(before, seams(), strict=True))
 
 
+@pytest.fixture
+def where_alone() -> Iterator[None]:
+    with gm.config.patch(strategies=("where",)):
+        yield
+
+
+@pytest.mark.usefixtures("where_alone")
 def test_report_and_reset() -> None:
     gm.enable()
     torch.compile(branching, backend="eager")(X)
@@ -123,6 +131,7 @@ def test_dynamo_reset_forgets_too_and_enable_survives_it() -> None:
     assert compiled_whole(branching)
 
 
+@pytest.mark.usefixtures("where_alone")
 def test_report_as_json_and_page(tmp_path: Path) -> None:
     gm.enable()
     torch.compile(branching, backend="eager")(X)
@@ -140,6 +149,7 @@ def test_report_as_json_and_page(tmp_path: Path) -> None:
         report.to_html(tmp_path / "no such folder" / "report.html")
 
 
+@pytest.mark.usefixtures("where_alone")
 def test_fullgraph_shows_dynamos_error_first_and_our_reason_after() -> None:
     gm.enable()
     with pytest.raises(torch._dynamo.exc.Unsupported, match=r"^Data-dependent branching") as caught:
@@ -174,6 +184,7 @@ def test_user_function_objects_are_untouched() -> None:
     assert not [name for name in branching.__globals__ if name.startswith("__gm_")]
 
 
+@pytest.mark.usefixtures("where_alone")
 def test_explain_counts_both_arms_and_touches_neither_session_nor_arguments() -> None:
     gm.enable()
     compiled_whole(branching)
@@ -190,6 +201,7 @@ def test_explain_counts_both_arms_and_touches_neither_session_nor_arguments() ->
     assert torch.equal(x, X)
 
 
+@pytest.mark.usefixtures("where_alone")
 def test_explain_counts_frames_that_stock_gives_up() -> None:
     def loop(x: torch.Tensor) -> torch.Tensor:
         for i in range(3):
@@ -204,6 +216,7 @@ def test_explain_counts_frames_that_stock_gives_up() -> None:
     assert {d.reason for d in explanation.declines} == {"loop-exit"}
 
 
+@pytest.mark.usefixtures("where_alone")
 def test_unknown_config_name_is_an_error() -> None:
     with pytest.raises(AttributeError, match="where_op_limits"):
         gm.config.where_op_limits = 3

@@ -1,0 +1,226 @@
+"""Calls that make a Python value of a tensor: `t.item()`, `bool(t)`, `torch.equal(a, b)` ...
+
+Where the value is a truth value, or goes into one comparison only, it becomes a predicate of the
+graph: a tensor if it only steers a jump, else a guess.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch._dynamo.codegen import PyCodegen
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.builtin import BuiltinVariable
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.misc import GetAttrVariable
+from torch._dynamo.variables.tensor import TensorVariable
+from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+
+from graphmend_bc.dynamo import select
+from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.guess import call, method
+from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.choose import check_predicate
+from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime import Ask, Guess
+
+
+class AskedVariable(VariableTracker):
+    """The callee of a marked call."""
+
+    _nonvar_fields: ClassVar[set[str]] = {  # type: ignore[misc]
+        "primitive",
+        "compilation",
+        *VariableTracker._nonvar_fields,
+    }
+
+    def __init__(
+        self, callee: VariableTracker, primitive: Ask, compilation: Compilation, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.callee = callee
+        self.primitive = primitive
+        self.compilation = compilation
+
+    def python_type(self) -> type:
+        return self.callee.python_type()
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        codegen(self.callee)
+
+    def call_function(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """The call's value; what is no truth value is traced as stock Dynamo does."""
+        trace, site = self.compilation.trace, self.primitive.site
+        try:
+            if (found := self._value(tx, args, kwargs)) is not None:
+                return found
+        except Refused as refused:
+            trace.refused[site] = refused
+        return self.callee.call_function(tx, args, kwargs)
+
+    def _value(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker | None:
+        name, operands = _parse(self.callee.realize(), [arg.realize() for arg in args])
+        tensors = [o for o in operands[:2] if type(o) is TensorVariable]
+        if not tensors or tensors[0] is not operands[0]:
+            return None
+        select.check_is_outermost(tx)
+        tracer = select.SiteTracer(tx, self.compilation, self.primitive.site)
+        example = tensors[0].as_proxy().node.meta["example_value"]
+        if name == "item" and example.dtype is not torch.bool:
+            if not self.primitive.compared or len(operands) > 1 or kwargs:
+                return None
+            check_predicate(example)
+            self.compilation.trace.used.setdefault(self.primitive.site, "capture")
+            return HostNumberVariable(_wide(tx, tensors[0]))
+        truth = self._truth(tx, name, tensors, operands, kwargs)
+        if truth is None or not isinstance(truth, TensorVariable):
+            return truth
+        if self.primitive.tested:
+            self.compilation.trace.used.setdefault(self.primitive.site, "capture")
+            return truth
+        return tracer.guess(truth, Guess(self.primitive.site, self.primitive.likely))
+
+    def _truth(
+        self,
+        tx: InstructionTranslatorBase,
+        name: str,
+        tensors: list[TensorVariable],
+        operands: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker | None:
+        if name in ("item", "bool", "is_nonzero", "__bool__") and len(operands) == 1:
+            return tensors[0]
+        if name == "equal" and len(tensors) == len(operands) == 2:
+            return _equal(tx, tensors[0], tensors[1])
+        if name == "allclose" and len(tensors) == 2:
+            found = TorchInGraphFunctionVariable(torch.isclose).call_function(tx, operands, kwargs)
+            assert isinstance(found, TensorVariable)
+            return call(tx, "all", found)
+        return None
+
+
+class HostNumberVariable(VariableTracker):
+    """The Python number of a tensor, which only a comparison will see.
+
+    Args:
+        tensor: a 0-dim tensor of float64 or int64 with the same value.
+    """
+
+    def __init__(self, tensor: TensorVariable, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.tensor = tensor
+
+    def compare(
+        self, tx: InstructionTranslatorBase, name: str, other: VariableTracker, reverse: bool
+    ) -> TensorVariable:
+        """The comparison with another number as a tensor.
+
+        Args:
+            tx: translator of the frame.
+            name: "gt", "le" ...
+            other: a Python constant or another number of a tensor.
+            reverse: True if `other` is on the left.
+
+        Raises:
+            Refused: the comparison of tensors might round where Python does not.
+        """
+        right: Any
+        if isinstance(other, HostNumberVariable):
+            right = other.tensor
+            if _dtype(self.tensor) != _dtype(right):
+                raise Refused("predicate-not-exact", "A whole number meets a float.")
+        else:
+            right = _exact(other, _dtype(self.tensor))
+        left: Any = self.tensor
+        if reverse:
+            name = _SWAPPED[name]
+        return call(tx, name, left, right)
+
+
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+"""Names of torch's functions for Python's comparisons."""
+
+
+def _exact(other: VariableTracker, dtype: torch.dtype) -> int | float:
+    """A Python number that a tensor of the type compares with as Python would."""
+    value: Any = other.as_python_constant() if other.is_python_constant() else None
+    if dtype is torch.float64 and type(value) in (float, int):
+        if type(value) is int and int(float(value)) != value:
+            raise Refused("predicate-not-exact", f"{value} is no float.")
+        return float(value)
+    if dtype is torch.int64 and type(value) is float and value.is_integer():
+        value = int(value)
+    if dtype is torch.int64 and type(value) is int and -(2**63) <= value < 2**63:
+        return value
+    raise Refused("predicate-not-exact", f"The other operand is {other}.")
+
+
+def _wide(tx: InstructionTranslatorBase, tensor: TensorVariable) -> TensorVariable:
+    dtype = _dtype(tensor)
+    if dtype.is_complex:
+        raise Refused("predicate-not-exact", "The tensor is complex.")
+    wide = torch.float64 if dtype.is_floating_point else torch.int64
+    return method(tx, "to", method(tx, "reshape", tensor, ()), wide)
+
+
+def _dtype(tensor: TensorVariable) -> torch.dtype:
+    dtype: torch.dtype = tensor.as_proxy().node.meta["example_value"].dtype
+    return dtype
+
+
+def _parse(
+    callee: VariableTracker, args: list[VariableTracker]
+) -> tuple[str, list[VariableTracker]]:
+    """The name of the function and its operands, the tensor of a method included."""
+    if isinstance(callee, GetAttrVariable) and isinstance(callee.obj, TensorVariable):
+        return callee.name, [callee.obj, *args]
+    if isinstance(callee, BuiltinVariable) and callee.fn is bool:
+        return "bool", args
+    if isinstance(callee, TorchInGraphFunctionVariable):
+        for function in (torch.equal, torch.allclose, torch.is_nonzero):
+            if callee.value is function:
+                return function.__name__, args
+    return "", args
+
+
+def _equal(
+    tx: InstructionTranslatorBase, left: TensorVariable, right: TensorVariable
+) -> VariableTracker:
+    """`torch.equal` as a tensor.
+
+    It says yes at once for the same memory, even if there are NaNs in it, so that has to be ruled
+    out for floats.
+    """
+    a, b = (v.as_proxy().node.meta["example_value"] for v in (left, right))
+    sizes = [*a.shape, *b.shape]
+    if not all(isinstance(size, int) for size in sizes):
+        raise Refused("predicate-not-exact", "A size is known only at run time.")
+    if a.dtype != b.dtype or a.device != b.device or a.layout is not torch.strided:
+        raise Refused("predicate-not-exact", "The tensors differ in dtype, device or layout.")
+    if tuple(a.shape) != tuple(b.shape):
+        return ConstantVariable.create(False)
+    if a.is_floating_point() or a.is_complex():
+        inputs = {
+            storage_of(node.meta["example_value"])
+            for node in tx.output.graph.nodes
+            if node.op in ("placeholder", "get_attr")
+            and isinstance(node.meta.get("example_value"), torch.Tensor)
+        }
+        storages = {storage_of(a), storage_of(b)}
+        if len(storages) == 1 or storages <= inputs:
+            raise Refused("predicate-not-exact", "Both may be the same memory.")
+    return call(tx, "all", call(tx, "eq", left, right))

@@ -1,0 +1,194 @@
+"""Let only the arm that is taken run: the branch becomes a `torch.cond` in the graph.
+
+The higher-order operator wants arms that give tuples of fresh tensors. So each arm is traced as a
+function that keeps its Python values aside, clones what is not its own, and gives the tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.functions import UserFunctionVariable
+from torch._dynamo.variables.higher_order_ops import TorchHigherOrderOperatorVariable
+from torch._dynamo.variables.lists import TupleVariable
+from torch._dynamo.variables.tensor import TensorVariable
+from torch._ops import HigherOrderOperator
+from torch.fx import Proxy
+
+from graphmend_bc.dynamo.arm import Arm, trace_arm
+from graphmend_bc.dynamo.compilation import Trace
+from graphmend_bc.dynamo.guess import method
+from graphmend_bc.dynamo.leaves import Leaf, leaves_of, rebuilt
+from graphmend_bc.dynamo.sharing import note_sharing
+from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.arm import check_runs_taken
+from graphmend_bc.legality.choose import check_same_layout
+from graphmend_bc.legality.ops import OpRecord
+from graphmend_bc.legality.reach import check_same_reach
+from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime import Site
+
+
+class ArmFunctionVariable(UserFunctionVariable):
+    """One arm as the higher-order operator wants it.
+
+    Attributes:
+        arm: what tracing it gave.
+        leaves: the values in its result, in order.
+        given: the tensors it gives to the operator, in order; the same as its tensor leaves or
+            clones of them.
+    """
+
+    def __init__(
+        self, trace: Trace, function: VariableTracker, live_ins: Sequence[VariableTracker]
+    ) -> None:
+        super().__init__(cast(Any, stand_in))
+        self.trace = trace
+        self.function = function
+        self.live_ins = live_ins
+        self.arm: Arm | None = None
+        self.leaves: list[Leaf] = []
+        self.given: list[torch.Tensor] = []
+
+    def call_function(
+        self,
+        tx: Any,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """Trace the arm inside the operator's subgraph."""
+        del args, kwargs
+        self.arm = trace_arm(tx, self.trace, self.function, self.live_ins, _check)
+        self.leaves = list(leaves_of(self.arm.result))
+        own, seen = self.arm.allocated(), set[int]()
+        given = []
+        for leaf in self.leaves:
+            if not isinstance(leaf.value, TensorVariable):
+                continue
+            storage = storage_of(example(leaf.value))
+            fresh = storage in own and storage not in seen
+            seen.add(storage)
+            given.append(leaf.value if fresh else method(tx, "clone", leaf.value))
+        self.given = [example(value) for value in given]
+        return TupleVariable(cast(list[VariableTracker], given))
+
+
+def stand_in() -> None:
+    """Never called: Dynamo asks what kind of function an arm is."""
+
+
+def _check(records: Sequence[OpRecord]) -> None:
+    check_runs_taken(records, grad=torch.is_grad_enabled())
+
+
+def conditional(
+    tx: InstructionTranslatorBase,
+    trace: Trace,
+    site: Site,
+    predicate: TensorVariable,
+    arms: tuple[VariableTracker, VariableTracker],
+    live_ins: Sequence[VariableTracker],
+) -> VariableTracker:
+    """The value of a branch whose arms are run by `torch.cond`.
+
+    Args:
+        tx: translator of the frame the branch is in.
+        trace: the attempt that is running.
+        site: the branch.
+        predicate: a 0-dim bool tensor.
+        arms: the functions for true and for false.
+        live_ins: their arguments.
+
+    Raises:
+        Refused: it could not be shown to be exact.
+    """
+    if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
+        raise Refused("cond-under-autocast")
+    taken, other = (ArmFunctionVariable(trace, arm, live_ins) for arm in arms)
+    operator = TorchHigherOrderOperatorVariable.make(torch.ops.higher_order.cond)
+    trace.depth += 1
+    result = operator.call_function(tx, [predicate, taken, other, TupleVariable([])], {})
+    trace.depth -= 1
+    note_operator(tx, trace, site, torch.ops.higher_order.cond)
+    assert isinstance(result, TupleVariable)
+    return _joined(trace, site, taken, other, cast(list[TensorVariable], result.items))
+
+
+def note_operator(
+    tx: InstructionTranslatorBase, trace: Trace, site: Site, operator: HigherOrderOperator
+) -> None:
+    """Remember that the last node of an operator is ours, so that it is known to be functional."""
+    nodes = reversed(tx.output.graph.nodes)
+    trace.functional[next(node for node in nodes if node.target is operator)] = site
+
+
+def _joined(
+    trace: Trace,
+    site: Site,
+    taken: ArmFunctionVariable,
+    other: ArmFunctionVariable,
+    results: list[TensorVariable],
+) -> VariableTracker:
+    """The result of the arms, with the operator's tensors in the place of theirs."""
+    assert taken.arm is not None
+    assert other.arm is not None
+    if [leaf.path for leaf in taken.leaves] != [leaf.path for leaf in other.leaves]:
+        raise Refused("arms-differ-in-type", "The containers differ.")
+    values: list[VariableTracker] = []
+    position = 0
+    for left, right in zip(taken.leaves, other.leaves, strict=True):
+        if not isinstance(left.value, TensorVariable):
+            left.check_same(right)
+            values.append(left.value)
+            continue
+        if not isinstance(right.value, TensorVariable):
+            raise Refused("arms-differ-in-type")
+        a, b, result = taken.given[position], other.given[position], results[position]
+        position += 1
+        if _is_outside(left.value) and left.value.as_proxy() is right.value.as_proxy():
+            values.append(left.value)
+            continue
+        _check_alike(a, taken.arm, b, other.arm, result)
+        sides = [
+            (example(value), arm.allocated())
+            for value, arm in ((left.value, taken.arm), (right.value, other.arm))
+        ]
+        note_sharing(trace, site, result.as_proxy().node, *sides)
+        values.append(result)
+    return rebuilt(taken.arm.result, iter(values))
+
+
+def _check_alike(
+    a: torch.Tensor, taken: Arm, b: torch.Tensor, other: Arm, result: TensorVariable
+) -> None:
+    check_same_layout(a, b)
+    if a.requires_grad:
+        check_same_reach(a, _outside(taken), b, _outside(other))
+    chosen = example(result)
+    if (chosen.shape, chosen.stride(), chosen.dtype) != (a.shape, a.stride(), a.dtype):
+        raise Refused("arms-differ-in-layout", "The chosen tensor would be laid out differently.")
+    if chosen.requires_grad != a.requires_grad:
+        raise Refused("gradient-reach", "torch.cond would not pass the gradient.")
+
+
+def _outside(arm: Arm) -> list[torch.Tensor]:
+    """Tensors from before the branch that the arm's operators use, or that it gives back."""
+    made = {id(t) for record in arm.records for t in record.results()}
+    given = [leaf.value for leaf in leaves_of(arm.result)]
+    tensors = [t for record in arm.records for t in record.tensors()]
+    tensors += [example(value) for value in given if isinstance(value, TensorVariable)]
+    return [t for t in tensors if id(t) not in made]
+
+
+def _is_outside(value: TensorVariable) -> bool:
+    proxy: Proxy = value.as_proxy()
+    return proxy.node.op == "placeholder" or getattr(proxy.tracer, "parent", None) is None
+
+
+def example(value: TensorVariable) -> torch.Tensor:
+    """The fake tensor that a variable stands for."""
+    return cast(torch.Tensor, value.as_proxy().node.meta["example_value"])

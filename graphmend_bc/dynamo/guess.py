@@ -1,0 +1,100 @@
+"""Take a truth value for granted, and have the graph say whether that was wrong.
+
+Each guess adds a 0-dim bool tensor to the graph: True if the guess was wrong and mattered. At the
+end of the graph they become two outputs, whether any was wrong and which, that only the wrapper
+around the compiled graph sees (way_back.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.builder import wrap_fx_proxy
+from torch._dynamo.variables.tensor import TensorVariable
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.compilation import Compilation, Trace
+from graphmend_bc.history import Guessed
+from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime import Guess
+
+
+def guess(
+    tx: InstructionTranslatorBase, compilation: Compilation, primitive: Guess, truth: TensorVariable
+) -> bool:
+    """The value that a condition is taken to have.
+
+    Args:
+        tx: translator of the frame that asks.
+        compilation: what is being compiled.
+        primitive: where it asks, and what the bytecode suggests.
+        truth: the condition, a 0-dim bool tensor.
+
+    Raises:
+        Refused: there would be no place for the check, or no end to the guesses.
+    """
+    if tx.export:
+        raise Refused("under-export")
+    if primitive.unbounded:
+        raise Refused("loop-unbounded")
+    trace, site = compilation.trace, primitive.site
+    occurrence = sum(guessed.site == site for guessed, _ in trace.guesses)
+    if occurrence >= config.guess_limit:
+        raise Refused("loop-unbounded", f"It was guessed {occurrence} times in one trace.")
+    value = compilation.likely(site, occurrence, primitive.likely)
+    wrong = call(tx, "logical_not", truth) if value else truth
+    for predicate, taken in trace.predicates:
+        around = predicate if taken else call(tx, "logical_not", predicate)
+        wrong = call(tx, "logical_and", wrong, around)
+    trace.guesses.append((Guessed(site, occurrence, value, primitive.firm), wrong))
+    trace.used[site] = "speculate"
+    return value
+
+
+def gather(tx: InstructionTranslatorBase, trace: Trace) -> None:
+    """At the end of a graph: make one question of all guesses, and one answer to look them up."""
+    # A draw that only a predicate needs must happen even if both arms turned out to be the same.
+    trace.kept += [value for value in trace.drawn if not value.as_proxy().node.users]
+    trace.drawn.clear()
+    if not trace.guesses or trace.questions:
+        return
+    wrongs = [wrong for _, wrong in trace.guesses]
+    home = _device(wrongs[0])
+    moved = [w if _device(w) == home else method(tx, "to", w, home) for w in wrongs]
+    if len(moved) == 1:
+        trace.questions = [moved[0], method(tx, "reshape", moved[0], (1,))]
+        return
+    stack = tx.output.create_proxy(
+        "call_function", torch.stack, ([w.as_proxy() for w in moved],), {}
+    )
+    which = cast(TensorVariable, wrap_fx_proxy(tx, stack))
+    trace.questions = [call(tx, "any", which), which]
+
+
+def call(tx: InstructionTranslatorBase, name: str, *operands: Any) -> TensorVariable:
+    """Add a call of `torch.<name>` to the graph; operands are variables or Python values."""
+    return _node(tx, "call_function", getattr(torch, name), operands)
+
+
+def method(tx: InstructionTranslatorBase, name: str, *operands: Any) -> TensorVariable:
+    """Add a call of a tensor method to the graph; the tensor comes first."""
+    return _node(tx, "call_method", name, operands)
+
+
+def _node(
+    tx: InstructionTranslatorBase,
+    kind: str,
+    target: str | Callable[..., Any],
+    operands: tuple[Any, ...],
+) -> TensorVariable:
+    args = tuple(o.as_proxy() if isinstance(o, VariableTracker) else o for o in operands)
+    proxy = tx.output.create_proxy(kind, target, args, {})
+    return cast(TensorVariable, wrap_fx_proxy(tx, proxy))
+
+
+def _device(value: TensorVariable) -> torch.device:
+    return cast(torch.device, value.as_proxy().node.meta["example_value"].device)

@@ -1,0 +1,98 @@
+"""How guesses went: which way a graph took for granted, and how often that was wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from graphmend_bc.runtime.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Guessed:
+    """A truth value that one graph takes for granted.
+
+    Attributes:
+        site: where the program asks for it.
+        occurrence: how often the trace had come by the site before.
+        likely: the value taken for granted.
+        firm: True if the other value only leads to a raise.
+    """
+
+    site: Site
+    occurrence: int
+    likely: bool
+    firm: bool
+
+
+@dataclass(slots=True)
+class Tally:
+    """Calls of one graph that rests on guesses.
+
+    Attributes:
+        guesses: what it takes for granted, in the order of the program.
+        calls: how often it ran.
+        misses: how often each guess was the first to be wrong, by its index.
+        raised: how often the graph raised, so that the guesses could not be asked.
+    """
+
+    guesses: tuple[Guessed, ...]
+    calls: int = 0
+    misses: Counter[int] = field(default_factory=Counter)
+    raised: int = 0
+
+    @property
+    def hits(self) -> int:
+        """Calls whose results were used."""
+        return self.calls - self.misses.total() - self.raised
+
+    def is_bad(self, count: int, limit: int) -> bool:
+        """True if something that happened `count` times costs more than the graph saves.
+
+        A miss costs a run of the graph and a run of the original code, so one in eight is too many.
+        """
+        return count >= limit and 8 * count > self.calls
+
+
+@dataclass(slots=True)
+class History:
+    """What was learnt about the guesses at one site.
+
+    Attributes:
+        turns: from which occurrence on which value is likely, by rising occurrence; before the
+            first one, what the bytecode suggests.
+        turned: how often the likely value was changed.
+        tallies: the graphs that rest on guesses at this site.
+    """
+
+    turns: list[tuple[int, bool]] = field(default_factory=list)
+    turned: int = 0
+    tallies: list[Tally] = field(default_factory=list)
+
+    def likely(self, occurrence: int, default: bool) -> bool:
+        """The value to take for granted.
+
+        Args:
+            occurrence: how often the trace came by the site before.
+            default: what the bytecode suggests.
+        """
+        for start, value in reversed(self.turns):
+            if start <= occurrence:
+                return value
+        return default
+
+    def turn(self, occurrence: int, value: bool) -> None:
+        """From an occurrence on, take another value for granted."""
+        self.turns = [turn for turn in self.turns if turn[0] < occurrence]
+        self.turns.append((occurrence, value))
+        self.turned += 1
+
+    def counts(self, site: Site) -> tuple[int, int]:
+        """Calls of the graphs that rest on guesses at a site, and how many it made useless."""
+        misses = sum(
+            count
+            for tally in self.tallies
+            for index, count in tally.misses.items()
+            if tally.guesses[index].site == site
+        )
+        return sum(tally.calls for tally in self.tallies), misses

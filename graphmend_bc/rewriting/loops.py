@@ -1,0 +1,162 @@
+"""A `while` loop as a function of one round: what it carries from round to round.
+
+CPython writes `while c: body` with the test twice, before the loop and at the end of each round:
+
+    G: c; jump if false -> X        the guard
+    H: body                         the header
+    T: c; jump if true -> H         the test
+    X: ...
+
+The guard becomes `Loop(site)(c, step, carried..., fixed...)`, where `step` is H to T as a function
+that gives the test's condition and the carried variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from graphmend_bc.code import stack
+from graphmend_bc.code.assignment import definitely_assigned_before
+from graphmend_bc.code.blocks import Block, Graph, predecessors
+from graphmend_bc.code.listing import Handler, Op
+from graphmend_bc.code.liveness import live_in, reads, writes
+from graphmend_bc.code.loops import Loop, loops
+from graphmend_bc.reasons import Refused
+from graphmend_bc.rewriting.arms import check_op
+from graphmend_bc.rewriting.decision import Decision, decision_at, is_condition
+
+_BACK = frozenset({"JUMP_BACKWARD", "NOP"})
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A loop as a function of one round.
+
+    Attributes:
+        guard: index of the block that decides whether the loop is entered.
+        header: index of the round's first block.
+        test: index of the block that decides whether there is another round.
+        exit: block behind the loop.
+        enters: truth value of the guard's condition under which the loop is entered.
+        again: truth value of the test's condition under which there is another round.
+        carried: locals that a round changes and a later one, or the code behind, reads.
+        fixed: locals that a round only reads.
+        handler: exception handler around the loop.
+    """
+
+    guard: int
+    header: int
+    test: int
+    exit: int
+    enters: bool
+    again: bool
+    carried: tuple[str, ...]
+    fixed: tuple[str, ...]
+    handler: Handler | None
+
+
+def guards_round(graph: Graph, block: Block) -> bool:
+    """True if a block's conditional jump guards a loop that can become a function of a round."""
+    try:
+        round_at(graph, block)
+    except Refused:
+        return False
+    return True
+
+
+def round_at(graph: Graph, guard: Block) -> Round:
+    """The loop that a conditional jump guards.
+
+    Args:
+        graph: the blocks.
+        guard: the block that ends in the jump.
+
+    Raises:
+        Refused: it guards no loop that can become a function of one round.
+    """
+    decision = decision_at(graph, guard)
+    for enters, header, way_out in (
+        (True, decision.when_true, decision.when_false),
+        (False, decision.when_false, decision.when_true),
+    ):
+        loop = next((found for found in loops(graph) if found.header == header), None)
+        if loop is not None and guard.index not in loop.body:
+            return _round(graph, guard, decision, loop, way_out, enters)
+    raise Refused("no-such-loop")
+
+
+def _round(
+    graph: Graph, guard: Block, decision: Decision, loop: Loop, way_out: int, enters: bool
+) -> Round:
+    test, again = _test_of(graph, loop, way_out)
+    merged = {guard.index, *(t.block for t in decision.tests)}
+    if predecessors(graph)[loop.header] - loop.body - merged:
+        raise Refused("no-such-loop", "The loop has another entry.")
+    inside = loop.body | {t.block for t in decision_at(graph, graph.blocks[test]).tests}
+    leaving = {
+        index
+        for index in inside
+        for edge in graph.blocks[index].successors
+        if edge.target not in inside
+    }
+    if not leaving <= {test, *(t.block for t in decision_at(graph, graph.blocks[test]).tests)}:
+        raise Refused("loop-exit")
+    handler = graph.last(guard).handler
+    ops = [op for index in sorted(inside) for op in graph.ops(graph.blocks[index])]
+    for op in ops:
+        check_op(op, handler)
+        if op.name in ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS"):
+            raise Refused("loop-exit")
+    base = stack.depth_before(graph, guard.stop - 1) - 1
+    if stack.lowest_depth(graph, inside) < base or stack.depth_at(graph)[loop.header] != base:
+        raise Refused("stack-live-in")
+    carried, fixed = _state(graph, guard, loop.header, way_out, ops)
+    return Round(guard.index, loop.header, test, way_out, enters, again, carried, fixed, handler)
+
+
+def _test_of(graph: Graph, loop: Loop, way_out: int) -> tuple[int, bool]:
+    """The block that ends a round, and the truth value for another one."""
+    for index in sorted(loop.body):
+        block = graph.blocks[index]
+        if not is_condition(graph.last(block)):
+            continue
+        decision = decision_at(graph, block)
+        ways = (decision.when_true, decision.when_false)
+        for again, way in ((True, ways[0]), (False, ways[1])):
+            other = ways[1] if again else ways[0]
+            if _leads_back(graph, way, loop.header) and _same(graph, other, way_out):
+                return index, again
+    raise Refused("no-such-loop", "Its test does not stand at the end of a round.")
+
+
+def _leads_back(graph: Graph, index: int, header: int) -> bool:
+    block = graph.blocks[index]
+    return index == header or (
+        {op.name for op in graph.ops(block)} <= _BACK
+        and [edge.target for edge in block.successors] == [header]
+    )
+
+
+def _same(graph: Graph, one: int, two: int) -> bool:
+    """True for one block, and for copies of a short way out, which later compilers make."""
+    if one == two:
+        return True
+    a, b = graph.blocks[one], graph.blocks[two]
+    shown = [[(op.name, repr(op.arg), op.handler) for op in graph.ops(block)] for block in (a, b)]
+    return not a.successors and shown[0] == shown[1]
+
+
+def _state(
+    graph: Graph, guard: Block, header: int, way_out: int, ops: Iterable[Op]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    live = live_in(graph)
+    written = {name for op in ops for name in writes(op)}
+    read = {name for op in ops for name in reads(op)}
+    carried = sorted(written & (live[header] | live[way_out]))
+    fixed = sorted((read & live[header]) - written)
+    bound = definitely_assigned_before(graph, guard.stop - 1)
+    for name in [*carried, *fixed]:
+        if name not in bound:
+            raise Refused("unbound-in-one-arm", f"The variable is '{name}'.")
+    return tuple(carried), tuple(fixed)

@@ -4,6 +4,7 @@
 #     make demo    an unmodified script of five Hugging Face models, stock and mended
 #     make lint    ruff and mypy --strict
 #     make fuzz    20,000 generated programs against eager Python (COUNT=, SEED=, JOBS=, ARGS="--minutes 30")
+#     make sanitize  the C extension's tests under ASan and UBSan
 #     make bench   what mending costs at compile time and per call
 
 PYTHON ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo python3)
@@ -17,7 +18,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 RESULTS := benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
 
-.PHONY: build test fuzz demo lint bench clean
+.PHONY: build test fuzz demo lint bench sanitize clean
 
 build: $(STAMP)
 
@@ -48,6 +49,10 @@ lint: build
 bench: build
 	mkdir -p $(RESULTS)
 	$(BIN)/python benchmarks/compile_cost.py --json $(RESULTS)/compile_cost.json
+	$(BIN)/python benchmarks/frame_hooks.py --json $(RESULTS)/frame_hooks.json
+
+sanitize: build
+	$(BIN)/python tests/sanitize.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .stamps build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,18 +6,20 @@ extension: it mends as before, and only `graphmend_bc.attach` is missing.
 
 import os
 import sys
+from glob import glob
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError
 
-C_STANDARD = "/std:c11" if sys.platform == "win32" else "-std=c11"
+# The files share names with each other and with nobody else.
+C_FLAGS = ["/std:c11"] if sys.platform == "win32" else ["-std=c11", "-fvisibility=hidden"]
 
 FRAME_HOOKS = Extension(
     "graphmend_bc._frame_hooks",
-    sources=["csrc/frame_hooks.c"],
-    depends=["csrc/compat.h"],
-    extra_compile_args=[C_STANDARD],
+    sources=sorted(glob("csrc/*.c")),
+    depends=sorted(glob("csrc/*.h")),
+    extra_compile_args=C_FLAGS,
 )
 
 

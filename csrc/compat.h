@@ -10,9 +10,12 @@
 #ifndef Py_BUILD_CORE
 #define Py_BUILD_CORE /* pycore_frame.h refuses to be included without it */
 #endif
+#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <internal/pycore_frame.h>
 #undef Py_BUILD_CORE
+
+#include <stdint.h>
 
 #if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030E0000
 #error "graphmend_bc's frame hooks are written for CPython 3.11, 3.12 and 3.13."
@@ -48,6 +51,31 @@ compat_frame_globals(struct _PyInterpreterFrame *frame)
     return frame->f_globals;
 }
 
+/* The function of a frame, borrowed, or NULL for a frame that is not a function's. */
+static inline PyObject *
+compat_frame_function(struct _PyInterpreterFrame *frame)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyObject *function = frame->f_funcobj;
+#else
+    PyObject *function = (PyObject *)frame->f_func;
+#endif
+    return function != NULL && PyFunction_Check(function) ? function : NULL;
+}
+
+/* Nanoseconds on the clock of time.perf_counter_ns(). It cannot fail once Python runs. */
+static inline int64_t
+compat_now(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyTime_t now = 0;
+    (void)PyTime_PerfCounterRaw(&now);
+    return now;
+#else
+    return _PyTime_GetPerfCounter();
+#endif
+}
+
 /* Scratch slots of code objects lost their underscore in 3.12. */
 #if PY_VERSION_HEX >= 0x030C0000
 #define compat_request_code_slot PyUnstable_Eval_RequestCodeExtraIndex
@@ -58,6 +86,13 @@ compat_frame_globals(struct _PyInterpreterFrame *frame)
 #define compat_code_slot_get _PyCode_GetExtra
 #define compat_code_slot_set _PyCode_SetExtra
 #endif
+
+/* Whether anything was ever kept in the scratch slots of a code object: one look, no call. */
+static inline int
+compat_code_has_slots(const PyCodeObject *code)
+{
+    return code->co_extra != NULL;
+}
 
 /* Takes the exception that is being raised, as one new reference with its traceback set, or
  * NULL. Before 3.12 it was kept as three objects. */

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from graphmend_bc.attachment import attach as attach
     from graphmend_bc.explanation import Explanation as Explanation
     from graphmend_bc.explanation import explain as explain
+    from graphmend_bc.profiling import Profile as Profile
+    from graphmend_bc.profiling import profile as profile
     from graphmend_bc.reports import Decline as Decline
     from graphmend_bc.reports import Mend as Mend
     from graphmend_bc.reports import Report as Report
@@ -36,11 +38,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # The bytecode layers import no torch, so names are looked up when first asked for. No submodule
-# has the # name of a public function: importing it would put the module in the function's place.
+# has the name of a public function: importing it would put the module in the function's place.
 _HOMES = {
     "attach": "attachment",
     "Explanation": "explanation",
     "explain": "explanation",
+    "Profile": "profiling",
+    "profile": "profiling",
     "Decline": "reports",
     "Mend": "reports",
     "Report": "reports",

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
-import pkgutil
-import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
-import torch
-
-from graphmend_bc import config
-from graphmend_bc.dynamo import handover
+from graphmend_bc import config, frame_hooks
 from graphmend_bc.dynamo.handover import Handover, Leave
+from graphmend_bc.targets import Pattern, Predicate, Target, meaning_of
 from graphmend_bc.versions import check_versions
-
-_RESUMABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-_FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS  # class and module bodies are neither
 
 
 class Handle:
@@ -52,26 +43,33 @@ class Handle:
         self.remove()
 
 
-def attach(target: Callable[..., Any] | CodeType | str, /, **compile_kwargs: Any) -> Handle:
+def attach(
+    target: Target | None = None, /, *, where: Predicate | None = None, **compile_kwargs: Any
+) -> Handle:
     """Run every call of a function as under `torch.compile(function, **compile_kwargs)`.
 
     It does not matter how the caller came by the function: a from-import, a bound method, a
-    closure, a table of callables. The function object and its module stay as they are. A call
-    from inside another compiled region is part of that region, as ever.
+    closure, a table of callables. The function object and its module stay as they are, and no
+    source file is needed. A call from inside another compiled region is part of that region, as
+    ever.
 
     The target names a code object, and all functions made of it are meant: an unbound or bound
     method stands for the method of all instances, a closure for all closures of its `def`. A
-    wrapper made with `functools.wraps` stands for the function it wraps. If a code object is
-    attached more than once, the newest applies.
+    wrapper made with `functools.wraps` stands for the function it wraps, a partial for its
+    function, a class for its `forward`. If a code object is attached more than once, the newest
+    applies.
 
     Args:
-        target: a Python function, method or code object; or a string. "package.module:Class.name"
-            imports the module and looks the name up. With `*`, `?` or `[...]` it is a pattern:
-            "package.models.*" is matched against "module.qualified name", and
-            "package.models*:*.forward" against both parts; nothing is imported, and a function
+        target: a Python function, method, class or code object; or a string.
+            "package.module:Class.name" imports the module and looks the name up. With `*`, `?` or
+            `[...]` it is a pattern: "package.models.*" is matched against "module.qualified name",
+            and "package.models*:*.forward" against both parts; nothing is imported, and a function
             is looked at when it is first called. A pattern leaves out lambdas, generators,
             dunder methods other than `__call__`, and functions in which Dynamo finds no tensor.
             Names in `__main__` are matched as a pattern too.
+        where: a further condition on what a pattern chooses, a function of a code object that
+            tells whether it is meant; without a target, among all functions. It is asked once for
+            each code object, when that is first called, and what it raises is raised there.
         **compile_kwargs: the keywords of `torch.compile`.
 
     Returns:
@@ -80,7 +78,7 @@ def attach(target: Callable[..., Any] | CodeType | str, /, **compile_kwargs: Any
 
     Raises:
         ImportError: the C extension is missing.
-        TypeError: the target has no code object, such as a builtin or a class.
+        TypeError: the target has no code object, such as a builtin or a class without `forward`.
         ValueError: the string names nothing; the function is a generator or a coroutine; or
             Dynamo never compiles it, since it belongs to torch or the standard library.
         UnsupportedVersionError: this torch or Python is not known.
@@ -90,141 +88,65 @@ def attach(target: Callable[..., Any] | CodeType | str, /, **compile_kwargs: Any
         >>> with graphmend_bc.attach("package.models.*:*.forward"):  # doctest: +SKIP
         ...     package.main()
     """
-    hooks = _frame_hooks()
+    hooks = frame_hooks.load("attach()")
     if not config.force:
         check_versions()
-    if isinstance(target, str) and _is_pattern(target):
-        enter = Handover.of(None, compile_kwargs)
-        if enter is None or not config.enabled:
-            return Handle()
-        pattern = _Pattern(*_split(target), enter, hooks)
-        _attachments.add_pattern(hooks, pattern)
-        return Handle(lambda: _attachments.remove_pattern(hooks, pattern))
-    code = _code_of(_find(target) if isinstance(target, str) else target)
-    _check(code)
-    enter = Handover.of(code, compile_kwargs)
+    meant = meaning_of(target, where)
+    enter = Handover.of(meant if isinstance(meant, CodeType) else None, compile_kwargs)
     if enter is None or not config.enabled:
         return Handle()
-    _attachments.add(hooks, code, enter)
-    return Handle(lambda: _attachments.remove(hooks, code, enter))
+    if isinstance(meant, CodeType):
+        code = meant
+        _attachments.add(hooks, code, enter)
+        return Handle(lambda: _attachments.remove(hooks, code, enter))
+    chooser = _Chooser(meant, enter, hooks)
+    _attachments.add_chooser(hooks, chooser)
+    return Handle(lambda: _attachments.remove_chooser(hooks, chooser))
 
 
-def _frame_hooks() -> ModuleType:
-    """The C extension, or a sentence that says how to come by it."""
+def attach_all(targets: str) -> list[Handle]:
+    """Attach to each target of a list, or to none if one of them is refused.
+
+    Args:
+        targets: targets as `attach()` takes them, separated by commas; empty ones are left out.
+
+    Returns:
+        Their handles.
+
+    Raises:
+        As `attach()`.
+
+    Example:
+        >>> handles = attach_all("package.models.*, package.loss:focal")  # doctest: +SKIP
+    """
+    handles: list[Handle] = []
     try:
-        from graphmend_bc import _frame_hooks
-    except ImportError as error:
-        raise ImportError(
-            f"attach() needs the C extension graphmend_bc._frame_hooks, which is missing here "
-            f"({error}). Everything else works without it. To build it, install a C compiler and "
-            "the headers of this Python and install graphmend_bc again from its source, without "
-            "GRAPHMEND_BC_NO_EXTENSION set; in a checkout, `python setup.py build_ext --inplace`."
-        ) from error
-    return _frame_hooks
-
-
-# ---- what a target means ----
-
-
-def _is_pattern(target: str) -> bool:
-    return any(mark in target for mark in "*?[") or target.partition(":")[0] == "__main__"
-
-
-def _split(pattern: str) -> tuple[str | None, str]:
-    """The pattern's module part, if it has one of its own, and the rest."""
-    module, colon, name = pattern.partition(":")
-    return (module, name) if colon else (None, pattern)
-
-
-def _find(target: str) -> object:
-    """Import the module of a "module:name" string and look the name up."""
-    try:
-        return pkgutil.resolve_name(target)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(
-            f"attach() cannot find {target!r}: {error}. Write it as 'package.module:Class.method', "
-            "or as a pattern such as 'package.models.*' for functions of modules not imported yet."
-        ) from error
-
-
-def _code_of(target: object) -> CodeType:
-    """The code object of a function, below methods and `functools.wraps` wrappers."""
-    found = target
-    while not isinstance(found, (CodeType, FunctionType)) or hasattr(found, "__wrapped__"):
-        if isinstance(found, (MethodType, staticmethod, classmethod)):
-            found = found.__func__
-        elif callable(found) and not isinstance(found, type) and hasattr(found, "__wrapped__"):
-            found = found.__wrapped__
-        else:
-            raise TypeError(f"attach() takes a Python function, and {_instead(target)}")
-    return found if isinstance(found, CodeType) else found.__code__
-
-
-def _instead(target: object) -> str:
-    """What the target is, and what to attach to instead."""
-    if isinstance(target, torch.nn.Module):
-        name = type(target).__name__
-        return f"{name} is a module. Use {name}.forward, which means all {name} modules."
-    if isinstance(target, type):
-        return f"{target.__qualname__} is a class. Name one of its methods."
-    if inspect.isbuiltin(target) or inspect.ismethoddescriptor(target):
-        return (
-            f"{target!r} is written in C and has no code object. Name the function that calls it."
-        )
-    return f"{target!r} has no code object. Name the function that it calls."
-
-
-def _check(code: CodeType) -> None:
-    """Refuse what cannot have an effect, with the reason."""
-    if code.co_flags & _RESUMABLE:
-        raise ValueError(
-            f"{code.co_qualname} is a generator or a coroutine: its frame starts and stops many "
-            "times, and attach() leaves these alone. Name the function that it calls for its "
-            "tensor work."
-        )
-    if code.co_flags & _FUNCTION != _FUNCTION:
-        raise ValueError(f"{code.co_qualname} is the body of a module or class, not a function.")
-    if handover.skipped_by_dynamo(code):
-        raise ValueError(
-            f"Dynamo never compiles {code.co_qualname} by itself, since it skips the file "
-            f"{code.co_filename}. Name the function of your own that calls it."
-        )
+        for target in filter(None, map(str.strip, targets.split(","))):
+            handles.append(attach(target))
+    except BaseException:
+        for handle in handles:
+            handle.remove()
+        raise
+    return handles
 
 
 @dataclass(slots=True, eq=False)
-class _Pattern:
-    """A pattern over names, which is also the `enter` of the code objects it chose.
+class _Chooser:
+    """A pattern in force, which is also the `enter` of the code objects it chose.
 
     Attributes:
-        module: pattern of the module's name; None if `name` covers "module.qualified name".
-        name: pattern of the qualified name.
+        pattern: what is meant.
         handover: what compiles the frames.
         hooks: the C extension.
         chosen: the code objects it is watching.
         removed: set last of all by removal; another thread may be choosing at that moment.
     """
 
-    module: str | None
-    name: str
+    pattern: Pattern
     handover: Handover
     hooks: ModuleType
     chosen: list[weakref.ref[CodeType]] = field(default_factory=list)
     removed: bool = False
-
-    def matches(self, code: CodeType, module: str | None) -> bool:
-        """Tell whether a function is meant: cheap tests first, as every function is asked."""
-        name = code.co_name
-        if code.co_flags & _FUNCTION != _FUNCTION or code.co_flags & _RESUMABLE:
-            return False
-        if name.startswith("<") or (name.startswith("__") and name != "__call__"):
-            return False
-        if self.module is None:
-            meant = fnmatchcase(f"{module}.{code.co_qualname}", self.name)
-        else:
-            meant = fnmatchcase(str(module), self.module) and fnmatchcase(
-                code.co_qualname, self.name
-            )
-        return meant and not handover.skipped_by_dynamo(code)
 
     def __call__(self, code: CodeType) -> tuple[Any, Leave] | None:
         """Hand a frame over."""
@@ -232,9 +154,6 @@ class _Pattern:
             self.hooks.unwatch(code)
             return None
         return self.handover(code)
-
-
-# ---- what is attached ----
 
 
 @dataclass(slots=True)
@@ -246,17 +165,16 @@ class _Attachments:
     """
 
     stacks: dict[int, tuple[CodeType, list[Handover]]] = field(default_factory=dict)
-    patterns: tuple[_Pattern, ...] = ()
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    choosers: tuple[_Chooser, ...] = ()
 
     def add(self, hooks: ModuleType, code: CodeType, enter: Handover) -> None:
-        with self.lock:
-            self._install(hooks)
+        with frame_hooks.lock:
+            frame_hooks.require(hooks, self)
             self.stacks.setdefault(id(code), (code, []))[1].append(enter)
             hooks.watch(code, enter)
 
     def remove(self, hooks: ModuleType, code: CodeType, enter: Handover) -> None:
-        with self.lock:
+        with frame_hooks.lock:
             stack = self.stacks[id(code)][1]
             stack.remove(enter)
             if stack:
@@ -264,47 +182,43 @@ class _Attachments:
             else:
                 del self.stacks[id(code)]
                 hooks.unwatch(code)
-            self._uninstall(hooks)
+            self._release_if_idle(hooks)
 
-    def add_pattern(self, hooks: ModuleType, pattern: _Pattern) -> None:
-        with self.lock:
-            self._install(hooks)
-            self.patterns = (pattern, *self.patterns)
+    def add_chooser(self, hooks: ModuleType, chooser: _Chooser) -> None:
+        with frame_hooks.lock:
+            frame_hooks.require(hooks, self)
+            self.choosers = (chooser, *self.choosers)
             self._forget_choices(hooks)
 
-    def remove_pattern(self, hooks: ModuleType, pattern: _Pattern) -> None:
-        with self.lock:
+    def remove_chooser(self, hooks: ModuleType, chooser: _Chooser) -> None:
+        with frame_hooks.lock:
             self._forget_choices(hooks)
-            self.patterns = tuple(other for other in self.patterns if other is not pattern)
-            pattern.removed = True
-            if not self.patterns:
+            self.choosers = tuple(other for other in self.choosers if other is not chooser)
+            chooser.removed = True
+            if not self.choosers:
                 hooks.set_chooser(None)
-            self._uninstall(hooks)
+            self._release_if_idle(hooks)
 
-    def choose(self, code: CodeType, module: str | None) -> _Pattern | None:
+    def choose(self, code: CodeType, module: str | None) -> _Chooser | None:
         """The newest pattern that means a function; asked by the hooks once for each."""
-        for pattern in self.patterns:
-            if pattern.matches(code, module):
-                pattern.chosen.append(weakref.ref(code))
-                return pattern
+        for chooser in self.choosers:
+            if chooser.pattern.matches(code, module):
+                chooser.chosen.append(weakref.ref(code))
+                return chooser
         return None
 
     def _forget_choices(self, hooks: ModuleType) -> None:
         """Have every code object chosen anew."""
-        for pattern in self.patterns:
-            chosen, pattern.chosen = pattern.chosen, []
+        for chooser in self.choosers:
+            chosen, chooser.chosen = chooser.chosen, []
             for code in filter(None, (reference() for reference in chosen)):
                 if id(code) not in self.stacks:
                     hooks.unwatch(code)
         hooks.set_chooser(self.choose)
 
-    def _install(self, hooks: ModuleType) -> None:
-        if not hooks.installed():
-            hooks.install(handover.exchange, handover.current)
-
-    def _uninstall(self, hooks: ModuleType) -> None:
-        if not self.stacks and not self.patterns:
-            hooks.uninstall()
+    def _release_if_idle(self, hooks: ModuleType) -> None:
+        if not self.stacks and not self.choosers:
+            frame_hooks.release(hooks, self)
 
 
 _attachments = _Attachments()

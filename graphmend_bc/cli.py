@@ -24,6 +24,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 import graphmend_bc as gm
+from graphmend_bc.attachment import attach_all
 from graphmend_bc.program import Program
 from graphmend_bc.versions import UnsupportedVersionError
 
@@ -60,22 +61,22 @@ class Run:
             action="append",
             default=[],
             help="also compile this function or these modules, as 'pkg.mod:Class.method' or "
-            "'pkg.models.*'; may be repeated",
+            "'pkg.models.*'; may be repeated. GRAPHMEND_BC_ATTACH does the same, with commas",
         )
         parser.add_argument("--quiet", action="store_true", help="print no summary at the end")
 
     def run(self, args: argparse.Namespace) -> None:
+        from_environment = gm.config.attach
         try:
-            gm.enable()
+            with gm.config.patch(attach=""):  # the program's modules cannot be found yet
+                gm.enable()
         except UnsupportedVersionError as error:
             raise SystemExit(f"graphmend_bc: {error}") from None
         program: Program = args.program
         program.prepare()
-        for pattern in args.attach:
-            try:
-                gm.attach(pattern)
-            except (AttributeError, ImportError, TypeError, ValueError) as error:
-                args.refuse(f"argument --attach: {pattern!r}: {error}")
+        for target in args.attach:
+            _attach(target, f"argument --attach: {target!r}", args.refuse)
+        _attach(from_environment, "GRAPHMEND_BC_ATTACH", args.refuse)
         # Python joins the program's threads and prints what ended it before it calls this.
         atexit.register(self._finish, args, os.getpid())
         program.execute()
@@ -90,6 +91,14 @@ class Run:
             args.json.write_text(report.to_json(), encoding="utf-8")
         if args.report:
             report.to_html(args.report)
+
+
+def _attach(targets: str, origin: str, refuse: Callable[[str], None]) -> None:
+    """Attaches to what the user named, or refuses the command line and says where it came from."""
+    try:
+        attach_all(targets)
+    except (AttributeError, ImportError, TypeError, ValueError) as error:
+        refuse(f"{origin}: {error}")
 
 
 def _print_report(report: gm.Report) -> None:

@@ -16,6 +16,12 @@ enabled: bool = Config(default=True, env_name_default="GRAPHMEND_BC_ENABLED")
 force: bool = Config(default=False, env_name_default="GRAPHMEND_BC_FORCE")
 """True skips the check that this torch and this Python are known."""
 
+attach: str = Config(default="", env_name_default="GRAPHMEND_BC_ATTACH")
+"""Targets that `enable()` and `python -m graphmend_bc run` attach to, separated by commas.
+
+Example: GRAPHMEND_BC_ATTACH="package.models.*:*.forward,package.loss:focal"
+"""
+
 where_op_limit = 64
 """Most operators that an arm may have for both arms to be computed."""
 

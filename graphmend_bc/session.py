@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
 from graphmend_bc import config
+from graphmend_bc.attachment import Handle as Attachment
+from graphmend_bc.attachment import attach_all
 from graphmend_bc.dynamo.seams import Seams
 from graphmend_bc.mender import Mender
 from graphmend_bc.reports import Report
@@ -26,6 +28,7 @@ class _Session:
     mender: Mender = field(default_factory=Mender)
     seams: Seams | None = None
     handle: Handle | None = None
+    attached: list[Attachment] = field(default_factory=list)
 
 
 class Handle:
@@ -48,6 +51,8 @@ _session = _Session()
 def enable(*, exact: bool = True, cache: bool = True) -> Handle:
     """Mend graph breaks in everything that torch.compile compiles from now on.
 
+    The targets in `graphmend_bc.config.attach` are attached until `disable()`.
+
     Args:
         exact: True to mend only what equals eager Python in every respect. No relaxations are
             implemented yet, so False does the same.
@@ -60,6 +65,7 @@ def enable(*, exact: bool = True, cache: bool = True) -> Handle:
 
     Raises:
         UnsupportedVersionError: this torch or Python is not known.
+        ImportError, TypeError, ValueError: as `attach()`, for a target in the config.
 
     Example:
         >>> import graphmend_bc
@@ -70,6 +76,7 @@ def enable(*, exact: bool = True, cache: bool = True) -> Handle:
         check_versions()
     _session.mender.remember = cache
     if _session.handle is None:
+        _session.attached = attach_all(config.attach)
         _session.handle = Handle()
         _session.mender.forget()
         if config.enabled:
@@ -82,6 +89,8 @@ def disable() -> None:
     """Compile as stock torch.compile does from now on. What was compiled stays compiled."""
     if _session.seams is not None:
         _session.seams.remove()
+    while _session.attached:
+        _session.attached.pop().remove()
     _session.seams = _session.handle = None
 
 

@@ -1,4 +1,7 @@
-"""Run the tests of the bytecode layer on every supported interpreter that can be found.
+"""Run the tests that need no torch on every supported interpreter that can be found.
+
+They are those of the bytecode layers, and of the C extension by itself, which is built in the tree
+for each interpreter; where there is no compiler its tests are skipped.
 
     python tests/bytecode_matrix.py [pytest arguments]
 
@@ -17,8 +20,22 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = ((3, 11), (3, 12), (3, 13))
-TESTS = ("tests/code", "tests/rewriting")
-PACKAGES = ("bytecode>=0.17", "networkx>=3.0", "pytest>=8", "hypothesis>=6.100")
+TESTS = (
+    "tests/code",
+    "tests/rewriting",
+    "tests/attach/test_evaluator.py",
+    "tests/attach/test_measuring.py",
+    "tests/attach/test_hygiene.py",
+)
+PACKAGES = (
+    "bytecode>=0.17",
+    "networkx>=3.0",
+    "pytest>=8",
+    "hypothesis>=6.100",
+    "setuptools>=77.0.3",
+    "coverage>=7",
+    "greenlet>=3",
+)
 
 
 def candidates(version: tuple[int, int]) -> list[str]:
@@ -48,10 +65,13 @@ def environment(interpreter: str, version: tuple[int, int]) -> Path:
     python = folder / "bin" / "python"
     if not is_version(str(python), version):
         subprocess.run([interpreter, "-m", "venv", "--clear", str(folder)], check=True)
-    probe = [str(python), "-c", "import bytecode, networkx, pytest, hypothesis"]
+    modules = [package.partition(">")[0] for package in PACKAGES]
+    probe = [str(python), "-c", f"import {', '.join(modules)}"]
     if subprocess.run(probe, capture_output=True, check=False).returncode:
         install = [str(python), "-m", "pip", "install", "-qq", *PACKAGES]
         subprocess.run([*install, "--disable-pip-version-check"], check=True)
+    build = [str(python), "setup.py", "build_ext", "--inplace"]
+    subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     return python
 
 

@@ -208,7 +208,9 @@ def _locations(code: CodeType) -> list[InstrLocation]:
         if location is None:
             location = known[position] = _location(*position)
         locations.append(location)
-    return locations
+    # A line table that was stripped or cut short leaves the rest without a place.
+    missing = len(code.co_code) // 2 - len(locations)
+    return locations + [InstrLocation(None, None, None, None)] * missing
 
 
 def _location(

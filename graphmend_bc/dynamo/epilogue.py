@@ -13,6 +13,8 @@ import torch
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.variables.base import VariableTracker
 
+from graphmend_bc.dynamo.annotations import annotated_epilogue
+
 
 class RuntimeCallVariable(VariableTracker):
     """A function of ours that generated code calls; nothing inside it is compiled.
@@ -28,7 +30,7 @@ class RuntimeCallVariable(VariableTracker):
     def __init__(self, prefix: str, function: Callable[..., Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.prefix = prefix
-        self.function = torch._dynamo.disable(function)  # type: ignore[no-untyped-call]
+        self.function = torch._dynamo.disable(annotated_epilogue(function))  # type: ignore[no-untyped-call]
 
     def reconstruct(self, codegen: PyCodegen) -> None:
         name = codegen.tx.output.install_global_by_id(self.prefix, self.function)

@@ -9,8 +9,8 @@ keyword means what it means there.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from contextlib import ExitStack
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -23,9 +23,10 @@ from torch._dynamo.exc import (
     Unsupported,
     UserError,
 )
-from torch._guards import TracingContext
+from torch._guards import _TLS
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 
+from graphmend_bc.dynamo.annotations import deoptimised
 from graphmend_bc.versions import UnsupportedVersionError
 
 #: Sets Dynamo's callback of this thread and returns the former one; a C function.
@@ -33,9 +34,19 @@ exchange = c_eval_frame.set_eval_frame
 #: Returns Dynamo's callback of this thread, None where it is off; a C function.
 current = c_eval_frame.get_eval_frame_callback
 
+_included_keys = torch._C._dispatch_tls_local_include_set
+_excluded_keys = torch._C._dispatch_tls_local_exclude_set
+_layer_depth = torch._C._functorch.get_dynamic_layer_stack_depth
+_pop_layers = torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth
+_is_jit_tracing = torch._C._is_tracing
+_callback_from_stance = eval_frame._callback_from_stance
+_COUNTS_FRAMES = hasattr(c_eval_frame, "set_fullgraph_compiled_frame_count")
+
+#: Undoes what was set for a frame, given its exception, whose traceback it shortens, or None. It
+#: raises RuntimeError if `fullgraph=True` was asked for and Dynamo compiled nothing.
 Leave = Callable[[BaseException | None], None]
 _Context = eval_frame._TorchDynamoContext
-_Settings = list[tuple[Callable[[Any], Any], Callable[[], Any]]]
+_Settings = list[tuple[Callable[[Any], Any], Callable[[], Any] | None, Any]]
 
 
 def skipped_by_dynamo(code: CodeType) -> bool:
@@ -93,56 +104,66 @@ class Handover:
 
         Returns:
             Dynamo's callback for the frame and what is to be called after it; None where
-            `torch.compile` would call its function as it is, or while Dynamo or FX traces.
+            `torch.compile` would call its function as it is, while Dynamo or FX traces, and
+            beneath a frame whose graph could not be used.
         """
-        callback = eval_frame._callback_from_stance(self._context.callback)
-        if callback is None or TracingContext.try_get() is not None or is_fx_symbolic_tracing():
+        callback = _callback_from_stance(self._context.callback)
+        if callback is None or deoptimised.depth or getattr(_TLS, "tracing_context", None):
             return None
-        if torch._C._is_tracing():
+        if is_fx_symbolic_tracing() or _is_jit_tracing():
             return None
-        return callback, _Preparation(code, self._context, self._settings).leave
+        return callback, _prepare(code, self._context, self._settings)
 
 
-class _Preparation:
-    """What was set before one frame, and how to set it back."""
+def _prepare(code: CodeType, context: _Context, settings: _Settings) -> Leave:
+    """Set what `torch.compile`'s wrapper sets before a call; what is to be called after it.
 
-    __slots__ = ("_code", "_counted", "_undo")
+    Written without context managers and objects, since it runs at each call of an attached
+    function, and the wrapper does not use them either.
+    """
+    counted = _Counted() if context.fullgraph and _COUNTS_FRAMES else None
+    cleanups = [prepare() for prepare in context.enter_exit_hooks]
+    priors = [(setter, setter(value if ask is None else ask())) for setter, ask, value in settings]
+    layers, keys = _layer_depth(), (_included_keys(), _excluded_keys())
 
-    def __init__(self, code: CodeType, context: _Context, settings: _Settings) -> None:
-        self._code = code
-        counts = context.fullgraph and hasattr(c_eval_frame, "set_fullgraph_compiled_frame_count")
-        self._counted = _Counted() if counts else None
-        with ExitStack() as undo:
-            for prepare in context.enter_exit_hooks:
-                undo.callback(prepare())
-            for setter, value in settings:
-                undo.callback(setter, setter(value()))
-            # A graph that fails halfway may leave layers and dispatch keys behind.
-            layers = torch._C._functorch.get_dynamic_layer_stack_depth()
-            undo.callback(torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth, layers)
-            undo.enter_context(
-                torch._C._ForceDispatchKeyGuard(
-                    torch._C._dispatch_tls_local_include_set(),
-                    torch._C._dispatch_tls_local_exclude_set(),
-                )
-            )
-            self._undo = undo.pop_all()
-
-    def leave(self, error: BaseException | None) -> None:
-        """Undo it, newest first, and give the exception the form that `torch.compile` gives it.
-
-        Args:
-            error: what the frame raised, or None. It goes on with its traceback shortened.
-
-        Raises:
-            RuntimeError: if `fullgraph=True` was asked for and Dynamo compiled nothing.
-        """
-        self._undo.close()
-        reasons = None if self._counted is None else self._counted.leave()
+    def leave(error: BaseException | None) -> None:
+        # A graph that fails halfway may leave layers and dispatch keys behind.
+        if error is not None and keys != (_included_keys(), _excluded_keys()):
+            _force(*keys)
+        _pop_layers(layers)
+        for setter, prior in reversed(priors):
+            setter(prior)
+        for cleanup in reversed(cleanups):
+            cleanup()
+        reasons = None if counted is None else counted.leave()
         if error is not None:
             _shorten(error)
         elif reasons is not None and eval_frame._stance.stance == "default":
-            raise RuntimeError(_nothing_compiled(self._code, reasons))
+            raise RuntimeError(_nothing_compiled(code, reasons))
+
+    return leave
+
+
+class _Forced(threading.local):
+    """Guards that hold a thread's dispatch keys at what they were before a graph failed."""
+
+    def __init__(self) -> None:
+        self.guards: list[Any] = []
+
+
+_forced = _Forced()
+
+
+def _force(included: Any, excluded: Any) -> None:
+    """Set this thread's dispatch keys for good.
+
+    torch can force them only for the life of a guard, and what the guard would put back is what the
+    failed graph left behind. So it lives as long as the thread. `torch.compile`'s wrapper enters a
+    guard at each call instead, which takes as long as half of the rest of the wrapper.
+    """
+    guard = torch._C._ForceDispatchKeyGuard(included, excluded)
+    guard.__enter__()  # type: ignore[no-untyped-call]
+    _forced.guards.append(guard)
 
 
 class _Counted:
@@ -168,26 +189,34 @@ class _Counted:
 
 
 def _settings(context: _Context) -> _Settings:
-    """What is set in this thread for one frame: a setter that returns the former value, and what
-    gives the value; asked at each frame, because a stance may change in between. Setters that
-    this torch does not have yet, or no longer, are left out."""
-    wanted: dict[str, Callable[[], Any]] = {
-        "set_skip_guard_eval_unsafe": eval_frame._is_skip_guard_eval_unsafe_stance,
-        "set_eval_frame_isolate_recompiles_id": lambda: context._isolate_recompiles_id,
-    }
+    """What is set in this thread for one frame: a setter that returns the former value, and the
+    value or what gives it at each frame, where a stance may change in between. Setters that this
+    torch does not have yet, or no longer, are left out."""
+    wanted: list[tuple[str, Callable[[], Any] | None, Any]] = [
+        ("set_skip_guard_eval_unsafe", eval_frame._is_skip_guard_eval_unsafe_stance, None),
+        (
+            "set_eval_frame_isolate_recompiles_id",
+            None,
+            getattr(context, "_isolate_recompiles_id", None),
+        ),
+    ]
     if context.fullgraph:
-        wanted["set_fullgraph_error_on_nested_compile"] = lambda: (
-            config.error_on_dynamo_callback_in_fullgraph_compiled_code
-        )
-        wanted["set_eval_frame_override"] = lambda: vars(eval_frame)["_get_eval_frame_override"]()
+        wanted += [
+            ("set_fullgraph_error_on_nested_compile", _nested_compile_is_an_error, None),
+            ("set_eval_frame_override", vars(eval_frame).get("_get_eval_frame_override"), None),
+        ]
     settings: _Settings = [
-        (getattr(c_eval_frame, name), value)
-        for name, value in wanted.items()
+        (getattr(c_eval_frame, name), ask, value)
+        for name, ask, value in wanted
         if hasattr(c_eval_frame, name)
     ]
     if not context.fullgraph and context.error_on_graph_break is not None:
-        settings.append((_set_error_on_graph_break, lambda: context.error_on_graph_break))
+        settings.append((_set_error_on_graph_break, None, context.error_on_graph_break))
     return settings
+
+
+def _nested_compile_is_an_error() -> bool:
+    return bool(config.error_on_dynamo_callback_in_fullgraph_compiled_code)
 
 
 def _set_error_on_graph_break(value: bool) -> bool:

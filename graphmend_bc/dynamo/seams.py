@@ -32,6 +32,7 @@ from torch._dynamo.variables import builtin, tensor
 from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo import guess, proof
+from graphmend_bc.dynamo.annotations import annotated_graph
 from graphmend_bc.dynamo.asked import COMPARISONS, HostNumberVariable
 from graphmend_bc.dynamo.compilation import current
 from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
@@ -172,7 +173,7 @@ def _call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
         if compilation is None:
             return stock(self, gm, *args, **kwargs)
         proof.prove_graph(compilation, gm, self)
-        compiled = watched(stock(self, gm, *args, **kwargs), compilation)
+        compiled = watched(annotated_graph(stock(self, gm, *args, **kwargs), self), compilation)
         compilation.graphs += 1
         if compilation.trace.undo is not None:
             return compiled

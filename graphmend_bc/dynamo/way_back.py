@@ -11,6 +11,7 @@ from typing import Any
 import torch._dynamo
 from torch._C._dynamo.eval_frame import reset_code
 
+from graphmend_bc.dynamo.annotations import deoptimisation
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.undo import Undo
 from graphmend_bc.history import Tally
@@ -29,7 +30,7 @@ def give_way_back(result: Any, code: CodeType, module_globals: dict[str, Any]) -
         module_globals: the frame's globals.
     """
     # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
-    run = Deoptimizer(code, module_globals).run
+    run = deoptimisation(Deoptimizer(code, module_globals).run, code)
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
     result.bytecode = with_way_back(result.bytecode, code, deoptimizer)
 

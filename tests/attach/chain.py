@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import os
 import shutil
 from pathlib import Path
 from types import ModuleType
@@ -14,9 +15,13 @@ PACKAGE = Path(__file__).parents[2] / "graphmend_bc"
 
 
 def binary() -> Path:
-    """The extension built for this interpreter; the test is skipped where there is none."""
+    """The extension built for this interpreter; the test is skipped where there is none.
+
+    GRAPHMEND_BC_TEST_EXTENSION names a folder with another build of it, such as a sanitized one.
+    """
+    folder = Path(os.environ.get("GRAPHMEND_BC_TEST_EXTENSION", PACKAGE))
     for suffix in importlib.machinery.EXTENSION_SUFFIXES:
-        path = PACKAGE / f"_frame_hooks{suffix}"
+        path = folder / f"_frame_hooks{suffix}"
         if path.exists():
             return path
     pytest.skip("The C extension is not built: python setup.py build_ext --inplace.")

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
-import sys
-import threading
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,8 +12,8 @@ from torch._C._dynamo.eval_frame import get_eval_frame_callback
 from torch._dynamo.testing import CompileCounter
 
 import graphmend_bc as gm
-from tests.attach import library
-from tests.attach.library import Scaled, double
+from tests.attach import vendor
+from tests.attach.vendor import Scaled, double
 
 hooks = pytest.importorskip("graphmend_bc._frame_hooks")
 
@@ -45,8 +41,8 @@ def graphs() -> CompileCounter:
 
 
 def test_a_function_imported_before_and_after(graphs: CompileCounter) -> None:
-    with gm.attach(library.double, backend=graphs):
-        from tests.attach.library import double as again
+    with gm.attach(vendor.double, backend=graphs):
+        from tests.attach.vendor import double as again
 
         assert torch.equal(double(X), X * 2)
         assert torch.equal(again(X), X * 2)
@@ -54,14 +50,14 @@ def test_a_function_imported_before_and_after(graphs: CompileCounter) -> None:
 
 
 def test_the_function_and_its_module_are_untouched(graphs: CompileCounter) -> None:
-    before = (library.double, library.double.__code__, dict(vars(library.double)))
-    with gm.attach(library.double, backend=graphs):
-        library.double(X)
-        assert (library.double, library.double.__code__, dict(vars(library.double))) == before
+    before = (vendor.double, vendor.double.__code__, dict(vars(vendor.double)))
+    with gm.attach(vendor.double, backend=graphs):
+        vendor.double(X)
+        assert (vendor.double, vendor.double.__code__, dict(vars(vendor.double))) == before
 
 
 def test_by_name(graphs: CompileCounter) -> None:
-    with gm.attach("tests.attach.library:Scaled.forward", backend=graphs):
+    with gm.attach("tests.attach.vendor:Scaled.forward", backend=graphs):
         assert torch.equal(Scaled(3.0)(X), X * 3)
     assert graphs.frame_count == 1
 
@@ -84,16 +80,16 @@ def test_hooks_of_a_module_still_run(graphs: CompileCounter) -> None:
 
 @pytest.mark.parametrize("name", ["method", "static", "of_class"])
 def test_methods_of_each_kind(graphs: CompileCounter, name: str) -> None:
-    thing = library.Thing()
+    thing = vendor.Thing()
     expected = getattr(thing, name)(X)
     with gm.attach(getattr(thing, name), backend=graphs):
         assert torch.equal(getattr(thing, name)(X), expected)
-        assert torch.equal(getattr(library.Thing(), name)(X), expected)
+        assert torch.equal(getattr(vendor.Thing(), name)(X), expected)
     assert graphs.frame_count == 1
 
 
 def test_a_closure_stands_for_all_of_its_def(graphs: CompileCounter) -> None:
-    by_two, by_three = library.multiplier(2.0), library.multiplier(3.0)
+    by_two, by_three = vendor.multiplier(2.0), vendor.multiplier(3.0)
     with gm.attach(by_two, backend=graphs):
         assert torch.equal(by_two(X), X * 2)
         assert torch.equal(by_three(X), X * 3)
@@ -101,8 +97,8 @@ def test_a_closure_stands_for_all_of_its_def(graphs: CompileCounter) -> None:
 
 
 def test_a_wrapper_stands_for_what_it_wraps(graphs: CompileCounter) -> None:
-    with gm.attach(library.without_grad, backend=graphs):
-        assert torch.equal(library.without_grad(X), X + 7)
+    with gm.attach(vendor.without_grad, backend=graphs):
+        assert torch.equal(vendor.without_grad(X), X + 7)
     assert graphs.frame_count == 1
 
 
@@ -120,54 +116,54 @@ def test_every_form_of_argument_arrives(graphs: CompileCounter) -> None:
 
 
 def test_compile_keywords_are_honoured(graphs: CompileCounter) -> None:
-    with gm.attach(library.double, backend=graphs, dynamic=True):
+    with gm.attach(vendor.double, backend=graphs, dynamic=True):
         for size in (3, 4, 5):
-            library.double(torch.ones(size))
+            vendor.double(torch.ones(size))
     assert graphs.frame_count == 1
     torch._dynamo.reset()
-    with gm.attach(library.double, backend=graphs, dynamic=False):
+    with gm.attach(vendor.double, backend=graphs, dynamic=False):
         for size in (3, 4, 5):
-            library.double(torch.ones(size))
+            vendor.double(torch.ones(size))
     assert graphs.frame_count == 1 + 3
 
 
 def test_graph_breaks_are_as_under_torch_compile(graphs: CompileCounter) -> None:
     stock = CompileCounter()
-    expected = torch.compile(library.broken, backend=stock)(X)
+    expected = torch.compile(vendor.broken, backend=stock)(X)
     torch._dynamo.reset()
-    with gm.attach(library.broken, backend=graphs):
-        assert torch.equal(library.broken(X), expected)
+    with gm.attach(vendor.broken, backend=graphs):
+        assert torch.equal(vendor.broken(X), expected)
     assert graphs.frame_count == stock.frame_count == 2
 
 
 def test_mending_applies_to_attached_functions(graphs: CompileCounter) -> None:
-    expected = library.branching(X)
+    expected = vendor.branching(X)
     gm.enable()
-    with gm.attach(library.branching, backend=graphs, fullgraph=True):
-        assert torch.equal(library.branching(X), expected)
-        assert torch.equal(library.branching(-X), -X + 1)
+    with gm.attach(vendor.branching, backend=graphs, fullgraph=True):
+        assert torch.equal(vendor.branching(X), expected)
+        assert torch.equal(vendor.branching(-X), -X + 1)
     assert graphs.frame_count == 1
 
 
 def test_gradients_flow(graphs: CompileCounter) -> None:
     x = X.clone().requires_grad_()
-    with gm.attach(library.double, backend="aot_eager"):
-        library.double(x).sum().backward()
+    with gm.attach(vendor.double, backend="aot_eager"):
+        vendor.double(x).sum().backward()
     assert x.grad is not None
     assert torch.equal(x.grad, torch.full((2,), 2.0))
 
 
 def test_wrong_keywords_are_refused_at_once() -> None:
     with pytest.raises(TypeError, match="no_such_keyword"):
-        gm.attach(library.double, no_such_keyword=1)
+        gm.attach(vendor.double, no_such_keyword=1)
     with pytest.raises(torch._dynamo.exc.InvalidBackend, match="no_such_backend"):
-        gm.attach(library.double, backend="no_such_backend")
+        gm.attach(vendor.double, backend="no_such_backend")
 
 
 @pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt])
 def test_exceptions_propagate(graphs: CompileCounter, kind: type[BaseException]) -> None:
     def raises(x: torch.Tensor) -> None:
-        library.opaque()
+        vendor.opaque()
         raise kind("from the function")
 
     with gm.attach(raises, backend=graphs), pytest.raises(kind, match="from the function"):
@@ -183,9 +179,9 @@ def test_fullgraph_errors_are_dynamos_own(graphs: CompileCounter) -> None:
         assert "step" not in names  # Dynamo's own frames are out of the traceback
         return str(caught.value)
 
-    stock = message(torch.compile(library.broken, backend=graphs, fullgraph=True))
-    with gm.attach(library.broken, backend=graphs, fullgraph=True):
-        assert message(library.broken) == stock
+    stock = message(torch.compile(vendor.broken, backend=graphs, fullgraph=True))
+    with gm.attach(vendor.broken, backend=graphs, fullgraph=True):
+        assert message(vendor.broken) == stock
 
 
 def test_backend_errors_are_dynamos_own() -> None:
@@ -193,10 +189,10 @@ def test_backend_errors_are_dynamos_own() -> None:
         raise LookupError("from the backend")
 
     with (
-        gm.attach(library.double, backend=backend),
+        gm.attach(vendor.double, backend=backend),
         pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="from the backend"),
     ):
-        library.double(X)
+        vendor.double(X)
 
 
 @pytest.mark.skipif(
@@ -215,183 +211,66 @@ def test_fullgraph_of_a_frame_that_is_never_compiled_is_an_error(graphs: Compile
         skipped(X)
 
 
-def test_recursion(graphs: CompileCounter) -> None:
-    def down(x: torch.Tensor, n: int) -> torch.Tensor:
-        return x if n == 0 else down(x + 1, n - 1)
-
-    with gm.attach(down, backend=graphs):
-        assert torch.equal(down(X, 3), X + 3)
-    assert graphs.frame_count == 1
-
-
-def test_recursion_through_an_eager_part(graphs: CompileCounter) -> None:
-    @torch._dynamo.disable
-    def eagerly(x: torch.Tensor, n: int) -> torch.Tensor:
-        return down(x, n)
-
-    def down(x: torch.Tensor, n: int) -> torch.Tensor:
-        return x * 1 if n == 0 else eagerly(x + 1, n - 1) + 1
-
-    with gm.attach(down, backend=graphs):
-        assert torch.equal(down(X, 3), X + 6)
-        before = graphs.frame_count
-        assert torch.equal(down(X, 3), X + 6)
-    assert graphs.frame_count == before > 1
-
-
-def test_an_attached_function_inside_another_is_part_of_it(graphs: CompileCounter) -> None:
-    inner = CompileCounter()
-    with (
-        gm.attach(library.outer, backend=graphs),
-        gm.attach(library.double, backend=inner),
-    ):
-        assert torch.equal(library.outer(X), X * 2 + 1)
-        assert (graphs.frame_count, inner.frame_count) == (1, 0)
-        library.double(X)
-    assert (graphs.frame_count, inner.frame_count) == (1, 1)
-
-
-def test_inside_a_compiled_function_it_is_part_of_that(graphs: CompileCounter) -> None:
-    inner = CompileCounter()
-    compiled = torch.compile(library.outer, backend=graphs)
-    with gm.attach(library.double, backend=inner):
-        assert torch.equal(compiled(X), X * 2 + 1)
-    assert (graphs.frame_count, inner.frame_count) == (1, 0)
-
-
-def test_the_newest_attachment_applies(graphs: CompileCounter) -> None:
-    newer = CompileCounter()
-    first = gm.attach(library.double, backend=graphs)
-    second = gm.attach(library.double, backend=newer)
-    library.double(X)
-    assert (graphs.frame_count, newer.frame_count) == (0, 1)
-    second.remove()
-    second.remove()
-    library.double(torch.ones(3, dtype=torch.float64))
-    first.remove()
-    library.double(torch.ones(4, dtype=torch.int32))
-    assert (graphs.frame_count, newer.frame_count) == (1, 1)
-
-
-def test_the_older_attachment_can_go_first(graphs: CompileCounter) -> None:
-    older = gm.attach(library.double, backend=CompileCounter())
-    with gm.attach(library.double, backend=graphs):
-        older.remove()
-        library.double(X)
-    assert graphs.frame_count == 1
-
-
-def test_removal_from_inside_the_attached_function(graphs: CompileCounter) -> None:
-    def leaves(x: torch.Tensor) -> torch.Tensor:
-        x = x + 1
-        library.opaque(handle.remove)
-        return x + 1
-
-    handle = gm.attach(leaves, backend=graphs)
-    assert torch.equal(leaves(X), X + 2)
-    assert not hooks.installed()
-
-
-def test_stances_apply(graphs: CompileCounter) -> None:
-    with gm.attach(library.double, backend=graphs):
-        with torch.compiler.set_stance("force_eager"):
-            library.double(X)
-        assert graphs.frame_count == 0
-        library.double(X)
-    assert graphs.frame_count == 1
-
-
 def test_a_disabled_torch_compile_attaches_nothing() -> None:
-    with gm.attach(library.double, disable=True):
+    with gm.attach(vendor.double, disable=True):
         assert not hooks.installed()
 
 
 def test_switched_off_by_the_config(graphs: CompileCounter) -> None:
-    with gm.config.patch(enabled=False), gm.attach(library.double, backend=graphs):
+    with gm.config.patch(enabled=False), gm.attach(vendor.double, backend=graphs):
         assert not hooks.installed()
-
-
-def test_tracing_by_fx_sees_the_plain_function(graphs: CompileCounter) -> None:
-    with gm.attach(library.double, backend=graphs):
-        traced = torch.fx.symbolic_trace(library.double)
-    assert torch.equal(traced(X), X * 2)
-    assert graphs.frame_count == 0
-
-
-def test_two_threads(graphs: CompileCounter) -> None:
-    meet = threading.Barrier(2, timeout=30)
-    results: list[torch.Tensor] = []
-
-    def in_step(x: torch.Tensor) -> torch.Tensor:
-        x = x + 1
-        library.opaque(meet.wait)  # both threads are between graphs now
-        return x * 2
-
-    def work(start: float) -> None:
-        for _ in range(5):
-            results.append(in_step(X + start))
-
-    with gm.attach(in_step, backend=graphs):
-        threads = [threading.Thread(target=work, args=(start,)) for start in (0.0, 10.0)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert sorted(result[0].item() for result in results) == [4.0] * 5 + [24.0] * 5
-
-
-def test_a_thousand_rounds_leave_reference_counts_level() -> None:
-    function = library.double
-    things = [function, function.__code__, hooks, X]
-
-    def round_() -> None:
-        with gm.attach(function, backend="eager"):
-            function(X)
-
-    def level() -> list[int]:
-        gc.collect()
-        return [sys.getrefcount(thing) for thing in things]
-
-    for _ in range(3):
-        round_()
-    before = level()
-    for _ in range(1000):
-        round_()
-    assert level() == before
-
-
-def test_nothing_of_a_call_is_kept(graphs: CompileCounter) -> None:
-    class Token:
-        pass
-
-    def takes(x: torch.Tensor, token: Token) -> torch.Tensor:
-        return x + 1
-
-    token = Token()
-    gone = weakref.ref(token)
-    with gm.attach(takes, backend=graphs):
-        takes(X, token)
-        torch._dynamo.reset()
-        del token
-        gc.collect()
-        assert gone() is None
-
-
-def test_equal_code_objects_are_told_apart(graphs: CompileCounter) -> None:
-    def copy_of(function: Any) -> Any:
-        return type(function)(function.__code__.replace(), function.__globals__)
-
-    one, other = copy_of(library.double), copy_of(library.double)
-    assert one.__code__ == other.__code__
-    with gm.attach(one, backend=graphs):
-        other(X)
-        assert graphs.frame_count == 0
-        one(X)
-    assert graphs.frame_count == 1
 
 
 def test_partials_and_tables_of_callables(graphs: CompileCounter) -> None:
     table: dict[str, Callable[[], torch.Tensor]] = {"double": functools.partial(double, X)}
-    with gm.attach(library.double, backend=graphs):
+    with gm.attach(vendor.double, backend=graphs):
         assert torch.equal(table["double"](), X * 2)
     assert graphs.frame_count == 1
+
+
+def test_code_that_was_executed_from_text(graphs: CompileCounter) -> None:
+    namespace: dict[str, Any] = {"__name__": "made_up"}
+    exec("def triple(x):\n    return x * 3\n", namespace)
+    with gm.attach("made_up:*", backend=graphs):
+        assert torch.equal(namespace["triple"](X), X * 3)
+    assert graphs.frame_count == 1
+
+
+def test_module_hooks_run_once_and_in_order(graphs: CompileCounter) -> None:
+    ran: list[str] = []
+    module = Scaled(3.0)
+    module.register_forward_pre_hook(lambda self, args: ran.append("before"))
+    module.register_forward_hook(lambda self, args, output: ran.append("after"))
+    with gm.attach(Scaled, backend=graphs):
+        for _ in range(2):
+            module(X)
+    assert ran == ["before", "after"] * 2
+    assert graphs.frame_count == 1
+
+
+def test_dispatch_keys_that_a_failing_frame_leaves_behind_are_set_back(
+    graphs: CompileCounter,
+) -> None:
+    def keys() -> tuple[object, object]:
+        c = torch._C
+        return c._dispatch_tls_local_include_set(), c._dispatch_tls_local_exclude_set()
+
+    left_behind = []
+
+    def leaves_a_key() -> None:
+        key = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU)
+        left_behind.append(torch._C._ExcludeDispatchKeyGuard(key))
+        left_behind[-1].__enter__()
+        raise KeyError("from the frame")
+
+    def fails(x: torch.Tensor) -> torch.Tensor:
+        x = x + 1
+        vendor.opaque(leaves_a_key)
+        return x
+
+    before = keys()
+    with gm.attach(fails, backend=graphs):
+        for _ in range(2):
+            with pytest.raises(KeyError, match="from the frame"):
+                fails(X)
+            assert keys() == before

@@ -158,3 +158,31 @@ def test_attach_to_what_does_not_exist_is_refused_before_the_program_runs(tmp_pa
     status, out, err = python(*MEND, "--attach", "missing_lib:f", "program.py", cwd=tmp_path)
     assert (status, out) == (2, "")
     assert "error: argument --attach: 'missing_lib:f': " in err
+
+
+def test_targets_in_the_environment_are_attached_as_by_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("graphmend_bc._frame_hooks")
+    monkeypatch.setenv("GRAPHMEND_BC_ATTACH", "lib:Net, no_such_package.*")
+    (tmp_path / "program.py").write_text(
+        "import lib, torch; print(lib.Net()(torch.ones(2)).tolist())"
+    )
+    (tmp_path / "lib.py").write_text(
+        "import torch\nclass Net(torch.nn.Module):\n  def forward(self, x):\n"
+        "    x = x * 2\n    if x.sum() > 0:\n      x = x + 1\n    return x\n"
+    )
+    status, out, err = python(*MEND, "program.py", cwd=tmp_path)
+    assert (status, out) == (0, "[3.0, 3.0]\n")
+    assert "graphmend_bc: 1 mended, 0 declined" in err
+
+
+def test_a_wrong_target_in_the_environment_is_refused_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("graphmend_bc._frame_hooks")
+    monkeypatch.setenv("GRAPHMEND_BC_ATTACH", "missing_lib:f")
+    (tmp_path / "program.py").write_text("print('it ran')")
+    status, out, err = python(*MEND, "program.py", cwd=tmp_path)
+    assert (status, out) == (2, "")
+    assert "error: GRAPHMEND_BC_ATTACH: attach() cannot find 'missing_lib:f'" in err

@@ -149,6 +149,13 @@ def test_places_that_end_before_they_start_keep_their_line() -> None:
     assert locations == {InstrLocation(code.co_firstlineno, None, None, None)}
 
 
+def test_a_stripped_line_table_leaves_operations_without_a_place() -> None:
+    code = (lambda a: a + 1).__code__
+    stripped = decode(code.replace(co_linetable=b""))
+    assert {op.location for op in stripped.ops} == {InstrLocation(None, None, None, None)}
+    assert [op.name for op in stripped.ops] == [op.name for op in decode(code).ops]
+
+
 def test_damaged_bytes_are_named() -> None:
     code = compile("while a: pass", "", "exec")
     loop = next(i for i in dis.get_instructions(code) if i.opname.startswith("POP_JUMP"))

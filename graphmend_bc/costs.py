@@ -1,0 +1,174 @@
+"""What a profile found: the price of each graph break, of graphs and of compilations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FrameCost:
+    """A function that ran eagerly inside a compiled region.
+
+    Attributes:
+        function: its qualified name.
+        filename, lineno: where its code begins.
+        calls: how often it was called.
+        own_ns: nanoseconds in it, outside of the other frames that are listed.
+        total_ns: nanoseconds from its call to its return.
+    """
+
+    function: str
+    filename: str
+    lineno: int
+    calls: int
+    own_ns: int
+    total_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class BreakCost:
+    """What ran between two graphs, or in place of one, because of one break.
+
+    Attributes:
+        function: qualified name of the user's function in which the break is.
+        filename, lineno: where; 0 if the line is not known.
+        reason: Dynamo's words for it, "" if it was compiled before `torch._dynamo.reset()`.
+        decline: our reason code if we declined to mend it, else "".
+        calls: how often the program came by.
+        own_ns: nanoseconds between the graphs in no frame of their own: builtins such as `print`
+            or `Tensor.item`, and Dynamo's packing and unpacking.
+        frames: the functions that ran there, the dearest first.
+        host_reads: values that were read from tensors there, each of which waits for the device
+            if there is one; None if torch's profiler did not run.
+        synchronisations: other waits for the device there; None likewise.
+    """
+
+    function: str
+    filename: str
+    lineno: int
+    reason: str
+    decline: str
+    calls: int
+    own_ns: int
+    frames: tuple[FrameCost, ...] = ()
+    host_reads: int | None = None
+    synchronisations: int | None = None
+
+    @property
+    def total_ns(self) -> int:
+        """Nanoseconds that the break cost, graphs beneath it left out."""
+        return self.own_ns + sum(frame.own_ns for frame in self.frames)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCost:
+    """The graphs compiled from one frame, or the compilations that began in it.
+
+    Attributes:
+        function: qualified name of the user's function; "" for compilations outside of any that
+            is compiled already.
+        filename, lineno: where its code, or the resumed part of it, begins.
+        calls: how often a graph was launched, or Dynamo was asked to compile something.
+        total_ns: nanoseconds on the host; a device may still be at work afterwards.
+    """
+
+    function: str
+    filename: str
+    lineno: int
+    calls: int
+    total_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """All that a profile found.
+
+    Attributes:
+        wall_ns: nanoseconds from the beginning of the profile to its end.
+        breaks: graph breaks, the dearest first.
+        rest_ns: nanoseconds in generated code that has no break: unpacking, side effects, returns.
+        graphs: graph launches, the dearest first.
+        compilations: compilations that ran meanwhile, the dearest first.
+        kernels: device kernels that ran inside compiled regions; None if torch's profiler did not
+            run.
+        measured_calls: how many calls were measured.
+        overhead_ns: what measuring them took, estimated from what one takes.
+        dropped_calls: calls that are in the sums but not in the trace.
+    """
+
+    wall_ns: int
+    breaks: tuple[BreakCost, ...]
+    rest_ns: int
+    graphs: tuple[GraphCost, ...]
+    compilations: tuple[GraphCost, ...]
+    kernels: int | None
+    measured_calls: int
+    overhead_ns: int
+    dropped_calls: int
+
+
+def as_text(costs: Costs, limit: int) -> str:
+    """The costs as a table for people.
+
+    Args:
+        costs: what was found.
+        limit: how many breaks, and frames beneath each, are listed.
+
+    Returns:
+        Lines of text, the dearest break first.
+    """
+    lines = list(_break_lines(costs.breaks, limit))
+    launches = sum(graph.calls for graph in costs.graphs)
+    lines += [
+        f"graph launches: {launches} of {len(costs.graphs)} frames, "
+        f"{_time(sum(graph.total_ns for graph in costs.graphs))} on the host"
+        + ("" if costs.kernels is None else f", {costs.kernels} device kernels"),
+        f"Dynamo was asked to compile: {sum(found.calls for found in costs.compilations)} times, "
+        f"{_time(sum(found.total_ns for found in costs.compilations))}",
+        f"other generated code: {_time(costs.rest_ns)}",
+        f"profiled: {_time(costs.wall_ns)}; measuring {costs.measured_calls} calls took about "
+        f"{_time(costs.overhead_ns)} of it ({_share(costs.overhead_ns, costs.wall_ns)})",
+    ]
+    if costs.dropped_calls:
+        lines.append(f"{costs.dropped_calls} calls are counted above but are not in the trace")
+    return "\n".join(lines)
+
+
+def _break_lines(breaks: Sequence[BreakCost], limit: int) -> Iterator[str]:
+    if not breaks:
+        yield "no graph breaks inside the compiled regions that ran"
+        return
+    rows = [("cost", "calls", "per call", "reads", "waits", "graph break")]
+    for found in breaks[:limit]:
+        place = f"{found.filename}:{found.lineno} in {found.function}"
+        why = " ".join(filter(None, (found.reason, found.decline and f"[{found.decline}]")))
+        per_call = _time(found.total_ns // max(found.calls, 1))
+        waits = (_count(found.host_reads), _count(found.synchronisations))
+        rows.append((_time(found.total_ns), str(found.calls), per_call, *waits, place))
+        rows += [("",) * 5 + (f"  {why}",)] if why else []
+        for frame in found.frames[:limit]:
+            name = f"  {frame.function} ({frame.filename}:{frame.lineno})"
+            times = f"own {_time(frame.own_ns)}, total {_time(frame.total_ns)}"
+            rows.append(("", str(frame.calls), "", "", "", f"{name} {times}"))
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    for row in rows:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
+        yield "  ".join([*cells, row[5]]).rstrip()
+    if len(breaks) > limit:
+        yield f"and {len(breaks) - limit} more breaks"
+
+
+def _time(nanoseconds: int) -> str:
+    for unit, size in (("s", 1e9), ("ms", 1e6)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.2f} {unit}"
+    return f"{nanoseconds / 1e3:.1f} us"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / max(whole, 1):.1f}%"
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else str(value)

@@ -1,0 +1,155 @@
+"""What the frames of a compiled region are, and why Dynamo broke its graphs where it did."""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from types import CodeType
+
+import torch
+import torch._dynamo
+from torch._dynamo import convert_frame, utils
+
+import graphmend_bc
+
+
+class Kind(Enum):
+    """What a code object is inside a compiled region.
+
+    Attributes:
+        EAGER: a program's code, or a library's.
+        GENERATED: what Dynamo made of a frame; it calls graphs and the code between them.
+        COMPILER: Dynamo compiling a frame, with all that it calls.
+        WRAPPER: calls a graph if the function has `GRAPH_MARK`, something else if not.
+        PLUMBING: code of the compilers or ours around these, not worth a line of its own.
+    """
+
+    EAGER = auto()
+    GENERATED = auto()
+    COMPILER = auto()
+    WRAPPER = auto()
+    PLUMBING = auto()
+
+
+#: The attribute, and its value, by which Dynamo marks the wrapper of a graph.
+GRAPH_MARK = ("_torchdynamo_disable_msg", "do not trace Dynamo-compiled graph")
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_PLUMBING = (
+    os.path.dirname(graphmend_bc.__file__) + os.sep,
+    *(_TORCH + name + os.sep for name in ("_dynamo", "_functorch", "_inductor", "compiler")),
+    _TORCH + "_compile.py",
+    contextlib.__file__,
+)
+_GRAPH = "__compiled_fn_"
+_RESUMPTION = "__resume_at_"
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.*)_at_\d+")
+
+
+def _nothing() -> None:
+    """Given to `torch._dynamo.disable`, for the code object of what it returns."""
+
+
+_WRAPPERS = tuple(
+    wrapper.__code__
+    for wrapper in (
+        torch._dynamo.disable(_nothing),  # type: ignore[no-untyped-call]
+        torch._dynamo.disable(_nothing, recursive=False),  # type: ignore[no-untyped-call]
+    )
+    if wrapper.__code__ is not _nothing.__code__
+)
+
+
+def kind_of(code: CodeType) -> Kind:
+    """Tell what a code object is inside a compiled region.
+
+    Args:
+        code: the code object of a frame.
+
+    Returns:
+        Its kind.
+    """
+    if any(name.startswith(_GRAPH) for name in code.co_names) or any(
+        _is_resumption(value) for value in (*code.co_names, *code.co_consts)
+    ):
+        return Kind.GENERATED
+    if any(code is wrapper for wrapper in _WRAPPERS):
+        return Kind.WRAPPER
+    if code.co_filename == convert_frame.__file__:
+        return Kind.COMPILER
+    if code.co_filename.startswith(_PLUMBING):
+        return Kind.PLUMBING
+    return Kind.EAGER
+
+
+def user_name(code: CodeType) -> str:
+    """The qualified name of the user's function that a code object belongs to.
+
+    Args:
+        code: a code object of the user's or of Dynamo's making.
+
+    Returns:
+        Its qualified name without what Dynamo adds to that of a resumed function.
+    """
+    return _RESUMED.sub(r"\1", code.co_qualname)
+
+
+def line_of_break(code: CodeType) -> int | None:
+    """The line of the user's at which generated code leaves its graph.
+
+    Args:
+        code: code that Dynamo generated.
+
+    Returns:
+        The line, 0 if the line table was stripped; None if the code runs to the end of the
+        user's function.
+    """
+    line = 0
+    for instruction in dis.get_instructions(code):
+        if instruction.positions is not None and instruction.positions.lineno is not None:
+            line = instruction.positions.lineno
+        if _is_resumption(instruction.argval):
+            return line
+    return None
+
+
+def _is_resumption(value: object) -> bool:
+    """Whether generated code goes on with the user's function by this name or code object."""
+    if isinstance(value, CodeType):  # of a function with free variables
+        return _RESUMED.search(value.co_name) is not None
+    return isinstance(value, str) and value.startswith(_RESUMPTION)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakReason:
+    """Why Dynamo broke a graph.
+
+    Attributes:
+        filename, lineno: where the break is in the frame that was being compiled.
+        inner: where it is in the innermost frame, as (filename, line).
+        reason: Dynamo's words, first line.
+    """
+
+    filename: str
+    lineno: int
+    inner: tuple[str, int]
+    reason: str
+
+
+def break_reasons() -> Sequence[BreakReason]:
+    """All graph breaks since Dynamo was last reset, oldest first."""
+    return [
+        BreakReason(
+            filename=found.user_stack[0].filename,
+            lineno=found.user_stack[0].lineno or 0,
+            inner=(found.user_stack[-1].filename, found.user_stack[-1].lineno or 0),
+            reason=found.reason.strip().split("\n", 1)[0],
+        )
+        for found in list(utils.graph_break_reasons)
+        if found.user_stack
+    ]

@@ -17,6 +17,7 @@ from graphmend_bc.dynamo.recorder import Recorder
 from graphmend_bc.legality.alias import Choice
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.ahead import Ahead
 
 
 class SiteRefused(Exception):
@@ -50,6 +51,8 @@ class Trace:
         speculated: branches of which only the likely arm is in the graph.
         kept: values that must stay outputs of the graph although nothing uses them.
         missed: the argument of the check after the graph: whether any of them went the other way.
+        ahead: looks whether an effect is about to raise, before the first one runs.
+        may_raise: the effects it looks at, as it wants them.
         can_be_taken_back: nothing is left of the graph if its results are thrown away, and somebody
             may want to: a check after it, or the effects it would lose by raising.
         recorder: listens to the fake tensor mode once a site needs it.
@@ -66,6 +69,8 @@ class Trace:
     kept: list[VariableTracker] = field(default_factory=list)
     predicates: list[tuple[TensorVariable, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)
+    ahead: Ahead = field(default_factory=Ahead)
+    may_raise: list[VariableTracker] = field(default_factory=list)
     can_be_taken_back: bool = False
     recorder: Recorder | None = None
 

@@ -38,7 +38,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, effects: SideEffects)
     if trace.speculated or trace.effects:
         try:
             _check_can_be_taken_back(trace.recorder, inputs, opaque)
-            trace.can_be_taken_back = True
+            trace.can_be_taken_back = trace.ahead.can_miss = True
         except Refused as refused:
             if trace.speculated:
                 raise SiteRefused(trace.speculated[0], refused) from refused

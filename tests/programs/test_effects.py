@@ -253,23 +253,6 @@ def test_print_of_a_tensor_with_history_is_left_alone() -> None:
     )
 
 
-@pytest.mark.parametrize("keyword", ["stacklevel=2", "exc_info=True"])
-def test_keywords_that_need_the_stack_are_left_alone(keyword: str) -> None:
-    outcome = check(
-        f"""
-        logger = logging.getLogger("program")
-
-        def f(x):
-            logger.warning("text", {keyword})
-            return x + 1
-        """,
-        BOTH,
-        declines="effect-stack@4",
-        breaks=1,
-    )
-    assert outcome.mends == ""
-
-
 def test_user_function_registered_as_effect() -> None:
     import graphmend_bc as gm
 

@@ -104,6 +104,7 @@ NAMES: Final = frozenset(
     _CALLED_AS
     | {"print", "write", "writelines", "flush", "warn_once", "warning_advice"}
     | {"isEnabledFor", "getEffectiveLevel", "hasHandlers"}
+    | {"item", "tolist", "float", "int"}
     | {f"{level}_once" for level in ("debug", "info", "warning", "error")}
 )
 """Names under which observing functions are usually called."""

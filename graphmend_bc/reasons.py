@@ -121,6 +121,11 @@ _ALL = (
         "effect-stack", "The call asks for a stack position that compiled code does not have.", ()
     ),
     Reason(
+        "host-value-used",
+        "The value read from a tensor is needed while the graph is traced.",
+        ("Keep the value a tensor.",),
+    ),
+    Reason(
         "effect-raises",
         "The call would raise.",
         ("Let the filter show the warning instead of raising it.",),

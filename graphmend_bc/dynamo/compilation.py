@@ -13,6 +13,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 
+from graphmend_bc.dynamo.reading import Reads
 from graphmend_bc.dynamo.recorder import Recorder
 from graphmend_bc.legality.alias import Choice
 from graphmend_bc.reasons import Refused
@@ -53,6 +54,7 @@ class Trace:
         missed: the argument of the check after the graph: whether any of them went the other way.
         ahead: looks whether an effect is about to raise, before the first one runs.
         may_raise: the effects it looks at, as it wants them.
+        reads: the outputs of the graph that become Python values.
         can_be_taken_back: nothing is left of the graph if its results are thrown away, and somebody
             may want to: a check after it, or the effects it would lose by raising.
         recorder: listens to the fake tensor mode once a site needs it.
@@ -71,6 +73,7 @@ class Trace:
     refused: dict[Site, Refused] = field(default_factory=dict)
     ahead: Ahead = field(default_factory=Ahead)
     may_raise: list[VariableTracker] = field(default_factory=list)
+    reads: Reads = field(default_factory=Reads)
     can_be_taken_back: bool = False
     recorder: Recorder | None = None
 

@@ -14,12 +14,14 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import TupleVariable
+from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc import config
 from graphmend_bc.dynamo import levels
 from graphmend_bc.dynamo.callees import owner_of, places, real_object
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
+from graphmend_bc.dynamo.host_read import MarkedReadVariable, is_read, read_predicate
 from graphmend_bc.dynamo.keep import Keeper, as_dict, kept_stream
 from graphmend_bc.dynamo.select import check_is_outermost
 from graphmend_bc.observers import LOGGER_BREAK as LOGGER_BREAK
@@ -42,8 +44,10 @@ def deferred(
         site: the call in the user's code.
         callee: what is to be called.
     """
-    if tx.export or isinstance(callee, DeferredCallVariable):
+    if tx.export or isinstance(callee, (DeferredCallVariable, MarkedReadVariable)):
         return callee
+    if is_read(callee):
+        return MarkedReadVariable(site, callee, compilation)
     function = real_object(callee)
     if levels.is_question(function):
         return levels.QuestionVariable(site, callee, function, compilation)
@@ -126,7 +130,7 @@ class DeferredCallVariable(VariableTracker):
         }
         trace = self.compilation.trace
         predicates: list[VariableTracker] = [
-            TupleVariable([predicate, ConstantVariable.create(taken)])
+            TupleVariable([self._truth(tx, predicate), ConstantVariable.create(taken)])
             for predicate, taken in trace.predicates
         ]
         call = [self.callee, TupleVariable(predicates), TupleVariable(kept), as_dict(kept_kwargs)]
@@ -135,6 +139,9 @@ class DeferredCallVariable(VariableTracker):
         run = RuntimeCallVariable("__gm_effect", effect.run)
         tx.output.root_tx.debug_locals.append((run, call))
         trace.effects.append(self.site)
+
+    def _truth(self, tx: InstructionTranslatorBase, predicate: TensorVariable) -> VariableTracker:
+        return read_predicate(tx, self.compilation, self.site, predicate)
 
     def _look_ahead(
         self, tx: InstructionTranslatorBase, effect: Effect, call: list[VariableTracker]

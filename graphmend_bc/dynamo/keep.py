@@ -16,6 +16,7 @@ from torch._dynamo.variables.misc import StringFormatVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.host import HostVariable
 from graphmend_bc.reasons import Refused
 
 
@@ -51,7 +52,7 @@ class Keeper:
             return cast(VariableTracker, make([self(item) for item in items]))
         if type(value) is ConstDictVariable and value.python_type() is dict:
             return self._dict(value)
-        if isinstance(value, SymNodeVariable) or _is_constant(value):
+        if isinstance(value, (SymNodeVariable, HostVariable)) or _is_constant(value):
             return value
         raise Refused("effect-argument", f"It is a {type(value).__name__}.")
 

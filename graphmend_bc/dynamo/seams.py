@@ -9,6 +9,7 @@
     compile_subgraph       effects noted at the root run also when a nested break ends the graph
     compare_op_handlers    `is` between tensors: a chosen tensor must not be compared by identity
     TensorVariable         questions about memory and autograd of tensors, once one is chosen
+    BuiltinVariable        operators on values that the host reads from tensors after the graph
     _load_const            a primitive is a constant Dynamo does not know
     reset                  `torch._dynamo.reset()` forgets what was mended
 
@@ -28,9 +29,10 @@ from torch._dynamo import convert_frame, output_graph, symbolic_convert
 from torch._dynamo.variables import builtin, tensor
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo import proof
+from graphmend_bc.dynamo import host_ops, proof
 from graphmend_bc.dynamo.compilation import current
 from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
+from graphmend_bc.dynamo.reading import reading
 from graphmend_bc.dynamo.way_back import retreating
 from graphmend_bc.runtime import Primitive
 from graphmend_bc.runtime.effects import naming_lost_effects
@@ -75,6 +77,7 @@ class Seams:
             if name in vars(tensor.TensorVariable):
                 self._replace(tensor.TensorVariable, name, _ask_identity)
         self._replace(builtin.BuiltinVariable, "call_id", _ask_id)
+        self._replace(builtin.BuiltinVariable, "call_function", host_ops.call_builtin)
         for name in ("is", "is not"):
             self._replace_item(symbolic_convert.compare_op_handlers, name, _compare_identity)
         self._replace(torch._dynamo, "reset", self._reset)
@@ -162,7 +165,7 @@ def _call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
         if compilation is None:
             return stock(self, gm, *args, **kwargs)
         proof.prove_graph(compilation, gm, self.side_effects)
-        compiled = stock(self, gm, *args, **kwargs)
+        compiled = reading(stock(self, gm, *args, **kwargs), compilation.trace.reads.methods)
         compilation.graphs += 1
         if compilation.trace.can_be_taken_back:
             return retreating(compiled)

@@ -20,9 +20,9 @@ BOTH = [UP, DOWN]
         "sys.stdout.flush()",
         'pprint.pprint({"x": [1, 2, 3], "sum": x.sum()})',
         'pprint.pp({"b": 1, "a": (x.shape, x.dtype)}, width=20)',
-        'pprint.pprint([1, 2], stream=sys.stdout)',
+        "pprint.pprint([1, 2], stream=sys.stdout)",
         'print({"x": x.sum(), "n": [1, (2, x)]})',
-        'print(torch.nn.Linear, int, torch.Tensor, torch.float32)',
+        "print(torch.nn.Linear, int, torch.Tensor, torch.float32)",
     ],
 )
 def test_streams(call: str) -> None:

@@ -30,7 +30,8 @@ class Observer:
         stream: a keyword that names a stream to write to.
         stack: names of the parameter that counts stack frames, if it has one.
         raises: whether a closed stream or a filter can make the call raise.
-        text_only: the arguments are turned into text during the call and not kept.
+        gradients: what becomes of a tensor with a gradient: "show" for functions that make text of
+            it, "numbers" for those that read only its values, "refuse" if it is not known.
     """
 
     gb_type: str
@@ -39,14 +40,15 @@ class Observer:
     stream: str = ""
     stack: str = ""
     raises: bool = False
-    text_only: bool = False
+    gradients: str = "show"
 
 
 PRINT_BREAK = "Failed to trace builtin operator"
 LOGGER_BREAK = "logging.Logger method not supported for non-export cases"
-SKIPPED = "Attempted to call function marked as skipped"
-FORCED = "Attempted to inline function marked as skipped"
-TO_C = "Unsupported function call"
+CALLED = "Attempted to call function marked as skipped"
+INLINED = "Attempted to inline function marked as skipped"
+ROOT_BREAK = "Unsupported python_type() call"
+STREAM_BREAK = "Unsupported method call"
 """What stock Dynamo calls the breaks at such calls."""
 
 _LEVELS = {
@@ -77,34 +79,33 @@ def _logging(prefix: str, gb_type: str) -> dict[Any, Any]:
     return {**leveled, ("logging", prefix + "log"): Observer(gb_type, stack="stacklevel")}
 
 
+_NUMBERS = Observer(INLINED, gradients="numbers")
 _BY_NAME: Final = MappingProxyType(
     {
         **_logging("Logger.", LOGGER_BREAK),
         **_logging("LoggerAdapter.", LOGGER_BREAK),
-        **_logging("", FORCED),
-        ("warnings", "warn"): Observer(SKIPPED, stack="stacklevel", raises=True),
-        ("warnings", "warn_explicit"): Observer(SKIPPED, raises=True),
-        ("pprint", "pprint"): Observer(TO_C, stream="stream", text_only=True),
-        ("pprint", "pp"): Observer(TO_C, stream="stream", text_only=True),
-        **_each("loguru._logger", "Logger.", _LOGURU, Observer(SKIPPED)),
-        **_each("absl.logging", "", _ABSL, Observer(LOGGER_BREAK)),
-        **_each("tqdm.std", "tqdm.", _TQDM, Observer(SKIPPED, text_only=True)),
-        **_each("tqdm.std", "tqdm.", ("update", "refresh"), Observer(SKIPPED, returns_none=False)),
-        **_each("torch.utils.tensorboard.writer", "SummaryWriter.add_", _WRITER, Observer(SKIPPED)),
-        **_each("tensorboardX.writer", "SummaryWriter.add_", _WRITER, Observer(SKIPPED)),
+        **_logging("", ROOT_BREAK),
+        ("warnings", "warn"): Observer(CALLED, stack="stacklevel", raises=True),
+        ("warnings", "warn_explicit"): Observer(CALLED, raises=True),
+        ("pprint", "pprint"): Observer(STREAM_BREAK, stream="stream"),
+        ("pprint", "pp"): Observer(STREAM_BREAK, stream="stream"),
+        **_each("loguru._logger", "Logger.", _LOGURU, Observer(CALLED)),
+        **_each("absl.logging", "", _ABSL, Observer(ROOT_BREAK)),
+        **_each("tqdm.std", "tqdm.", _TQDM, Observer(INLINED)),
+        **_each("tqdm.std", "tqdm.", ("update", "refresh"), Observer(INLINED, returns_none=False)),
+        **_each("torch.utils.tensorboard.writer", "SummaryWriter.add_", _WRITER, _NUMBERS),
+        **_each("tensorboardX.writer", "SummaryWriter.add_", _WRITER, _NUMBERS),
     }
 )
-_WRITE = Observer(TO_C, returns_none=False, raises=True, text_only=True)
-_CLASS_METHODS = MappingProxyType(
-    {("tqdm.std", "tqdm.write"): Observer(SKIPPED, stream="file", text_only=True)}
-)
+_WRITE = Observer(STREAM_BREAK, returns_none=False, raises=True)
+_CLASS_METHODS = MappingProxyType({("tqdm.std", "tqdm.write"): Observer(INLINED, stream="file")})
 
 _CALLED_AS = {name.rsplit(".", 1)[-1] for _, name in [*_BY_NAME, *_CLASS_METHODS]}
 NAMES: Final = frozenset(
     _CALLED_AS
     | {"print", "write", "writelines", "flush", "warn_once", "warning_advice"}
     | {"isEnabledFor", "getEffectiveLevel", "hasHandlers"}
-    | {"item", "tolist", "float", "int"}
+    | {"item", "tolist", "float", "int", "str", "repr"}
     | {f"{level}_once" for level in ("debug", "info", "warning", "error")}
 )
 """Names under which observing functions are usually called."""
@@ -125,11 +126,11 @@ def observer_of(function: object, registered: Iterable[object] = ()) -> Observer
         'file'
     """
     if function is builtins.print:
-        return Observer(PRINT_BREAK, stream="file", raises=True, text_only=True)
+        return Observer(PRINT_BREAK, stream="file", raises=True)
     owner, method = getattr(function, "__self__", None), getattr(function, "__func__", function)
     for known in registered:
         if known is function or known == function or known is method:
-            return Observer(TO_C, returns_none=False)
+            return Observer("", returns_none=False, gradients="refuse")
     if isinstance(owner, _STREAMS):
         name = getattr(function, "__name__", "")
         plain = getattr(io.TextIOBase, name, None) is not None and type(owner) in _STREAMS

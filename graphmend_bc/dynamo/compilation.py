@@ -55,6 +55,7 @@ class Trace:
         ahead: looks whether an effect is about to raise, before the first one runs.
         may_raise: the effects it looks at, as it wants them.
         reads: the outputs of the graph that become Python values.
+        formatted: nodes that copy a tensor when a text of it is made.
         can_be_taken_back: nothing is left of the graph if its results are thrown away, and somebody
             may want to: a check after it, or the effects it would lose by raising.
         recorder: listens to the fake tensor mode once a site needs it.
@@ -74,6 +75,7 @@ class Trace:
     ahead: Ahead = field(default_factory=Ahead)
     may_raise: list[VariableTracker] = field(default_factory=list)
     reads: Reads = field(default_factory=Reads)
+    formatted: set[Node] = field(default_factory=set)
     can_be_taken_back: bool = False
     recorder: Recorder | None = None
 

@@ -121,7 +121,7 @@ class DeferredCallVariable(VariableTracker):
     ) -> None:
         _check_print_keywords(kwargs)
         _check_owner(tx, self.callee)
-        keep = Keeper(tx, self.compilation)
+        keep = Keeper(tx, self.compilation, self.observer.gradients)
         kept = [keep(arg) for arg in args]
         stream = self.observer.stream
         kept_kwargs = {

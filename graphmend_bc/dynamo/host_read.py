@@ -1,4 +1,4 @@
-"""Calls that read a Python value from a tensor: `t.item()`, `t.tolist()`, `float(t)`, `int(t)`."""
+"""Calls that make a Python value of a tensor: `t.item()`, `t.tolist()`, `float(t)`, `str(t)`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from torch._dynamo.variables.tensor import TensorVariable, UnspecializedPythonVa
 
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.host import ComputedVariable, HostVariable, ReadVariable
+from graphmend_bc.dynamo.keep import Keeper
 from graphmend_bc.dynamo.select import check_is_outermost
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -22,7 +23,7 @@ ITEM_BREAK = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
 """What stock Dynamo calls the break at such a call."""
 
 _METHODS = ("item", "tolist")
-_CONVERSIONS = (float, int)
+_CONVERSIONS = (float, int, str, repr)
 
 
 def is_read(callee: VariableTracker) -> bool:
@@ -93,6 +94,9 @@ class MarkedReadVariable(VariableTracker):
         if len(args) != 1 or not is_plain(args[0]):
             return None
         assert isinstance(callee, vts.BuiltinVariable)
+        if callee.fn in (str, repr):
+            kept = Keeper(tx, self.compilation)(args[0])
+            return ComputedVariable(self.site, str, callee.fn, [kept])
         value = read(tx, self.compilation, self.site, args[0], "item")
         if value is None or value.kind is complex or (callee.fn is int and value.kind is float):
             return None

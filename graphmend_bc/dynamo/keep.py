@@ -16,8 +16,11 @@ from torch._dynamo.variables.misc import StringFormatVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.history import HistoryVariable, node_of
 from graphmend_bc.dynamo.host import HostVariable
 from graphmend_bc.reasons import Refused
+
+_LASTING = (SymNodeVariable, HostVariable, HistoryVariable)
 
 
 class Keeper:
@@ -26,10 +29,15 @@ class Keeper:
     Args:
         tx: translator of the frame in which the call stands.
         compilation: what is being compiled.
+        gradients: what to do with a tensor that has a gradient: "show" its node, take its
+            "numbers" alone, or "refuse" it.
     """
 
-    def __init__(self, tx: InstructionTranslatorBase, compilation: Compilation) -> None:
+    def __init__(
+        self, tx: InstructionTranslatorBase, compilation: Compilation, gradients: str = "show"
+    ) -> None:
         self.tx = tx
+        self.gradients = gradients
         self.trace = compilation.trace
         self.recorder = compilation.trace.listen(tx.output.fake_mode)
 
@@ -52,7 +60,9 @@ class Keeper:
             return cast(VariableTracker, make([self(item) for item in items]))
         if type(value) is ConstDictVariable and value.python_type() is dict:
             return self._dict(value)
-        if isinstance(value, (SymNodeVariable, HostVariable)) or _is_constant(value):
+        if isinstance(value, (SymNodeVariable, HostVariable, HistoryVariable)) or _is_constant(
+            value
+        ):
             return value
         raise Refused("effect-argument", f"It is a {type(value).__name__}.")
 
@@ -80,11 +90,16 @@ class Keeper:
         example = value.as_proxy().node.meta["example_value"]
         if value.python_type() is not torch.Tensor:
             raise Refused("effect-argument", "It is a parameter or another kind of tensor.")
-        if example.requires_grad:
-            if not as_number or example.dim() != 0:
-                raise Refused("effect-shows-grad")
-            # Formatted as a number: nothing shows where it comes from.
-            value = cast(TensorVariable, self._call(value, "detach"))
+        if not example.requires_grad:
+            return self._copy(value)
+        plain = self._call(value, "detach")
+        if self.gradients == "numbers" or (as_number and example.dim() == 0):
+            return self._copy(plain)
+        if self.gradients == "refuse" or self.trace.choices:
+            raise Refused("effect-shows-grad")
+        return HistoryVariable(self._copy(plain), node_of(example))
+
+    def _copy(self, value: VariableTracker) -> VariableTracker:
         copy = self._call(value, "clone")
         self.trace.snapshots.append((copy.as_proxy().node, len(self.recorder.written)))
         return copy

@@ -10,6 +10,7 @@
     compare_op_handlers    `is` between tensors: a chosen tensor must not be compared by identity
     TensorVariable         questions about memory and autograd of tensors, once one is chosen
     BuiltinVariable        operators on values that the host reads from tensors after the graph
+    StringFormatVariable   when a text was made; `!r` of a tensor is left to the format
     _load_const            a primitive is a constant Dynamo does not know
     reset                  `torch._dynamo.reset()` forgets what was mended
 
@@ -26,10 +27,10 @@ from typing import Any, Protocol
 
 import torch._dynamo
 from torch._dynamo import convert_frame, output_graph, symbolic_convert
-from torch._dynamo.variables import builtin, tensor
+from torch._dynamo.variables import builtin, misc, tensor
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo import host_ops, proof
+from graphmend_bc.dynamo import host_ops, proof, texts
 from graphmend_bc.dynamo.compilation import current
 from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
 from graphmend_bc.dynamo.reading import reading
@@ -76,6 +77,9 @@ class Seams:
         for name in ("hash_impl", "get_python_hash", "is_python_equal"):
             if name in vars(tensor.TensorVariable):
                 self._replace(tensor.TensorVariable, name, _ask_identity)
+        self._replace(misc.StringFormatVariable, "__init__", texts.make_format)
+        translator = symbolic_convert.InstructionTranslatorBase
+        self._replace(translator, "_convert_value", texts.convert_value)
         self._replace(builtin.BuiltinVariable, "call_id", _ask_id)
         self._replace(builtin.BuiltinVariable, "call_function", host_ops.call_builtin)
         for name in ("is", "is not"):

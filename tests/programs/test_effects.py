@@ -239,15 +239,38 @@ def test_effect_in_a_loop() -> None:
     )
 
 
-def test_print_of_a_tensor_with_history_is_left_alone() -> None:
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "value", ["x", "x * 2", "(x * 2).sum()", "[x.exp(), (x - 1).mean()]", "x.view(3, 1).relu()"]
+)
+def test_tensors_with_history_show_eagers_nodes(value: str, backend: str) -> None:
+    check(
+        f"""
+        logger = logging.getLogger("program")
+
+        def f(x):
+            y = x * 3
+            print("is", {value}, "%s" % 3)
+            logger.warning("is %s", {value})
+            print(f"{{y}} {{y!r}} {{y.sum()}} {{y.sum()!s}}")
+            return (y * x).sum()
+        """,
+        [UP.clone().requires_grad_(), DOWN.clone().requires_grad_()],
+        mends="defer@5 defer@6 defer@7",
+        grad=True,
+        backend=backend,
+    )
+
+
+def test_node_of_an_operator_that_is_not_listed() -> None:
     check(
         """
         def f(x):
-            y = x * 2
+            y = torch.linalg.inv(x)
             print(y)
             return y
         """,
-        [UP.clone().requires_grad_()],
+        [torch.eye(3).requires_grad_()],
         declines="effect-shows-grad@3",
         breaks=1,
     )

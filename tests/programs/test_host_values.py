@@ -185,6 +185,51 @@ def test_value_is_that_at_the_call() -> None:
     )
 
 
+def test_text_made_before_a_change_and_printed_after_it() -> None:
+    check(
+        """
+        def f(x):
+            y = x + 1
+            before = f"{y}"
+            y.add_(10)
+            after = f"{y.sum():.1f}"
+            print(after)
+            print(before)
+            return y, before
+        """,
+        BOTH,
+        mends="defer@6 defer@7",
+    )
+
+
+def test_str_and_repr() -> None:
+    check(
+        """
+        def f(x):
+            y = x + 1
+            text = str(y)
+            y.add_(10)
+            print(text, repr(y), f"{y!r:>60} {y!s} {y.sum().item()!r}")
+            return y
+        """,
+        BOTH,
+        mends="defer@3 defer@5",
+    )
+
+
+def test_str_that_is_looked_at() -> None:
+    check(
+        """
+        def f(x):
+            text = str(x)
+            return x + len(text)
+        """,
+        BOTH,
+        declines="host-value-used@2",
+        breaks=1,
+    )
+
+
 def test_in_an_arm() -> None:
     check(
         """

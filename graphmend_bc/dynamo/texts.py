@@ -1,0 +1,65 @@
+"""Texts of tensors, made while tracing and formatted after the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from torch._dynamo.symbolic_convert import InstructionTranslator
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.misc import StringFormatVariable
+from torch._dynamo.variables.tensor import TensorVariable
+
+from graphmend_bc.dynamo.compilation import Compilation, current
+from graphmend_bc.dynamo.host import HostVariable
+from graphmend_bc.dynamo.host_read import is_plain
+from graphmend_bc.dynamo.keep import Keeper
+from graphmend_bc.reasons import Refused
+
+_CONVERSIONS = {1: "{!s}", 2: "{!r}", 3: "{!a}"}
+"""Formats by the number that the instruction has for them."""
+
+
+def convert_value(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`f"{tensor!r}"`: the conversion is left to the format."""
+
+    def convert(self: Any, value: Any, flag: int) -> Any:
+        compilation = current()
+        if compilation is None or not compilation.has_plans() or flag not in _CONVERSIONS:
+            return stock(self, value, flag)
+        value = value.realize()
+        if not is_plain(value) and not isinstance(value, HostVariable):
+            return stock(self, value, flag)
+        return StringFormatVariable(_CONVERSIONS[flag], [value], {})
+
+    return convert
+
+
+def make_format(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep the tensors of a text as they are when it is made: it is formatted after the graph."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        compilation = current()
+        if compilation is None or compilation.trace.recorder is None:
+            return
+        keep = partial(_kept, compilation)
+        self.sym_args = [keep(arg) for arg in self.sym_args]
+        self.sym_kwargs = {name: keep(arg) for name, arg in self.sym_kwargs.items()}
+
+    return __init__
+
+
+def _kept(compilation: Compilation, value: VariableTracker) -> VariableTracker:
+    value = value.realize()
+    formatted = compilation.trace.formatted
+    if not is_plain(value) or value.as_proxy().node in formatted:
+        return value
+    try:
+        kept = Keeper(InstructionTranslator.current_tx(), compilation)(value)
+    except Refused:
+        return value
+    if isinstance(kept, TensorVariable):
+        formatted.add(kept.as_proxy().node)
+    return kept

@@ -19,8 +19,8 @@ from graphmend_bc.reasons import Refused
 
 _OPERATORS = """
     Abs Add Addmm Bmm Clamp ClampMin Clone Cos Div Exp Expand Log LogSoftmax Max Mean Min Mm MseLoss
-    Mul Neg NllLoss Permute Pow Relu Reshape Rsub Select Sigmoid Silu Sin Slice Softmax Softplus Sqrt
-    Squeeze Std Sub Sum Tanh Transpose T Unsqueeze UnsafeView Var View
+    Mul Neg NllLoss Permute Pow Relu Reshape Rsub Select Sigmoid Silu Sin Slice Softmax Softplus
+    Sqrt Squeeze Std Sub Sum Tanh Transpose T Unsqueeze UnsafeView Var View
 """
 _KNOWN = frozenset(f"{name}Backward{variant}" for name in _OPERATORS.split() for variant in (0, 1))
 """Nodes of operators whose derivative is the same one everywhere: a trace sees the name that eager

@@ -80,6 +80,7 @@ class Seams:
         self._replace(misc.StringFormatVariable, "__init__", texts.make_format)
         translator = symbolic_convert.InstructionTranslatorBase
         self._replace(translator, "_convert_value", texts.convert_value)
+        self._replace(translator, "_format_value", texts.format_value)
         self._replace(builtin.BuiltinVariable, "call_id", _ask_id)
         self._replace(builtin.BuiltinVariable, "call_function", host_ops.call_builtin)
         for name in ("is", "is not"):

@@ -9,7 +9,7 @@ from typing import Any
 from torch._dynamo.symbolic_convert import InstructionTranslator
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.misc import StringFormatVariable
-from torch._dynamo.variables.tensor import TensorVariable
+from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.dynamo.compilation import Compilation, current
 from graphmend_bc.dynamo.host import HostVariable
@@ -34,6 +34,29 @@ def convert_value(stock: Callable[..., Any]) -> Callable[..., Any]:
         return StringFormatVariable(_CONVERSIONS[flag], [value], {})
 
     return convert
+
+
+def format_value(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`f"{number}"` of a number that differs between calls.
+
+    Stock breaks the graph if the number is a float or an input. Computed integers it makes
+    constants; the text may be needed as a name then, so those are left alone.
+    """
+
+    def format_(self: Any, spec: VariableTracker, flags: int) -> Any:
+        value, compilation = self.stack[-1].realize(), current()
+        varies = isinstance(value, SymNodeVariable) and (
+            value.source is not None or value.python_type() is float
+        )
+        if compilation is None or not compilation.has_plans() or not varies:
+            return stock(self, spec, flags)
+        self.pop()
+        conversion = _CONVERSIONS.get(flags & 3, "{}")[1:-1]
+        text = f"{{{conversion}:{spec.as_python_constant()}}}"
+        self.push(StringFormatVariable.create(text, [value], {}))
+        return None
+
+    return format_
 
 
 def make_format(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -41,6 +41,7 @@ lint: build
 bench: build
 	mkdir -p $(RESULTS)
 	$(BIN)/python benchmarks/compile_cost.py --json $(RESULTS)/compile_cost.json
+	$(BIN)/python benchmarks/effects.py --json $(RESULTS)/effects.json
 
 clean:
 	rm -rf $(VENV) .stamps build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -137,7 +137,7 @@ class Frame:
         return result
 
     def _compilation(self) -> Compilation:
-        return Compilation(self.code_for, lambda: any(self.plans.values()), self.declined)
+        return Compilation(self.code_for, lambda: not self.off, self.declined)
 
     # Plans
 

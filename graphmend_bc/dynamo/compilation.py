@@ -99,7 +99,7 @@ class Compilation:
     Attributes:
         code_for: gives the code object to trace in place of one.
         trace: the attempt that is running.
-        has_plans: whether some code object is rewritten.
+        has_plans: whether some code object is rewritten, or may be before the trace ends.
         declined: sites that must not be mended; a resume function may hold them already rewritten.
         graphs: how many graphs were handed to the backend.
     """

@@ -34,7 +34,7 @@ _TOTAL = frozenset(
 )
 _DIVISIONS = frozenset([operator.truediv, operator.itruediv])
 _FORMATS = frozenset([operator.mod, operator.imod])
-_ASKS_TYPE = frozenset([isinstance, issubclass, type, str.format, print])
+_PASSED_ON = frozenset([isinstance, issubclass, type, str.format, print, setattr])
 _ASKS_IDENTITY = {operator.is_: False, operator.is_not: True}
 
 
@@ -48,7 +48,7 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
         kwargs: dict[str, VariableTracker],
     ) -> Any:
         host = next((arg for arg in args if issubclass(type(arg), HostVariable)), None)
-        if host is None or self.fn in _ASKS_TYPE:
+        if host is None or self.fn in _PASSED_ON:
             return stock(self, tx, args, kwargs)
         return computed(cast(HostVariable, host), self.fn, list(args), kwargs)
 

@@ -65,7 +65,7 @@ def make_format(stock: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         stock(self, *args, **kwargs)
         compilation = current()
-        if compilation is None or compilation.trace.recorder is None:
+        if compilation is None or not compilation.has_plans():
             return
         keep = partial(_kept, compilation)
         self.sym_args = [keep(arg) for arg in self.sym_args]

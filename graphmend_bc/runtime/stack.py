@@ -11,7 +11,7 @@ from typing import Any
 
 from graphmend_bc.runtime.site import Site
 
-_MACHINERY = ("torch._dynamo.", "graphmend_bc.")
+MACHINERY = ("torch._dynamo.", "graphmend_bc.")
 """Modules whose frames eager Python does not have."""
 
 
@@ -75,7 +75,7 @@ def callers(count: int) -> list[Place]:
     found: list[Place] = []
     in_generated_code = False
     while frame is not None and len(found) < count:
-        if not str(frame.f_globals.get("__name__", "")).startswith(_MACHINERY):
+        if not str(frame.f_globals.get("__name__", "")).startswith(MACHINERY):
             if in_generated_code:
                 found.append(Place.of_frame(frame))
             in_generated_code = True

@@ -325,6 +325,24 @@ def test_graph_that_cannot_be_taken_back_names_the_effects_it_lost() -> None:
     assert "test_effects.py" in note
 
 
+def test_write_before_the_first_marked_call_keeps_the_graph_from_being_taken_back() -> None:
+    import graphmend_bc as gm
+
+    def inner(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        print("about to index")
+        return x[i]
+
+    def f(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return inner(x, i)
+
+    with gm.enabled():
+        x = UP.clone()
+        with pytest.raises(IndexError):
+            torch.compile(f, backend="eager", fullgraph=True)(x, torch.tensor([7]))
+    assert torch.equal(x, UP + 1)
+
+
 def test_sites_inside_transforms_are_left_alone() -> None:
     check(
         """

@@ -12,7 +12,7 @@ from torch._dynamo.variables.functions import WrapperUserMethodVariable
 
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
-from graphmend_bc.runtime.stack import MACHINERY, Place
+from graphmend_bc.runtime.stack import Place, is_machinery
 
 
 def real_object(callee: VariableTracker) -> object:
@@ -66,7 +66,7 @@ def places(tx: InstructionTranslatorBase, site: Site) -> tuple[Place, ...]:
     while current is not None:
         if current.f_code.co_flags & CO_GENERATOR:
             raise Refused("effect-in-generator")
-        if not str(current.f_globals.get("__name__", "")).startswith(MACHINERY):
+        if not is_machinery(current.f_globals):
             if inner is None:
                 found.append(Place.of_site(site, current.f_globals))
             elif not _is_arm_of(inner, current):

@@ -31,6 +31,7 @@ from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.ahead import would_raise
 from graphmend_bc.runtime.effects import Effect
+from graphmend_bc.runtime.stack import is_machinery
 
 
 def deferred(
@@ -101,7 +102,8 @@ class DeferredCallVariable(VariableTracker):
         try:
             check_is_outermost(tx)
             self._check_result(tx)
-            effect = Effect(places(tx, self.site), self._depth(tx, args, kwargs))
+            is_users = not is_machinery(tx.output.root_tx.f_globals)
+            effect = Effect(places(tx, self.site), self._depth(tx, args, kwargs), is_users)
             self._check_raises(tx, effect, args, kwargs)
             if not levels.is_off(self.function, self.observer, self.callee, args):
                 self._note(tx, effect, args, kwargs)

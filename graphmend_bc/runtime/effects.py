@@ -21,10 +21,13 @@ class Effect:
     Attributes:
         places: the call and the calls around it that were inlined, innermost first.
         depth: how many frames the call may look at.
+        in_users_frame: whether the compiled frame is the user's; some versions of Dynamo put one of
+            their own around a function.
     """
 
     places: tuple[Place, ...]
     depth: int = 1
+    in_users_frame: bool = True
 
     def run(
         self,
@@ -47,7 +50,9 @@ class Effect:
     def frames(self) -> tuple[Place, ...]:
         """The frames that the call may look at, innermost first; the compiled frame is running."""
         missing = self.depth - len(self.places)
-        return self.places[: self.depth] + (tuple(callers(missing)) if missing > 0 else ())
+        if missing <= 0:
+            return self.places[: self.depth]
+        return (*self.places, *callers(missing, below=int(self.in_users_frame)))
 
 
 def keep(*values: Any) -> None:

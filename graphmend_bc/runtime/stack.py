@@ -11,7 +11,7 @@ from typing import Any
 
 from graphmend_bc.runtime.site import Site
 
-MACHINERY = ("torch._dynamo.", "graphmend_bc.")
+_MACHINERY = ("torch._dynamo.", "graphmend_bc.")
 """Modules whose frames eager Python does not have."""
 
 
@@ -65,22 +65,25 @@ def call_at(
     return function(*args, **kwargs)
 
 
-def callers(count: int) -> list[Place]:
+def is_machinery(module_globals: dict[str, Any]) -> bool:
+    """True for globals of a module whose frames eager Python does not have."""
+    return str(module_globals.get("__name__", "")).startswith(_MACHINERY)
+
+
+def callers(count: int, below: int) -> list[Place]:
     """The user's frames that called the compiled frame which is running, innermost first.
 
     Args:
         count: how many at most.
+        below: how many frames of the user's to leave out first: 1 if the compiled frame is one.
     """
     frame: FrameType | None = sys._getframe(1)
     found: list[Place] = []
-    in_generated_code = False
-    while frame is not None and len(found) < count:
-        if not str(frame.f_globals.get("__name__", "")).startswith(MACHINERY):
-            if in_generated_code:
-                found.append(Place.of_frame(frame))
-            in_generated_code = True
+    while frame is not None and len(found) < below + count:
+        if not is_machinery(frame.f_globals):
+            found.append(Place.of_frame(frame))
         frame = frame.f_back
-    return found
+    return found[below:]
 
 
 def _code_at(place: Place) -> CodeType:

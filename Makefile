@@ -50,6 +50,7 @@ bench: build
 	mkdir -p $(RESULTS)
 	$(BIN)/python benchmarks/compile_cost.py --json $(RESULTS)/compile_cost.json
 	$(BIN)/python benchmarks/frame_hooks.py --json $(RESULTS)/frame_hooks.json
+	$(BIN)/python benchmarks/effects.py --json $(RESULTS)/effects.json
 
 sanitize: build
 	$(BIN)/python tests/sanitize.py $(ARGS)

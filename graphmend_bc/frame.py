@@ -268,7 +268,10 @@ class Frame:
             if not (key.holds(site) and site.offset in plan):
                 continue
             name = self.rung.get(site) or name_of_rung(plan, site.offset)
-            rungs = rungs_above(self._rungs(key.code, site), name, refused)
+            try:
+                rungs = rungs_above(self._rungs(key.code, site), name, refused)
+            except Refused:
+                rungs = ()
             try:
                 return self._try(key.code, site, rungs, refused)
             except Refused as last:
@@ -290,7 +293,10 @@ class Frame:
     def _decline(self, site: Site, refused: Refused) -> None:
         found = self.breaks.get(site)
         gb_type, gb_id = (found.gb_type, found.gb_id) if found else ("", "")
-        before = [r for r in self.passed_over.get(site, ()) if r is not refused]
+        before = [r for r in self.passed_over.get(site, ()) if str(r) != str(refused)]
+        if before and refused.reason.code == "call-not-traced":
+            # An earlier refusal says more.
+            refused, before = before[0], []
         decline = Decline.of(refused, site, gb_type, gb_id, tuple(map(str, before)))
         self.declined.setdefault(site, decline)
 

@@ -121,6 +121,21 @@ _ALL = (
         "effect-stack", "The call asks for a stack position that compiled code does not have.", ()
     ),
     Reason(
+        "host-value-used",
+        "The value read from a tensor is needed while the graph is traced.",
+        ("Keep the value a tensor.",),
+    ),
+    Reason(
+        "effect-raises",
+        "The call would raise.",
+        ("Let the filter show the warning instead of raising it.",),
+    ),
+    Reason(
+        "effect-result-used",
+        "The call's result is used, and it is not known to be None.",
+        ("Call the function as a statement of its own.",),
+    ),
+    Reason(
         "call-not-traced",
         "Dynamo cannot trace this call, and it is not known to only observe.",
         ("If it only observes, add it to graphmend_bc.config.effects.",),

@@ -22,7 +22,8 @@ import logging
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +59,7 @@ class Seen:
     shared: object = None
     stdout: str = ""
     records: list[object] = field(default_factory=list)
+    warnings: list[object] = field(default_factory=list)
     random: object = None
     handling: object = None
 
@@ -140,24 +142,54 @@ class _Records(logging.Handler):
         self.into = into
 
     def emit(self, record: logging.LogRecord) -> None:
-        place = (record.pathname, record.lineno, record.funcName)
-        self.into.append((record.name, record.levelname, record.getMessage(), record.msg, *place))
+        place = (record.pathname, record.lineno, record.funcName, record.module, record.thread)
+        text = (record.name, record.levelname, record.getMessage(), record.msg, repr(record.args))
+        trouble = record.exc_info and (record.exc_info[0], repr(record.exc_info[1]))
+        extra = sorted((k, repr(v)) for k, v in vars(record).items() if k not in _RECORD_NAMES)
+        self.into.append((*text, *place, trouble, record.stack_info, extra))
+
+
+_RECORD_NAMES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
 
 
 def _run(
     source: str, calls: Sequence[tuple[Any, ...]], grad: bool, wrap: Callable[..., Any]
 ) -> list[Seen]:
     torch.manual_seed(0)
-    module = load(source)
-    function = wrap(module.f)
-    calls = copy.deepcopy(calls)
-    return [_call(module, function, args, grad) for args in calls]
+    with _warnings_of_programs() as shown:
+        module = load(source)
+        function = wrap(module.f)
+        calls = copy.deepcopy(calls)
+        return [_call(module, function, args, grad, shown) for args in calls]
+
+
+@contextlib.contextmanager
+def _warnings_of_programs() -> Iterator[list[object]]:
+    """The warnings of programs, with their places; what others warn of is left alone."""
+    shown: list[object] = []
+    with warnings.catch_warnings():
+        stock = warnings.showwarning
+
+        def show(message: Any, category: Any, filename: str, lineno: int, *rest: Any) -> None:
+            if filename in ("<program>", __file__):
+                shown.append((str(message), category.__name__, filename, lineno))
+            else:
+                stock(message, category, filename, lineno, *rest)
+
+        warnings.showwarning = show
+        warnings.filterwarnings("default", module=r"program_\d+")
+        yield shown
 
 
 def _call(
-    module: types.ModuleType, function: Callable[..., Any], args: tuple[Any, ...], grad: bool
+    module: types.ModuleType,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    grad: bool,
+    shown: list[object],
 ) -> Seen:
     seen = Seen()
+    shown.clear()
     logger, handler, out = logging.getLogger("program"), _Records(seen.records), io.StringIO()
     logger.addHandler(handler)
     leaves = [t for t in [*tree_leaves(args), *_state(module)] if isinstance(t, torch.Tensor)]
@@ -175,7 +207,7 @@ def _call(
         seen.error = (type(error).__name__, repr(error.args), str(error), context)
     finally:
         logger.removeHandler(handler)
-    seen.stdout = out.getvalue()
+    seen.stdout, seen.warnings = out.getvalue(), list(shown)
     seen.inputs = tree_map(_show, args)
     seen.gradients = [_show(leaf.grad) for leaf in leaves]
     seen.state = [_show(value) for value in _state(module)]

@@ -10,10 +10,15 @@ from bytecode import Instr, Label
 from graphmend_bc.code import facts
 from graphmend_bc.code.blocks import Graph
 from graphmend_bc.code.listing import Op
+from graphmend_bc.code.stack import depth_at, effect
 
 Slots = tuple[frozenset[int], ...]
 """For each stack slot, bottom first, the indices of the ops that may have pushed it."""
 
+UNKNOWN = -1
+"""Stands for an op in a slot of which it is not known what pushed it."""
+
+_ADDS = facts.op_set("LIST_APPEND", "SET_ADD", "MAP_ADD")
 _NULLS = facts.op_set("PUSH_NULL", "LOAD_FAST_AND_CLEAR")
 
 
@@ -44,7 +49,7 @@ def callee_of(graph: Graph, call_index: int) -> int | None:
     pops = -_instr(graph.listing.ops[call_index]).pre_and_post_stack_effect()[0]
     first, second = slots[len(slots) - pops : len(slots) - pops + 2]
     callee = second if facts.NULL_BEFORE_CALLABLE or first == second else first
-    return next(iter(callee)) if len(callee) == 1 else None
+    return next(iter(callee)) if len(callee) == 1 and UNKNOWN not in callee else None
 
 
 def pushes_pair(op: Op) -> bool:
@@ -55,8 +60,8 @@ def pushes_pair(op: Op) -> bool:
 
 def may_be_null(graph: Graph, slot: frozenset[int]) -> bool:
     """True unless every op that may have pushed the slot pushes real objects only."""
-    ops = [graph.listing.ops[index] for index in slot]
-    return any(pushes_pair(op) or op.name in _NULLS for op in ops)
+    ops = [graph.listing.ops[index] for index in slot if index != UNKNOWN]
+    return UNKNOWN in slot or any(pushes_pair(op) or op.name in _NULLS for op in ops)
 
 
 def _instr(op: Op) -> Instr:
@@ -70,6 +75,8 @@ def _after(op: Op, slots: Slots, jump: bool) -> Slots:
         return tuple(changed)
     if op.name == "COPY":
         return (*slots, slots[-op.arg])
+    if op.name in _ADDS:  # to a container further down
+        return slots[: len(slots) + effect(op, jump=jump)]
     before, after = _instr(op).pre_and_post_stack_effect(jump=jump)
     if op.name == "LOAD_METHOD":  # pops the object, pushes the method and self (or NULL)
         before, after = -1, 2
@@ -87,10 +94,15 @@ def _merge(left: Slots, right: Slots) -> Slots:
 def _entry_slots(graph: Graph) -> dict[int, Slots]:
     """Slots at each block entry, by propagation along normal edges to a fixed point.
 
-    Handlers start with an unknown stack and are left out: no callee is looked for there.
+    Handlers start with a stack of which only the depth is known.
     """
-    entry: dict[int, Slots] = {0: ()}
-    work = [0]
+    depths = depth_at(graph)
+    handlers = {block.handler for block in graph.blocks if block.handler is not None}
+    entry: dict[int, Slots] = {
+        index: (frozenset({UNKNOWN}),) * depths[index] for index in handlers if index in depths
+    }
+    entry[0] = ()
+    work = [*entry]
     while work:
         block = graph.blocks[work.pop()]
         slots = entry[block.index]

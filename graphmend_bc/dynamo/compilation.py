@@ -13,12 +13,14 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 
+from graphmend_bc.dynamo.reading import Reads
 from graphmend_bc.dynamo.recorder import Recorder
 from graphmend_bc.dynamo.undo import Undo
 from graphmend_bc.history import Guessed, Tally
 from graphmend_bc.legality.alias import Choice
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.ahead import Ahead
 
 
 class SiteRefused(Exception):
@@ -62,6 +64,10 @@ class Trace:
             and which ones.
         undo: how to take the graph back, if that can be done and somebody may want it: a wrong
             guess, or the effects it would lose by raising.
+        ahead: looks whether an effect is about to raise, before the first one runs.
+        may_raise: the effects it looks at, as it wants them.
+        reads: the outputs of the graph that become Python values.
+        formatted: nodes that copy a tensor when a text of it is made.
         recorder: listens to the fake tensor mode once a site needs it.
     """
 
@@ -83,6 +89,10 @@ class Trace:
     refused: dict[Site, Refused] = field(default_factory=dict)
     undo: Undo | None = None
     tally: Tally | None = None
+    ahead: Ahead = field(default_factory=Ahead)
+    may_raise: list[VariableTracker] = field(default_factory=list)
+    reads: Reads = field(default_factory=Reads)
+    formatted: set[Node] = field(default_factory=set)
     recorder: Recorder | None = None
 
     def listen(self, mode: FakeTensorMode) -> Recorder:
@@ -94,6 +104,11 @@ class Trace:
     def our_outputs(self) -> list[VariableTracker]:
         """Outputs of the graph that the frame does not ask for."""
         return [*self.kept, *self.questions]
+
+    def to_read(self) -> dict[int, str]:
+        """Outputs to read on the host, by position; the question joins the others' transfer."""
+        question = {-2: "item"} if self.reads.methods and self.questions else {}
+        return {**self.reads.methods, **question}
 
     def close(self) -> None:
         """Stop listening."""

@@ -6,39 +6,32 @@ side effects. An effect is put there from however deep an inlined function it wa
 
 from __future__ import annotations
 
-import builtins
-import logging
-from functools import partial
-from inspect import CO_GENERATOR
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-import torch
 from torch._dynamo import variables as vts
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
-from torch._dynamo.variables.builder import wrap_fx_proxy
+from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
-from torch._dynamo.variables.dicts import ConstDictVariable
-from torch._dynamo.variables.functions import WrapperUserMethodVariable
-from torch._dynamo.variables.lists import ListVariable, TupleVariable
-from torch._dynamo.variables.misc import StringFormatVariable
-from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
+from torch._dynamo.variables.lists import TupleVariable
+from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc import config
+from graphmend_bc.dynamo import levels
+from graphmend_bc.dynamo.callees import owner_of, places, real_object
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
+from graphmend_bc.dynamo.host_read import MarkedReadVariable, is_read, read_predicate
+from graphmend_bc.dynamo.keep import Keeper, as_dict, kept_stream
 from graphmend_bc.dynamo.select import check_is_outermost
+from graphmend_bc.observers import LOGGER_BREAK as LOGGER_BREAK
+from graphmend_bc.observers import PRINT_BREAK as PRINT_BREAK
+from graphmend_bc.observers import Observer, observer_of
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
-from graphmend_bc.runtime.effects import run
-
-PRINT_BREAK = "Failed to trace builtin operator"
-LOGGER_BREAK = "logging.Logger method not supported for non-export cases"
-"""What stock Dynamo calls the breaks at calls of `print` and of logger methods."""
-
-_LOGGER_METHODS = frozenset(["debug", "info", "warning", "warn", "error", "critical", "log"])
-_NEEDS_STACK = frozenset({"stacklevel", "stack_info", "exc_info"})
+from graphmend_bc.runtime.ahead import would_raise
+from graphmend_bc.runtime.effects import Effect
+from graphmend_bc.runtime.stack import is_machinery
 
 
 def deferred(
@@ -52,22 +45,44 @@ def deferred(
         site: the call in the user's code.
         callee: what is to be called.
     """
-    if tx.export or not _only_observes(_real_object(callee)):
+    if tx.export or isinstance(callee, (DeferredCallVariable, MarkedReadVariable)):
         return callee
-    return DeferredCallVariable(site, callee, compilation)
+    if is_read(callee):
+        return MarkedReadVariable(site, callee, compilation)
+    function = real_object(callee)
+    if levels.is_question(function):
+        return levels.QuestionVariable(site, callee, function, compilation)
+    observer = observer_of(function, config.effects)
+    if observer is None:
+        return callee
+    return DeferredCallVariable(site, callee, function, observer, compilation)
 
 
 class DeferredCallVariable(VariableTracker):
     """A callee whose call is noted for later instead of being traced."""
 
-    _nonvar_fields: ClassVar[set[str]] = {"site", "compilation", *VariableTracker._nonvar_fields}  # type: ignore[misc]
+    _nonvar_fields: ClassVar[set[str]] = {  # type: ignore[misc]
+        "site",
+        "function",
+        "observer",
+        "compilation",
+        *VariableTracker._nonvar_fields,
+    }
 
     def __init__(
-        self, site: Site, callee: VariableTracker, compilation: Compilation, **kwargs: Any
+        self,
+        site: Site,
+        callee: VariableTracker,
+        function: object,
+        observer: Observer,
+        compilation: Compilation,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.site = site
         self.callee = callee
+        self.function = function
+        self.observer = observer
         self.compilation = compilation
 
     def python_type(self) -> type:
@@ -86,74 +101,143 @@ class DeferredCallVariable(VariableTracker):
         trace = self.compilation.trace
         try:
             check_is_outermost(tx)
-            for name in _NEEDS_STACK & kwargs.keys():
-                raise Refused("effect-stack", f"The keyword is '{name}'.")
-            _check_frames(tx)
-            keep = _Keeper(tx, self.compilation)
-            kept = [keep(arg) for arg in args]
-            _check_print_keywords(kwargs)
-            kept_kwargs = {k: _file(v) if k == "file" else keep(v) for k, v in kwargs.items()}
+            self._check_result(tx)
+            is_users = not is_machinery(tx.output.root_tx.f_globals)
+            effect = Effect(places(tx, self.site), self._depth(tx, args, kwargs), is_users)
+            self._check_raises(tx, effect, args, kwargs)
+            if not levels.is_off(self.function, self.observer, self.callee, args):
+                self._note(tx, effect, args, kwargs)
         except Refused as refused:
             trace.refused[self.site] = refused
             return self.callee.call_function(tx, args, kwargs)
-        predicates: list[VariableTracker] = [
-            TupleVariable([predicate, ConstantVariable.create(taken)])
-            for predicate, taken in trace.predicates
-        ]
-        call = [self.callee, TupleVariable(predicates), TupleVariable(kept), _dict(kept_kwargs)]
-        effect = RuntimeCallVariable("__gm_effect", partial(run, self.site, tx.f_globals))
-        tx.output.root_tx.debug_locals.append((effect, call))
         trace.used[self.site] = "defer"
-        is_print = isinstance(self.callee, vts.BuiltinVariable)
-        trace.gb_types[self.site] = PRINT_BREAK if is_print else LOGGER_BREAK
-        trace.effects.append(self.site)
+        trace.gb_types[self.site] = self.observer.gb_type
         return ConstantVariable.create(None)
 
+    def _note(
+        self,
+        tx: InstructionTranslatorBase,
+        effect: Effect,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> None:
+        _check_print_keywords(kwargs)
+        _check_owner(tx, self.callee)
+        keep = Keeper(tx, self.compilation, self.observer.gradients)
+        kept = [keep(arg) for arg in args]
+        stream = self.observer.stream
+        kept_kwargs = {
+            name: kept_stream(value) if name == stream else keep(value)
+            for name, value in kwargs.items()
+        }
+        trace = self.compilation.trace
+        predicates: list[VariableTracker] = [
+            TupleVariable([self._truth(tx, predicate), ConstantVariable.create(taken)])
+            for predicate, taken in trace.predicates
+        ]
+        call = [self.callee, TupleVariable(predicates), TupleVariable(kept), as_dict(kept_kwargs)]
+        if self.observer.raises:
+            self._look_ahead(tx, effect, call)
+        run = RuntimeCallVariable("__gm_effect", effect.run)
+        tx.output.root_tx.debug_locals.append((run, call))
+        trace.effects.append(self.site)
 
-class _Keeper:
-    """Makes values that will still be what they are now when the graph has run."""
+    def _truth(self, tx: InstructionTranslatorBase, predicate: TensorVariable) -> VariableTracker:
+        return read_predicate(tx, self.compilation, self.site, predicate)
 
-    def __init__(self, tx: InstructionTranslatorBase, compilation: Compilation) -> None:
-        self.tx = tx
-        self.trace = compilation.trace
-        self.recorder = compilation.trace.listen(tx.output.fake_mode)
+    def _look_ahead(
+        self, tx: InstructionTranslatorBase, effect: Effect, call: list[VariableTracker]
+    ) -> None:
+        """Have the call looked at before the first effect of the frame runs."""
+        trace, effects = self.compilation.trace, tx.output.root_tx.debug_locals
+        if not trace.may_raise:
+            check = RuntimeCallVariable("__gm_ahead", trace.ahead.check)
+            effects.insert(0, (check, trace.may_raise))
+        trace.may_raise.append(TupleVariable(call))
+        trace.ahead.effects.append(effect)
 
-    def __call__(self, value: VariableTracker) -> VariableTracker:
-        value = value.realize()
-        if isinstance(value, TensorVariable):
-            return self._tensor(value)
-        if isinstance(value, StringFormatVariable):
-            args = [self(arg) for arg in value.sym_args]
-            kwargs = {name: self(arg) for name, arg in value.sym_kwargs.items()}
-            return StringFormatVariable(value.format_string, args, kwargs)
-        if type(value) is ListVariable:
-            return ListVariable(
-                [self(item) for item in value.items], mutation_type=ValueMutationNew()
-            )
-        if type(value) is TupleVariable:
-            return TupleVariable([self(item) for item in value.items])
-        if value.is_python_constant() or isinstance(value, SymNodeVariable):
-            return value
-        raise Refused("effect-argument", f"It is a {type(value).__name__}.")
+    def _check_raises(
+        self,
+        tx: InstructionTranslatorBase,
+        effect: Effect,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> None:
+        """Refuse warnings that are errors now, or that a context of the function's own catches."""
+        if getattr(self.function, "__module__", "") not in ("warnings", "_warnings"):
+            return
+        if _catches_warnings(tx):
+            raise Refused("effect-moved", "The function catches warnings.")
+        known = tuple(_constant(arg) for arg in args)
+        keywords = {name: _constant(value) for name, value in kwargs.items()}
+        place = effect.places[: effect.depth][-1]
+        if would_raise(cast(Any, self.function), known, keywords, place):
+            raise Refused("effect-raises", "A filter turns the warning into an exception.")
 
-    def _tensor(self, value: TensorVariable) -> VariableTracker:
-        example = value.as_proxy().node.meta["example_value"]
-        if value.python_type() is not torch.Tensor:
-            raise Refused("effect-argument", "It is a parameter or another kind of tensor.")
-        if example.requires_grad:
-            raise Refused("effect-shows-grad")
-        proxy = self.tx.output.create_proxy("call_method", "clone", (value.as_proxy(),), {})
-        copy = wrap_fx_proxy(self.tx, proxy)
-        self.trace.snapshots.append((copy.as_proxy().node, len(self.recorder.written)))
-        return copy
+    def _check_result(self, tx: InstructionTranslatorBase) -> None:
+        if not self.observer.returns_none and tx.next_instruction.opname != "POP_TOP":
+            raise Refused("effect-result-used")
+
+    def _depth(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> int:
+        """How many stack frames the call looks at."""
+        if "stack_info" in kwargs and not _is_false(kwargs["stack_info"]):
+            raise Refused("effect-stack", "The keyword is 'stack_info'.")
+        reads_exception = not _is_false(kwargs["exc_info"]) if "exc_info" in kwargs else False
+        if reads_exception or getattr(self.function, "__name__", "") == "exception":
+            _check_no_exception(tx)
+        if "skip_file_prefixes" in kwargs:
+            raise Refused("effect-stack", "The keyword is 'skip_file_prefixes'.")
+        depth = kwargs.get(self.observer.stack)
+        if depth is None and self.function.__module__ in ("warnings", "_warnings"):
+            depth = args[2] if self.observer.stack and len(args) > 2 else None
+        if depth is None:
+            return 1
+        depth = depth.realize()
+        if not depth.is_python_constant() or type(depth.as_python_constant()) is not int:
+            raise Refused("effect-stack", "The stack level is no constant.")
+        return max(1, int(depth.as_python_constant()))
 
 
-def _check_frames(tx: InstructionTranslatorBase | None) -> None:
-    """Refuse effects in generators: Dynamo may run the rest of one that the program does not."""
+def _constant(value: VariableTracker) -> object:
+    """The value if it is known now, else None."""
+    value = value.realize()
+    return value.as_python_constant() if value.is_python_constant() else None
+
+
+def _catches_warnings(tx: InstructionTranslatorBase | None) -> bool:
     while tx is not None:
-        if tx.f_code.co_flags & CO_GENERATOR:
-            raise Refused("effect-in-generator")
+        if any(
+            isinstance(block.with_context, vts.CatchWarningsCtxManagerVariable)
+            for block in tx.block_stack
+        ):
+            return True
         tx = tx.parent
+    return False
+
+
+def _is_false(value: VariableTracker) -> bool:
+    value = value.realize()
+    return value.is_python_constant() and not value.as_python_constant()
+
+
+def _check_no_exception(tx: InstructionTranslatorBase | None) -> None:
+    """Refuse to look for the handled exception while the trace handles one of its own."""
+    while tx is not None:
+        if len(tx.exn_vt_stack):
+            raise Refused("effect-stack", "An exception is being handled in the function.")
+        tx = tx.parent
+
+
+def _check_owner(tx: InstructionTranslatorBase, callee: VariableTracker) -> None:
+    """Refuse methods of an object that the function has changed: the change is replayed later."""
+    owner = owner_of(callee)
+    if owner is not None and tx.output.side_effects.has_pending_mutation(owner):
+        raise Refused("effect-argument", "The object whose method it is was changed before.")
 
 
 def _check_print_keywords(kwargs: dict[str, VariableTracker]) -> None:
@@ -164,56 +248,3 @@ def _check_print_keywords(kwargs: dict[str, VariableTracker]) -> None:
             value.as_python_constant(), (str, type(None))
         ):
             raise Refused("effect-argument", f"The keyword is '{name}'.")
-
-
-def _file(value: VariableTracker) -> VariableTracker:
-    """The stream a print goes to: the object itself, not a copy."""
-    value = value.realize()
-    if value.source is None and not value.is_constant_none():
-        raise Refused("effect-argument", "The stream was made inside the compiled function.")
-    return value
-
-
-def _dict(values: dict[str, VariableTracker]) -> VariableTracker:
-    items = {ConstantVariable.create(name): value for name, value in values.items()}
-    return ConstDictVariable(items, mutation_type=ValueMutationNew())
-
-
-def _real_object(callee: VariableTracker) -> object:
-    """The Python object behind a callee, or None if it cannot be named again after the graph."""
-    callee = callee.realize()
-    if isinstance(callee, vts.BuiltinVariable):
-        return callee.fn
-    if callee.source is None:
-        return None
-    if isinstance(callee, WrapperUserMethodVariable):
-        return _bound(callee.obj, callee.wrapper_obj)
-    if isinstance(callee, vts.UserMethodVariable):
-        return _bound(callee.obj, callee.fn)
-    if isinstance(callee, vts.GetAttrVariable):
-        owner = getattr(callee.obj, "value", None)
-        return getattr(owner, callee.name, None) if isinstance(owner, logging.Logger) else None
-    return getattr(callee, "fn", None) or getattr(callee, "value", None)
-
-
-def _bound(owner: VariableTracker, function: Any) -> object:
-    value = getattr(owner, "value", None)
-    return None if value is None else function.__get__(value)
-
-
-def _only_observes(function: object) -> bool:
-    if function is builtins.print or any(function is known for known in config.effects):
-        return True
-    owner, method = getattr(function, "__self__", None), getattr(function, "__func__", None)
-    if not isinstance(owner, logging.Logger) or method is None:
-        return False
-    if any(method is vars(logging.Logger).get(name) for name in _LOGGER_METHODS):
-        return True
-    inner = getattr(method, "__wrapped__", None)
-    return hasattr(method, "cache_info") and _only_logs(inner)
-
-
-def _only_logs(function: Any) -> bool:
-    """True for a cached method that only passes its arguments to the logger's own methods."""
-    code = getattr(function, "__code__", None)
-    return code is not None and not code.co_freevars and set(code.co_names) <= _LOGGER_METHODS

@@ -47,6 +47,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     if trace.guesses or trace.effects or trace.functional:
         try:
             trace.undo = _undo(trace, gm, opaque, output)
+            trace.ahead.can_miss = trace.undo.is_nothing
         except Refused as refused:
             if trace.guesses:
                 sites = dict.fromkeys(guess.site for guess, _ in trace.guesses)

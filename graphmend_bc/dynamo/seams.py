@@ -11,6 +11,8 @@
       _fx_graph
     compare_op_handlers    `is` between tensors: a chosen tensor must not be compared by identity
     TensorVariable         questions about memory and autograd of tensors, once one is chosen
+    BuiltinVariable        operators on values that the host reads from tensors after the graph
+    StringFormatVariable   when a text was made; `!r` of a tensor is left to the format
     _load_const            a primitive is a constant Dynamo does not know
     reset                  `torch._dynamo.reset()` forgets what was mended
 
@@ -28,14 +30,15 @@ from typing import Any, Protocol
 
 import torch._dynamo
 from torch._dynamo import convert_frame, output_graph, symbolic_convert
-from torch._dynamo.variables import builtin, tensor
+from torch._dynamo.variables import builtin, misc, tensor
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo import guess, proof
+from graphmend_bc.dynamo import guess, host_ops, proof, texts
 from graphmend_bc.dynamo.annotations import annotated_graph
 from graphmend_bc.dynamo.asked import COMPARISONS, HostNumberVariable
 from graphmend_bc.dynamo.compilation import current
 from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
+from graphmend_bc.dynamo.reading import reading
 from graphmend_bc.dynamo.way_back import watched
 from graphmend_bc.runtime import Primitive
 from graphmend_bc.runtime.effects import naming_lost_effects
@@ -80,7 +83,12 @@ class Seams:
         for name in ("hash_impl", "get_python_hash", "is_python_equal"):
             if name in vars(tensor.TensorVariable):
                 self._replace(tensor.TensorVariable, name, _ask_identity)
+        self._replace(misc.StringFormatVariable, "__init__", texts.make_format)
+        translator = symbolic_convert.InstructionTranslatorBase
+        self._replace(translator, "_convert_value", texts.convert_value)
+        self._replace(translator, "_format_value", texts.format_value)
         self._replace(builtin.BuiltinVariable, "call_id", _ask_id)
+        self._replace(builtin.BuiltinVariable, "call_function", host_ops.call_builtin)
         for name in ("is", "is not"):
             self._replace_item(symbolic_convert.compare_op_handlers, name, _compare_identity)
         for name, function in COMPARISONS.items():
@@ -173,7 +181,8 @@ def _call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
         if compilation is None:
             return stock(self, gm, *args, **kwargs)
         proof.prove_graph(compilation, gm, self)
-        compiled = watched(annotated_graph(stock(self, gm, *args, **kwargs), self), compilation)
+        compiled = annotated_graph(stock(self, gm, *args, **kwargs), self)
+        compiled = watched(reading(compiled, compilation.trace.to_read()), compilation)
         compilation.graphs += 1
         if compilation.trace.undo is not None:
             return compiled

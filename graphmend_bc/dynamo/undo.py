@@ -23,6 +23,11 @@ class Undo:
     draws: tuple[torch.device, ...] = ()
     switches: bool = False
 
+    @property
+    def is_nothing(self) -> bool:
+        """True if the graph leaves nothing behind but its results."""
+        return not (self.inputs or self.draws or self.switches)
+
     def remember(self, args: Sequence[Any]) -> Before:
         """Remember; to be called right before the graph runs.
 

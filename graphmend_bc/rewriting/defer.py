@@ -15,29 +15,12 @@ from graphmend_bc.code.assemble import Emit
 from graphmend_bc.code.blocks import Graph, build
 from graphmend_bc.code.listing import Op, decode
 from graphmend_bc.code.producers import callee_of, pushes_pair
+from graphmend_bc.observers import NAMES
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.calls import Writer
 from graphmend_bc.runtime import Primitive
 
 CALLS = facts.op_set("CALL", "CALL_KW")
-
-OBSERVERS = frozenset(
-    [
-        "print",
-        "debug",
-        "info",
-        "warning",
-        "warn",
-        "error",
-        "critical",
-        "debug_once",
-        "info_once",
-        "warning_once",
-        "error_once",
-        "warning_advice",
-    ]
-)
-"""Names under which observing functions are usually called."""
 
 
 def marked_callees(graph: Graph, offsets: Iterable[int]) -> Mapping[int, Op]:
@@ -78,7 +61,7 @@ def write_marked(op: Op, primitive: Primitive, writer: Writer) -> list[Emit]:
     return [load, *mark, *writer.as_callee()]
 
 
-def likely_effects(code: CodeType, names: frozenset[str] = OBSERVERS) -> frozenset[int]:
+def likely_effects(code: CodeType, names: frozenset[str] = NAMES) -> frozenset[int]:
     """Offsets of the calls whose callee has one of the names.
 
     A mark costs nothing when the callee turns out to be something else, so a name is enough.
@@ -107,6 +90,9 @@ def name_of(arg: object) -> str:
     name = arg[1] if isinstance(arg, tuple) and len(arg) == 2 else getattr(arg, "name", arg)
     return name if isinstance(name, str) else ""
 
+
+OBSERVERS = NAMES
+"""Names under which observing functions are usually called."""
 
 _LOADS = facts.op_set(
     "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "LOAD_FAST", "LOAD_DEREF", "LOAD_FAST_CHECK"

@@ -3,49 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, wraps
-from types import CodeType, FunctionType
+from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 from graphmend_bc.runtime.site import Site
+from graphmend_bc.runtime.stack import Place, call_at, callers
 
 
-def run(
-    site: Site,
-    module_globals: dict[str, Any],
-    function: Callable[..., Any],
-    predicates: tuple[tuple[Any, bool], ...],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> None:
-    """Call `function(*args, **kwargs)` if all branches around it were taken.
+@dataclass(frozen=True, slots=True, eq=False)
+class Effect:
+    """A call that was deferred.
 
-    Code that looks for its caller (logging, warnings) finds a frame with the site's file, line,
-    function name and module.
+    Code that looks for its caller (logging, warnings) finds frames with the file, line, function
+    name and module of the call and of the functions around it.
 
-    Args:
-        site: where the call stands.
-        module_globals: globals of the function it stands in.
-        function: what to call.
-        predicates: truth values of the branches around the call, outermost first, each with the
-        value
-            under which the call's arm is taken.
-        args, kwargs: arguments as they were at the call.
+    Attributes:
+        places: the call and the calls around it that were inlined, innermost first.
+        depth: how many frames the call may look at.
+        in_users_frame: whether the compiled frame is the user's; some versions of Dynamo put one of
+            their own around a function.
     """
-    if all(bool(value) is taken for value, taken in predicates):
-        FunctionType(_frame_code(site), module_globals, site.name)(function, args, kwargs)
 
+    places: tuple[Place, ...]
+    depth: int = 1
+    in_users_frame: bool = True
 
-@lru_cache(maxsize=1024)
-def _frame_code(site: Site) -> CodeType:
-    """A call of its first argument, in a code object that says it is at `site`."""
-    shim = lambda function, args, kwargs: function(*args, **kwargs)  # noqa: E731
-    return shim.__code__.replace(
-        co_filename=site.filename,
-        co_name=site.name,
-        co_qualname=site.qualname,
-        co_firstlineno=site.lineno,
-    )
+    def run(
+        self,
+        function: Callable[..., Any],
+        predicates: tuple[tuple[Any, bool], ...],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        """Call `function(*args, **kwargs)` if all branches around it were taken.
+
+        Args:
+            function: what to call.
+            predicates: truth values of the branches around the call, outermost first, each with
+                the value under which the call's arm is taken.
+            args, kwargs: arguments as they were at the call.
+        """
+        if all(bool(value) is taken for value, taken in predicates):
+            call_at(self.frames(), function, args, kwargs)
+
+    def frames(self) -> tuple[Place, ...]:
+        """The frames that the call may look at, innermost first; the compiled frame is running."""
+        missing = self.depth - len(self.places)
+        if missing <= 0:
+            return self.places[: self.depth]
+        return (*self.places, *callers(missing, below=int(self.in_users_frame)))
 
 
 def naming_lost_effects(graph: Callable[..., Any], sites: Sequence[Site]) -> Callable[..., Any]:

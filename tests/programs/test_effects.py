@@ -239,35 +239,41 @@ def test_effect_in_a_loop() -> None:
     )
 
 
-def test_print_of_a_tensor_with_history_is_left_alone() -> None:
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "value", ["x", "x * 2", "(x * 2).sum()", "[x.exp(), (x - 1).mean()]", "x.view(3, 1).relu()"]
+)
+def test_tensors_with_history_show_eagers_nodes(value: str, backend: str) -> None:
     check(
-        """
-        def f(x):
-            y = x * 2
-            print(y)
-            return y
-        """,
-        [UP.clone().requires_grad_()],
-        declines="effect-shows-grad@3",
-        breaks=1,
-    )
-
-
-@pytest.mark.parametrize("keyword", ["stacklevel=2", "exc_info=True"])
-def test_keywords_that_need_the_stack_are_left_alone(keyword: str) -> None:
-    outcome = check(
         f"""
         logger = logging.getLogger("program")
 
         def f(x):
-            logger.warning("text", {keyword})
-            return x + 1
+            y = x * 3
+            print("is", {value}, "%s" % 3)
+            logger.warning("is %s", {value})
+            print(f"{{y}} {{y!r}} {{y.sum()}} {{y.sum()!s}}")
+            return (y * x).sum()
         """,
-        BOTH,
-        declines="effect-stack@4",
+        [UP.clone().requires_grad_(), DOWN.clone().requires_grad_()],
+        mends="defer@5 defer@6 defer@7",
+        grad=True,
+        backend=backend,
+    )
+
+
+def test_node_of_an_operator_that_is_not_listed() -> None:
+    check(
+        """
+        def f(x):
+            y = torch.linalg.inv(x)
+            print(y)
+            return y
+        """,
+        [torch.eye(3).requires_grad_()],
+        declines="effect-shows-grad@3",
         breaks=1,
     )
-    assert outcome.mends == ""
 
 
 def test_user_function_registered_as_effect() -> None:
@@ -317,6 +323,24 @@ def test_graph_that_cannot_be_taken_back_names_the_effects_it_lost() -> None:
     (note,) = caught.value.__notes__
     assert "did not run" in note
     assert "test_effects.py" in note
+
+
+def test_write_before_the_first_marked_call_keeps_the_graph_from_being_taken_back() -> None:
+    import graphmend_bc as gm
+
+    def inner(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        print("about to index")
+        return x[i]
+
+    def f(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return inner(x, i)
+
+    with gm.enabled():
+        x = UP.clone()
+        with pytest.raises(IndexError):
+            torch.compile(f, backend="eager", fullgraph=True)(x, torch.tensor([7]))
+    assert torch.equal(x, UP + 1)
 
 
 def test_sites_inside_transforms_are_left_alone() -> None:

@@ -171,7 +171,7 @@ def nested(x: int, y: int, n: int) -> Any:
 def with_else(x: int, y: int) -> Any:
     while x and y:
         x -= 1
-        z = x
+        _z = x
     else:
         x -= 10
     return x, y

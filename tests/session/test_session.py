@@ -256,12 +256,12 @@ def test_switched_off_by_config() -> None:
 def test_failure_inside_us_ends_in_stock_behaviour_with_one_reason(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from graphmend_bc.dynamo import arm
+    from graphmend_bc.dynamo import select
 
     def fail(*args: object) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(arm, "check_runs_untaken", fail)
+    monkeypatch.setattr(select, "check_runs_untaken", fail)
     gm.enable()
     with caplog.at_level(logging.WARNING, "graphmend_bc"):
         assert torch.equal(torch.compile(branching, backend="eager")(X), branching(X))
@@ -271,12 +271,12 @@ def test_failure_inside_us_ends_in_stock_behaviour_with_one_reason(
 
 
 def test_keyboard_interrupt_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphmend_bc.dynamo import arm
+    from graphmend_bc.dynamo import select
 
     def interrupt(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(arm, "check_runs_untaken", interrupt)
+    monkeypatch.setattr(select, "check_runs_untaken", interrupt)
     gm.enable()
     with pytest.raises(KeyboardInterrupt):
         torch.compile(branching, backend="eager")(X)

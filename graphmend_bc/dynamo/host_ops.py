@@ -1,0 +1,142 @@
+"""Operations on values that the host reads from tensors: what cannot raise is put off too."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, cast
+
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.tensor import SymNodeVariable
+
+from graphmend_bc.dynamo.host import ComputedVariable, HostVariable
+
+_NUMBERS = (int, float, bool)
+_TOTAL = frozenset(
+    [
+        operator.add,
+        operator.sub,
+        operator.mul,
+        operator.iadd,
+        operator.isub,
+        operator.imul,
+        operator.neg,
+        operator.pos,
+        abs,
+        float,
+        str,
+        repr,
+        min,
+        max,
+    ]
+)
+_DIVISIONS = frozenset([operator.truediv, operator.itruediv])
+_FORMATS = frozenset([operator.mod, operator.imod])
+_PASSED_ON = frozenset([isinstance, issubclass, type, str.format, print, setattr])
+_ASKS_IDENTITY = {operator.is_: False, operator.is_not: True}
+
+
+def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`BuiltinVariable.call_function` for arguments that are host values."""
+
+    def call_function(
+        self: Any,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> Any:
+        host = next((arg for arg in args if issubclass(type(arg), HostVariable)), None)
+        if host is None or self.fn in _PASSED_ON:
+            return stock(self, tx, args, kwargs)
+        return computed(cast(HostVariable, host), self.fn, list(args), kwargs)
+
+    return call_function
+
+
+def computed(
+    host: HostVariable,
+    function: Any,
+    args: list[VariableTracker],
+    kwargs: dict[str, VariableTracker],
+) -> VariableTracker:
+    """The result of an operation on host values.
+
+    Args:
+        host: one of the arguments.
+        function: a builtin.
+        args, kwargs: its arguments.
+
+    Raises:
+        SiteRefused: the operation may raise, or its result is needed now.
+    """
+    name = getattr(function, "__name__", str(function))
+    args = [arg.realize() for arg in args]
+    if function in _ASKS_IDENTITY and any(arg.is_constant_none() for arg in args):
+        return cast(VariableTracker, ConstantVariable.create(_ASKS_IDENTITY[function]))
+    if kwargs or not _cannot_raise(function, args):
+        host.refuse(name)
+    try:
+        kind = type(function(*[_sample(arg) for arg in args]))
+    except Exception:
+        host.refuse(name)
+    if kind not in (*_NUMBERS, str):
+        host.refuse(name)
+    return ComputedVariable(host.site, kind, function, args)
+
+
+def _cannot_raise(function: Any, args: list[VariableTracker]) -> bool:
+    numbers = [_is_number(arg) for arg in args]
+    if function in (str, repr):
+        return len(args) == 1
+    if function in (operator.add, operator.iadd) and all(_is_text(arg) for arg in args):
+        return True
+    if function in _FORMATS:
+        return len(args) == 2 and args[0].is_python_constant() and _fits_format(*args)
+    if function is round:
+        digits = args[1].as_python_constant() if len(args) == 2 and numbers[0] else None
+        return isinstance(digits, int)
+    if function in _DIVISIONS:
+        return all(numbers) and _is_never_zero(args[1])
+    return function in _TOTAL and all(numbers)
+
+
+def _fits_format(text: VariableTracker, value: VariableTracker) -> bool:
+    """True for one number formatted by a conversion that takes every float."""
+    pattern = text.as_python_constant()
+    if not isinstance(pattern, str) or not isinstance(value, HostVariable):
+        return False
+    conversions = pattern.replace("%%", "").split("%")[1:]
+    return value.kind is int or not any(
+        piece.lstrip("0123456789.+-# ")[:1] in "dioxXc" for piece in conversions
+    )
+
+
+def _is_never_zero(value: VariableTracker) -> bool:
+    """True for a number that is known, or guarded on, to be no zero."""
+    if isinstance(value, SymNodeVariable):
+        return bool(value.sym_num != 0)
+    return value.is_python_constant() and bool(value.as_python_constant())
+
+
+def _is_number(value: VariableTracker) -> bool:
+    if isinstance(value, HostVariable):
+        return value.kind in _NUMBERS
+    if isinstance(value, SymNodeVariable):
+        return value.python_type() in _NUMBERS
+    return value.is_python_constant() and type(value.as_python_constant()) in _NUMBERS
+
+
+def _is_text(value: VariableTracker) -> bool:
+    if isinstance(value, HostVariable):
+        return value.kind is str
+    return value.is_python_constant() and type(value.as_python_constant()) is str
+
+
+def _sample(value: VariableTracker) -> Any:
+    if isinstance(value, HostVariable):
+        return value.sample()
+    if isinstance(value, SymNodeVariable):
+        return value.python_type()(1)
+    return value.as_python_constant()

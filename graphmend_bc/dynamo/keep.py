@@ -1,0 +1,134 @@
+"""Keep the arguments of a deferred call as they are when the call is traced."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch._dynamo import variables as vts
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
+from torch._dynamo.variables.builder import wrap_fx_proxy
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.dicts import ConstDictVariable
+from torch._dynamo.variables.lists import ListVariable, SizeVariable, TupleVariable
+from torch._dynamo.variables.misc import StringFormatVariable
+from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
+
+from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.history import HistoryVariable, node_of
+from graphmend_bc.dynamo.host import HostVariable
+from graphmend_bc.reasons import Refused
+
+_LASTING = (SymNodeVariable, HostVariable, HistoryVariable)
+
+
+class Keeper:
+    """Makes values that will still be what they are now when the graph has run.
+
+    Args:
+        tx: translator of the frame in which the call stands.
+        compilation: what is being compiled.
+        gradients: what to do with a tensor that has a gradient: "show" its node, take its
+            "numbers" alone, or "refuse" it.
+    """
+
+    def __init__(
+        self, tx: InstructionTranslatorBase, compilation: Compilation, gradients: str = "show"
+    ) -> None:
+        self.tx = tx
+        self.gradients = gradients
+        self.trace = compilation.trace
+        self.recorder = compilation.trace.listen(tx.output.fake_mode)
+
+    def __call__(self, value: VariableTracker) -> VariableTracker:
+        """The value to pass to the call later.
+
+        Raises:
+            Refused: it cannot be kept.
+        """
+        value = value.realize()
+        if isinstance(value, TensorVariable):
+            return self._tensor(value)
+        if isinstance(value, StringFormatVariable):
+            return self._text(value)
+        if type(value) is ListVariable:
+            items = [self(item) for item in value.items]
+            return ListVariable(items, mutation_type=ValueMutationNew())
+        if type(value) in (TupleVariable, SizeVariable):
+            make, items = cast(Any, type(value)), cast(Any, value).items
+            return cast(VariableTracker, make([self(item) for item in items]))
+        if type(value) is ConstDictVariable and value.python_type() is dict:
+            return self._dict(value)
+        if isinstance(value, (SymNodeVariable, HostVariable, HistoryVariable)) or _is_constant(
+            value
+        ):
+            return value
+        raise Refused("effect-argument", f"It is a {type(value).__name__}.")
+
+    def _dict(self, value: ConstDictVariable) -> VariableTracker:
+        keys = [key.vt.realize() for key in value.items]
+        if not all(_is_constant(key) for key in keys):
+            raise Refused("effect-argument", "A key of a dict is no constant.")
+        items = {key: self(item) for key, item in zip(keys, value.items.values(), strict=True)}
+        return ConstDictVariable(items, mutation_type=ValueMutationNew())
+
+    def _text(self, value: StringFormatVariable) -> VariableTracker:
+        plain = "!" not in value.format_string
+
+        def piece(arg: VariableTracker) -> VariableTracker:
+            arg = arg.realize()
+            if plain and isinstance(arg, TensorVariable):
+                return self._tensor(arg, as_number=True)
+            return self(arg)
+
+        args = [piece(arg) for arg in value.sym_args]
+        kwargs = {name: piece(arg) for name, arg in value.sym_kwargs.items()}
+        return StringFormatVariable(value.format_string, args, kwargs)
+
+    def _tensor(self, value: TensorVariable, as_number: bool = False) -> VariableTracker:
+        example = value.as_proxy().node.meta["example_value"]
+        if value.python_type() is not torch.Tensor:
+            raise Refused("effect-argument", "It is a parameter or another kind of tensor.")
+        if not example.requires_grad:
+            return self._copy(value)
+        plain = self._call(value, "detach")
+        if self.gradients == "numbers" or (as_number and example.dim() == 0):
+            return self._copy(plain)
+        if self.gradients == "refuse" or self.trace.choices:
+            raise Refused("effect-shows-grad")
+        return HistoryVariable(self._copy(plain), node_of(example))
+
+    def _copy(self, value: VariableTracker) -> VariableTracker:
+        copy = self._call(value, "clone")
+        self.trace.snapshots.append((copy.as_proxy().node, len(self.recorder.written)))
+        return copy
+
+    def _call(self, value: VariableTracker, method: str) -> VariableTracker:
+        proxy = self.tx.output.create_proxy("call_method", method, (value.as_proxy(),), {})
+        return wrap_fx_proxy(self.tx, proxy)
+
+
+def kept_stream(value: VariableTracker) -> VariableTracker:
+    """The stream a call writes to: the object itself, not a copy.
+
+    Raises:
+        Refused: it was made inside the compiled function.
+    """
+    value = value.realize()
+    if value.source is None and not value.is_constant_none():
+        raise Refused("effect-argument", "The stream was made inside the compiled function.")
+    return value
+
+
+def as_dict(values: dict[str, VariableTracker]) -> VariableTracker:
+    """A new dict with constant keys."""
+    items = {ConstantVariable.create(name): value for name, value in values.items()}
+    return ConstDictVariable(items, mutation_type=ValueMutationNew())
+
+
+def _is_constant(value: VariableTracker) -> bool:
+    """True for immutable values known now, and for classes."""
+    if isinstance(value, (vts.UserDefinedClassVariable, vts.BuiltinVariable)):
+        return value.source is not None or isinstance(value, vts.BuiltinVariable)
+    return value.is_python_constant()

@@ -1,0 +1,88 @@
+"""Texts of tensors, made while tracing and formatted after the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from torch._dynamo.symbolic_convert import InstructionTranslator
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.misc import StringFormatVariable
+from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
+
+from graphmend_bc.dynamo.compilation import Compilation, current
+from graphmend_bc.dynamo.host import HostVariable
+from graphmend_bc.dynamo.host_read import is_plain
+from graphmend_bc.dynamo.keep import Keeper
+from graphmend_bc.reasons import Refused
+
+_CONVERSIONS = {1: "{!s}", 2: "{!r}", 3: "{!a}"}
+"""Formats by the number that the instruction has for them."""
+
+
+def convert_value(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`f"{tensor!r}"`: the conversion is left to the format."""
+
+    def convert(self: Any, value: Any, flag: int) -> Any:
+        compilation = current()
+        if compilation is None or not compilation.may_mend or flag not in _CONVERSIONS:
+            return stock(self, value, flag)
+        value = value.realize()
+        if not is_plain(value) and not isinstance(value, HostVariable):
+            return stock(self, value, flag)
+        return StringFormatVariable(_CONVERSIONS[flag], [value], {})
+
+    return convert
+
+
+def format_value(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`f"{number}"` of a number that differs between calls.
+
+    Stock breaks the graph if the number is a float or an input. Computed integers it makes
+    constants; the text may be needed as a name then, so those are left alone.
+    """
+
+    def format_(self: Any, spec: VariableTracker, flags: int) -> Any:
+        value, compilation = self.stack[-1].realize(), current()
+        varies = isinstance(value, SymNodeVariable) and (
+            value.source is not None or value.python_type() is float
+        )
+        if compilation is None or not compilation.may_mend or not varies:
+            return stock(self, spec, flags)
+        self.pop()
+        conversion = _CONVERSIONS.get(flags & 3, "{}")[1:-1]
+        text = f"{{{conversion}:{spec.as_python_constant()}}}"
+        self.push(StringFormatVariable.create(text, [value], {}))
+        return None
+
+    return format_
+
+
+def make_format(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep the tensors of a text as they are when it is made: it is formatted after the graph."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        compilation = current()
+        if compilation is None or not compilation.may_mend:
+            return
+        keep = partial(_kept, compilation)
+        self.sym_args = [keep(arg) for arg in self.sym_args]
+        self.sym_kwargs = {name: keep(arg) for name, arg in self.sym_kwargs.items()}
+
+    return __init__
+
+
+def _kept(compilation: Compilation, value: VariableTracker) -> VariableTracker:
+    value = value.realize()
+    formatted = compilation.trace.formatted
+    if not is_plain(value) or value.as_proxy().node in formatted:
+        return value
+    try:
+        kept = Keeper(InstructionTranslator.current_tx(), compilation)(value)
+    except Refused:
+        return value
+    if isinstance(kept, TensorVariable):
+        formatted.add(kept.as_proxy().node)
+    return kept

@@ -1,0 +1,176 @@
+"""Functions that only observe: calls of them may run later, as long as their arguments are kept.
+
+The list is closed and goes by identity: a function of the same name that is not the one listed, or
+an override in a subclass, is not known. Modules are looked up only where they are loaded already.
+Users add their own functions to `graphmend_bc.config.effects`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """What is known of a function that only observes.
+
+    Attributes:
+        gb_type: what stock Dynamo calls the break at a call of it.
+        returns_none: whether it always returns None; otherwise calls are deferred only if their
+            result is dropped.
+        level: the logging level of the message; None if there is none or the call gives it.
+        stream: a keyword that names a stream to write to.
+        stack: names of the parameter that counts stack frames, if it has one.
+        raises: whether a closed stream or a filter can make the call raise.
+        gradients: what becomes of a tensor with a gradient: "show" for functions that make text of
+            it, "numbers" for those that read only its values, "refuse" if it is not known.
+    """
+
+    gb_type: str
+    returns_none: bool = True
+    level: int | None = None
+    stream: str = ""
+    stack: str = ""
+    raises: bool = False
+    gradients: str = "show"
+
+
+PRINT_BREAK = "Failed to trace builtin operator"
+LOGGER_BREAK = "logging.Logger method not supported for non-export cases"
+CALLED = "Attempted to call function marked as skipped"
+INLINED = "Attempted to inline function marked as skipped"
+ROOT_BREAK = "Unsupported python_type() call"
+STREAM_BREAK = "Unsupported method call"
+"""What stock Dynamo calls the breaks at such calls."""
+
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+    "exception": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
+_LOGURU = ("trace", "debug", "info", "success", "warning", "error", "critical", "log")
+_ABSL = ("debug", "info", "warning", "warn", "error", "log", "vlog", "log_every_n", "log_first_n")
+_TQDM = ("set_postfix", "set_postfix_str", "set_description", "set_description_str")
+_WRITER = ("scalar", "scalars", "histogram", "text", "image", "images", "tensor")
+_STREAMS = (io.TextIOWrapper, io.StringIO)
+
+
+def _each(module: str, prefix: str, names: Iterable[str], observer: Observer) -> dict[Any, Any]:
+    return {(module, prefix + name): observer for name in names}
+
+
+def _logging(prefix: str, gb_type: str) -> dict[Any, Any]:
+    leveled = {
+        ("logging", prefix + name): Observer(gb_type, level=level, stack="stacklevel")
+        for name, level in _LEVELS.items()
+    }
+    return {**leveled, ("logging", prefix + "log"): Observer(gb_type, stack="stacklevel")}
+
+
+_NUMBERS = Observer(INLINED, gradients="numbers")
+_BY_NAME: Final = MappingProxyType(
+    {
+        **_logging("Logger.", LOGGER_BREAK),
+        **_logging("LoggerAdapter.", LOGGER_BREAK),
+        **_logging("", ROOT_BREAK),
+        ("warnings", "warn"): Observer(CALLED, stack="stacklevel", raises=True),
+        ("warnings", "warn_explicit"): Observer(CALLED, raises=True),
+        ("pprint", "pprint"): Observer(STREAM_BREAK, stream="stream"),
+        ("pprint", "pp"): Observer(STREAM_BREAK, stream="stream"),
+        **_each("loguru._logger", "Logger.", _LOGURU, Observer(CALLED)),
+        **_each("absl.logging", "", _ABSL, Observer(ROOT_BREAK)),
+        **_each("tqdm.std", "tqdm.", _TQDM, Observer(INLINED)),
+        **_each("tqdm.std", "tqdm.", ("update", "refresh"), Observer(INLINED, returns_none=False)),
+        **_each("torch.utils.tensorboard.writer", "SummaryWriter.add_", _WRITER, _NUMBERS),
+        **_each("tensorboardX.writer", "SummaryWriter.add_", _WRITER, _NUMBERS),
+    }
+)
+_WRITE = Observer(STREAM_BREAK, returns_none=False, raises=True)
+_CLASS_METHODS = MappingProxyType({("tqdm.std", "tqdm.write"): Observer(INLINED, stream="file")})
+
+_CALLED_AS = {name.rsplit(".", 1)[-1] for _, name in [*_BY_NAME, *_CLASS_METHODS]}
+NAMES: Final = frozenset(
+    _CALLED_AS
+    | {"print", "write", "writelines", "flush", "warn_once", "warning_advice"}
+    | {"isEnabledFor", "getEffectiveLevel", "hasHandlers"}
+    | {"item", "tolist", "float", "int", "str", "repr"}
+    | {f"{level}_once" for level in ("debug", "info", "warning", "error")}
+)
+"""Names under which observing functions are usually called."""
+
+
+def observer_of(function: object, registered: Iterable[object] = ()) -> Observer | None:
+    """What is known of a function, if it only observes.
+
+    Args:
+        function: any callable, bound methods included.
+        registered: functions, or methods as their class has them, that a user says only observe.
+
+    Returns:
+        None if the function is not known to only observe.
+
+    Example:
+        >>> observer_of(print).stream
+        'file'
+    """
+    if function is builtins.print:
+        return Observer(PRINT_BREAK, stream="file", raises=True)
+    owner, method = getattr(function, "__self__", None), getattr(function, "__func__", function)
+    for known in registered:
+        if known is function or known == function or known is method:
+            return Observer("", returns_none=False, gradients="refuse")
+    if isinstance(owner, _STREAMS):
+        name = getattr(function, "__name__", "")
+        plain = getattr(io.TextIOBase, name, None) is not None and type(owner) in _STREAMS
+        return _WRITE if plain and name in ("write", "writelines", "flush") else None
+    if isinstance(owner, type):
+        return _listed(method, _CLASS_METHODS)
+    return _listed(method, _BY_NAME) or (
+        _cached(method) if isinstance(owner, logging.Logger) or owner is None else None
+    )
+
+
+def _listed(function: Any, table: Any) -> Observer | None:
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+    if module == "_warnings":
+        module = "warnings"
+    observer: Observer | None = table.get((module, name))
+    if observer is None or not isinstance(module, str):
+        return None
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return observer if getattr(found, "__func__", found) is function else None
+
+
+def _cached(function: Any) -> Observer | None:
+    """A function cached by its arguments that only passes them on to observing functions."""
+    if not hasattr(function, "cache_info"):
+        return None
+    return Observer(LOGGER_BREAK) if _only_passes_on(function.__wrapped__) else None
+
+
+def _only_passes_on(function: Callable[..., Any]) -> bool:
+    """True for a function whose code names nothing but loggers and their methods."""
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_freevars:
+        return False
+    return all(
+        name in _LEVELS or _is_front_end(function.__globals__.get(name)) for name in code.co_names
+    )
+
+
+def _is_front_end(value: object) -> bool:
+    return isinstance(value, logging.Logger) or value in (logging, warnings)

@@ -1,0 +1,113 @@
+"""Look ahead, before the first deferred call runs: would one of them raise?
+
+An exception must find the world as eager Python has it at the call. Deferred calls run when the
+whole graph has, so the graph's results are thrown away and the frame's original code runs instead.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphmend_bc.runtime.deopt import Miss
+from graphmend_bc.runtime.effects import Effect
+from graphmend_bc.runtime.stack import Place
+
+Call = tuple[Callable[..., Any], tuple[tuple[Any, bool], ...], tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass(slots=True, eq=False)
+class Ahead:
+    """The look ahead of one frame.
+
+    Attributes:
+        can_miss: whether the graph can be taken back.
+        effects: the calls to look at, in order.
+    """
+
+    can_miss: bool = False
+    effects: list[Effect] = field(default_factory=list)
+
+    def check(self, *calls: Call) -> None:
+        """Raise `Miss` if one of the calls is about to raise and may still be prevented.
+
+        Args:
+            calls: function, predicates, arguments and keywords of each effect.
+        """
+        if not self.can_miss:
+            return
+        for effect, (function, predicates, args, kwargs) in zip(self.effects, calls, strict=True):
+            if would_raise(function, args, kwargs, effect.frames()[-1]) and all(
+                bool(value) is taken for value, taken in predicates
+            ):
+                raise Miss
+
+
+def would_raise(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], place: Place
+) -> bool:
+    """Whether a call of a function that writes or warns may raise in the present state.
+
+    Args:
+        function: `print`, a method of a stream, or a function of `warnings`.
+        args, kwargs: its arguments; None for a text that is not known yet.
+        place: the frame that a warning is attributed to.
+    """
+    name = getattr(function, "__name__", "")
+    if getattr(function, "__module__", "") in ("warnings", "_warnings"):
+        if name == "warn_explicit":
+            place = _explicit(args, kwargs, place)
+        module = str(place.module_globals.get("__name__", "<string>"))
+        return _may_be_error(_message(args, kwargs), _category(args, kwargs), module, place.lineno)
+    stream = getattr(function, "__self__", None)
+    if not hasattr(stream, "write"):
+        stream = kwargs.get("file") or sys.stdout
+    return bool(getattr(stream, "closed", False))
+
+
+def _explicit(args: tuple[Any, ...], kwargs: dict[str, Any], place: Place) -> Place:
+    names = ("message", "category", "filename", "lineno", "module")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    filename = str(given.get("filename"))
+    module = given.get("module") or filename.removesuffix(".py")
+    lineno = given.get("lineno")
+    lineno = lineno if isinstance(lineno, int) else 0
+    return Place(filename, place.name, place.qualname, lineno, {"__name__": module})
+
+
+def _message(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0] if args else kwargs.get("message")
+
+
+def _category(args: tuple[Any, ...], kwargs: dict[str, Any]) -> type[Warning]:
+    if isinstance(message := _message(args, kwargs), Warning):
+        return type(message)
+    found = args[1] if len(args) > 1 else kwargs.get("category")
+    return found if isinstance(found, type) else UserWarning
+
+
+def _may_be_error(message: Any, category: type[Warning], module: str, lineno: int) -> bool:
+    """True if the first filter that fits, or one that may fit, turns the warning into an error."""
+    text = None if message is None else str(message)
+    for action, wanted_text, wanted_category, wanted_module, wanted_line in warnings.filters:
+        if (
+            not issubclass(category, wanted_category)
+            or wanted_line not in (0, lineno)
+            or not _fits(wanted_module, module)
+            or (text is not None and not _fits(wanted_text, text))
+        ):
+            continue
+        if action == "error":
+            return True
+        if wanted_text is None or text is not None:
+            return False
+    return getattr(warnings, "defaultaction", "default") == "error"
+
+
+def _fits(pattern: Any, text: str) -> bool:
+    if pattern is None or isinstance(pattern, str):
+        return pattern in (None, text)
+    return pattern.match(text) is not None

@@ -1,0 +1,99 @@
+"""Frames that stand for the user's: for code that looks for its caller."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+from graphmend_bc.runtime.site import Site
+
+_MACHINERY = ("torch._dynamo.", "graphmend_bc.")
+"""Modules whose frames eager Python does not have."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """A line in a function of the user's that is being run.
+
+    Attributes:
+        filename, name, qualname: of the function's code object.
+        lineno: counted from 1.
+        module_globals: of the function.
+    """
+
+    filename: str
+    name: str
+    qualname: str
+    lineno: int
+    module_globals: dict[str, Any]
+
+    @classmethod
+    def of_site(cls, site: Site, module_globals: dict[str, Any]) -> Place:
+        """The place of a call."""
+        return cls(site.filename, site.name, site.qualname, site.lineno, module_globals)
+
+    @classmethod
+    def of_frame(cls, frame: FrameType) -> Place:
+        """Where a frame is now."""
+        code = frame.f_code
+        lineno = frame.f_lineno or code.co_firstlineno
+        return cls(code.co_filename, code.co_name, code.co_qualname, lineno, frame.f_globals)
+
+
+def call_at(
+    places: Sequence[Place],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Call a function from frames that say they are at the places.
+
+    Args:
+        places: innermost first; at least one.
+        function: called with `args` and `kwargs` by the innermost frame.
+
+    Returns:
+        What the function returns.
+    """
+    for place in places:
+        shim = FunctionType(_code_at(place), place.module_globals, place.name)
+        function, args, kwargs = shim, (function, args, kwargs), {}
+    return function(*args, **kwargs)
+
+
+def is_machinery(module_globals: dict[str, Any]) -> bool:
+    """True for globals of a module whose frames eager Python does not have."""
+    return str(module_globals.get("__name__", "")).startswith(_MACHINERY)
+
+
+def callers(count: int, below: int) -> list[Place]:
+    """The user's frames that called the compiled frame which is running, innermost first.
+
+    Args:
+        count: how many at most.
+        below: how many frames of the user's to leave out first: 1 if the compiled frame is one.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    found: list[Place] = []
+    while frame is not None and len(found) < below + count:
+        if not is_machinery(frame.f_globals):
+            found.append(Place.of_frame(frame))
+        frame = frame.f_back
+    return found[below:]
+
+
+def _code_at(place: Place) -> CodeType:
+    return _shim(place.filename, place.name, place.qualname, place.lineno)
+
+
+@lru_cache(maxsize=4096)
+def _shim(filename: str, name: str, qualname: str, lineno: int) -> CodeType:
+    """A call of its first argument, in a code object that says it is at a line."""
+    shim = lambda function, args, kwargs: function(*args, **kwargs)  # noqa: E731
+    return shim.__code__.replace(
+        co_filename=filename, co_name=name, co_qualname=qualname, co_firstlineno=lineno
+    )

@@ -1,0 +1,280 @@
+"""Values read from tensors that only leave the graph: `.item()` in messages, histories and meters."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.oracle import check
+
+UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.5])
+BOTH = [UP, DOWN]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "print(x.sum().item())",
+        'print(f"loss {x.sum().item():.3f} and {x.mean().item()!r}")',
+        'print("%.4f" % x.sum().item())',
+        'print("{:8.2f}|".format(x.sum().item()))',
+        "print(x.tolist(), x.to(torch.int64).tolist(), (x > 0).tolist(), x.sum().tolist())",
+        "print(float(x.sum()), int(x.to(torch.int32).sum()), float(x.argmax()))",
+        "print(round(x.sum().item(), 2), x.max().item() * 100)",
+        'print("a" + str(x.sum().item()), -x.sum().item(), x.sum().item() / 3)',
+        "print((x > 0).all().item(), x.argmax().item(), x.to(torch.complex64).sum().item())",
+        "print([x.sum().item(), {'k': x.min().item()}])",
+        "print(max(x.sum().item(), 2.5), min(0, x.argmax().item()), abs(x.sum().item()))",
+    ],
+)
+def test_in_messages(call: str) -> None:
+    check(
+        f"""
+        def f(x):
+            y = x + 1
+            {call}
+            return y * 2
+        """,
+        BOTH,
+        mends="defer@3",
+        declines=None,
+    )
+
+
+def test_logged_loss_of_a_training_step() -> None:
+    check(
+        """
+        logger = logging.getLogger("program")
+        model = nn.Linear(3, 2)
+        torch.manual_seed(1)
+        with torch.no_grad():
+            for p in model.parameters():
+                p.copy_(torch.randn_like(p))
+
+        def f(x):
+            loss = model(x).square().mean()
+            logger.warning("loss %.4f", loss.item())
+            print(f"loss {loss:.3f}", f"{loss}")
+            return loss
+        """,
+        BOTH,
+        mends="defer@10 defer@11",
+        grad=True,
+        backend="aot_eager",
+    )
+
+
+def test_history_and_dicts_hold_python_numbers() -> None:
+    check(
+        """
+        history = []
+        metrics = {"loss": [], "best": None}
+
+        def f(x):
+            loss = x.square().mean()
+            history.append(loss.item())
+            metrics["loss"].append(float(loss))
+            metrics["last"] = loss.item()
+            metrics["best"] = x.max().item()
+            return loss, loss.item()
+        """,
+        [UP, DOWN, UP],
+        mends="defer@6 defer@7 defer@8 defer@9 defer@10",
+    )
+
+
+def test_running_meter() -> None:
+    check(
+        """
+        class AverageMeter:
+            def __init__(self):
+                self.sum = 0.0
+                self.count = 0
+                self.avg = 0.0
+
+            def update(self, val, n=1):
+                if isinstance(val, torch.Tensor):
+                    val = val.item()
+                self.val = val
+                self.sum += val * n
+                self.count += n
+                self.avg = self.sum / self.count
+
+        meter = AverageMeter()
+        out = []
+
+        def f(x):
+            return show() if x is None else step(x)
+
+        def step(x):
+            loss = x.square().mean()
+            meter.update(loss.item(), 3)
+            meter.update(loss)
+            return loss
+
+        def show():
+            out.append([meter.sum, meter.count, meter.avg, meter.val])
+        """,
+        [UP, None, DOWN, None, UP, None, DOWN, None, UP, None],
+        mends="defer@9 defer@23",
+        orders=1,
+    )
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "y = y * v",
+        "y = y + torch.full((3,), v)",
+        "y = y[: int(v)]",
+        "y = y * 2 if v > 0 else y",
+        "y = y + len({v: 1})",
+        "y = y + (1 if v in [1.0, 2.0] else 0)",
+        "y = y + 1 / v",
+        "y = y + hash(v) % 7",
+    ],
+)
+def test_values_needed_in_the_graph_break_as_stock(use: str) -> None:
+    check(
+        f"""
+        import math
+
+        def f(x):
+            y = x + 1
+            v = x.sum().item()
+            {use}
+            return y
+        """,
+        BOTH,
+        mends="",
+        declines="host-value-used@5",
+        breaks=1,
+    )
+
+
+def test_value_live_over_a_break_that_stays() -> None:
+    check(
+        """
+        def f(x):
+            v = x.sum().item()
+            torch._dynamo.graph_break()
+            print(v)
+            return x * v
+        """,
+        BOTH,
+        mends="defer@2 defer@4",
+        declines="call-not-traced@3",
+        breaks=1,
+    )
+
+
+def test_value_is_that_at_the_call() -> None:
+    check(
+        """
+        history = []
+
+        def f(x):
+            history.append(x.sum().item())
+            print(x.tolist())
+            x.mul_(2)
+            history.append(x.sum().item())
+            return x + 1
+        """,
+        BOTH,
+        mends="defer@4 defer@5 defer@7",
+    )
+
+
+def test_text_made_before_a_change_and_printed_after_it() -> None:
+    check(
+        """
+        def f(x):
+            y = x + 1
+            before = f"{y}"
+            y.add_(10)
+            after = f"{y.sum():.1f}"
+            print(after)
+            print(before)
+            return y, before
+        """,
+        BOTH,
+        mends="defer@6 defer@7",
+    )
+
+
+def test_str_and_repr() -> None:
+    check(
+        """
+        def f(x):
+            y = x + 1
+            text = str(y)
+            y.add_(10)
+            print(text, repr(y), f"{y!r:>60} {y!s} {y.sum().item()!r}")
+            return y
+        """,
+        BOTH,
+        mends="defer@3 defer@5",
+    )
+
+
+def test_str_that_is_looked_at() -> None:
+    check(
+        """
+        def f(x):
+            text = str(x)
+            return x + len(text)
+        """,
+        BOTH,
+        declines="host-value-used@2",
+        breaks=1,
+    )
+
+
+def test_in_an_arm() -> None:
+    check(
+        """
+        def f(x):
+            y = x + 1
+            if x.sum() > 0:
+                print("positive", x.sum().item())
+                y = y * 2
+            return y
+        """,
+        BOTH,
+        mends="where@3 defer@4",
+    )
+
+
+def test_wrong_number_of_elements_raises_as_eager() -> None:
+    check(
+        """
+        def f(x):
+            print("before")
+            print(x.item())
+            return x
+        """,
+        [UP, torch.tensor([2.0])],
+        mends=None,
+        declines=None,
+        breaks=None,
+    )
+
+
+def test_none_check_and_types() -> None:
+    check(
+        """
+        seen = []
+
+        def note(value=None, kind=float):
+            if value is not None and isinstance(value, kind):
+                seen.append(value)
+
+        def f(x):
+            note(x.sum().item())
+            note(x.argmax().item(), int)
+            note()
+            return x + 1
+        """,
+        BOTH,
+        mends="defer@8 defer@9",
+    )

@@ -3,7 +3,7 @@
 #     make test    all tests             (TESTS=tests/cli ARGS="-x" narrow it)
 #     make demo    an unmodified script of five Hugging Face models, stock and mended
 #     make lint    ruff and mypy --strict
-#     make bench   what mending costs at compile time and per call
+#     make bench   what mending costs at compile time and per call (ARGS=--quick is shorter)
 
 PYTHON ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo python3)
 VENV ?= .venv
@@ -41,6 +41,7 @@ lint: build
 bench: build
 	mkdir -p $(RESULTS)
 	$(BIN)/python benchmarks/compile_cost.py --json $(RESULTS)/compile_cost.json
+	$(BIN)/python benchmarks/control_flow.py $(ARGS) --json $(RESULTS)/control_flow.json
 
 clean:
 	rm -rf $(VENV) .stamps build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -56,8 +56,8 @@ class Trace:
         guesses: truth values that were taken for granted, each with a 0-dim bool tensor that is
             True if that was wrong.
         kept: values that must stay outputs of the graph although nothing uses them.
-        questions: further outputs of the graph that only we look at: whether any guess was wrong,
-            and which ones.
+        questions: further outputs of the graph that only we look at: which guesses were wrong, if
+            there are several, and whether any was.
         undo: how to take the graph back, if that can be done and somebody may want it: a wrong
             guess, or the effects it would lose by raising.
         recorder: listens to the fake tensor mode once a site needs it.

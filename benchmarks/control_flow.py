@@ -325,9 +325,10 @@ def main(argv: list[str] | None = None) -> None:
         progress(done, len(chosen), subject.name)
         with torch.no_grad():
             samples += count_graphs(subject)
-            samples += measure_calls(subject, 3 * args.repeats, args.quick)
-            rounds = [measure_compilation(subject) for _ in range(args.repeats + 1)]
-        samples += [sample for kept in rounds[1:] for sample in kept]
+            samples += measure_calls(subject, max(8, 3 * args.repeats), args.quick)
+            # No round is discarded: the calls above have warmed everything up.
+            for _ in range(args.repeats):
+                samples += measure_compilation(subject)
     if chosen:
         print_summary(samples)
         print()

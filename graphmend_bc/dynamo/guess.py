@@ -60,7 +60,7 @@ def gather(tx: InstructionTranslatorBase, trace: Trace) -> None:
     home = _device(wrongs[0])
     moved = [w if _device(w) == home else method(tx, "to", w, home) for w in wrongs]
     if len(moved) == 1:
-        trace.questions = moved
+        trace.questions = [*moved]
         return
     stack = tx.output.create_proxy(
         "call_function", torch.stack, ([w.as_proxy() for w in moved],), {}

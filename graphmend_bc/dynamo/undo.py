@@ -82,12 +82,13 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor | torch.UntypedStorage:
         and not (tensor.is_conj() or tensor.is_neg())
     ):
         return tensor.detach().clone()
-    return storage.clone()
+    copy: torch.UntypedStorage = storage.clone()  # type: ignore[no-untyped-call]
+    return copy
 
 
 def _generator(device: torch.device) -> torch.Generator:
     if device.type == "cuda":
-        torch.cuda.init()
+        torch.cuda.init()  # type: ignore[no-untyped-call]
         index = torch.cuda.current_device() if device.index is None else device.index
         return torch.cuda.default_generators[index]
     return torch.default_generator

@@ -5,7 +5,7 @@
 #     make lint    ruff and mypy --strict
 #     make fuzz    20,000 generated programs against eager Python (COUNT=, SEED=, JOBS=, ARGS="--minutes 30")
 #     make sanitize  the C extension's tests under ASan and UBSan
-#     make bench   what mending costs at compile time and per call
+#     make bench   what mending costs at compile time and per call (ARGS=--quick is shorter)
 
 PYTHON ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo python3)
 VENV ?= .venv
@@ -51,6 +51,7 @@ bench: build
 	$(BIN)/python benchmarks/compile_cost.py --json $(RESULTS)/compile_cost.json
 	$(BIN)/python benchmarks/frame_hooks.py --json $(RESULTS)/frame_hooks.json
 	$(BIN)/python benchmarks/effects.py --json $(RESULTS)/effects.json
+	$(BIN)/python benchmarks/control_flow.py $(ARGS) --json $(RESULTS)/control_flow.json
 
 sanitize: build
 	$(BIN)/python tests/sanitize.py $(ARGS)

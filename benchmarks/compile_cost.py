@@ -19,21 +19,18 @@ Measures, each as median and quartiles:
 from __future__ import annotations
 
 import argparse
-import gc
-import json
 import logging
-import platform
-import statistics
 import time
 import types
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from measuring import ARMS, Sample, print_table, start_arm, switch, write_json
 from models import build
 from torch._dynamo.utils import compilation_time_metrics, counters
 from torch._inductor.utils import fresh_cache
@@ -41,8 +38,6 @@ from twins import small
 from twins.hugging_face import BartTwin, T5Twin
 
 import graphmend_bc as gm
-
-ARMS = ("stock", "mended", "twin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,29 +83,6 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "t5": partial(hugging_face, "T5", T5Twin),
     "bart": partial(hugging_face, "BART", BartTwin),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One measured number: seconds, or a count of graphs."""
-
-    subject: str
-    measure: str
-    arm: str
-    value: float
-
-
-def start_arm(arm: str) -> None:
-    """Switches mending as the arm wants it, with nothing left of earlier compilations."""
-    gm.disable()
-    torch._dynamo.reset()
-    compilation_time_metrics.clear()
-    counters.clear()
-    gc.collect()
-    logging.Logger.warning_once.cache_clear()
-    if arm == "mended":
-        gm.enable()
-        gm.reset()
 
 
 def measure(subject: Subject) -> list[Sample]:
@@ -161,13 +133,6 @@ def measure_calls(rounds: int, calls: int = 2000) -> list[Sample]:
     return samples
 
 
-def switch(arm: str) -> None:
-    """Switches mending and leaves compiled code in place."""
-    gm.disable()
-    if arm == "mended":
-        gm.enable()
-
-
 def check_arms(subject: Subject) -> None:
     """Makes sure that the three arms compute the same, or the comparison would mean nothing."""
     with torch.no_grad():
@@ -182,26 +147,6 @@ def check_arms(subject: Subject) -> None:
 
 def dict_of(output: Any) -> dict[str, Any]:
     return dict(output) if isinstance(output, dict) else {"output": output}
-
-
-def print_table(samples: list[Sample]) -> None:
-    """Prints a row for each subject and measure, and a column for each arm."""
-    values: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for s in samples:
-        values.setdefault((s.subject, s.measure), {}).setdefault(s.arm, []).append(s.value)
-    print(f"{'':20} {'':10}", *(f"{arm:28}" for arm in ARMS))
-    for (subject, name), arms in values.items():
-        cells = (spread(arms[arm]) if arm in arms else "" for arm in ARMS)
-        print(f"{subject:20} {name:10}", *(f"{cell:28}" for cell in cells))
-
-
-def spread(values: list[float]) -> str:
-    """Median and quartiles, in milliseconds or microseconds; a count stays a count."""
-    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
-    if isinstance(values[0], int):
-        return f"{median:8.0f}"
-    scale, unit = (1e3, "ms") if median >= 1e-3 else (1e6, "us")
-    return f"{median * scale:8.2f} {unit} [{low * scale:.2f}, {high * scale:.2f}]"
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -231,14 +176,7 @@ def main(argv: list[str] | None = None) -> None:
         samples += measure_calls(4 * args.repeats)
     print_table(samples)
     if args.json:
-        environment = {
-            "python": platform.python_version(),
-            "torch": str(torch.__version__),
-            "platform": platform.platform(),
-            "threads": str(torch.get_num_threads()),
-        }
-        record = {"environment": environment, "samples": [asdict(sample) for sample in samples]}
-        args.json.write_text(json.dumps(record, indent=1), encoding="utf-8")
+        write_json(args.json, samples)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import partial, reduce
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from graphmend_bc.dynamo.breaks import Break, break_of, gb_id_of
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace, running
 from graphmend_bc.dynamo.effects import LOGGER_BREAK, PRINT_BREAK
 from graphmend_bc.dynamo.way_back import give_way_back
-from graphmend_bc.ladder import Rung, name_of_rung, rungs_above, rungs_at
+from graphmend_bc.ladder import Rung, name_of_rung, rungs_above, rungs_ahead, rungs_at
 from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import Decline, FrameResult, Mend
 from graphmend_bc.rewrites import Key, site_of
@@ -64,6 +64,7 @@ class Frame:
         self.declined: dict[Site, Decline] = {}
         self.rung: dict[Site, str] = {}
         self.passed_over: dict[Site, list[Refused]] = {}
+        self.unmet: set[Site] = set()  # planned ahead, and not met by a trace so far
         self.off = not mender.mends
         self.wants_errors = self.call.wants_errors
 
@@ -112,6 +113,8 @@ class Frame:
 
     def _compile_as_stock(self) -> Any:
         """The attempt with the caller's settings: breaks that are left are Dynamo's to handle."""
+        for site in self.unmet:
+            self._take_out(site)
         compilation = self._compilation()
         try:
             with running(compilation):
@@ -129,8 +132,12 @@ class Frame:
         return self._commit(compilation, result)
 
     def _drop(self, site: Site, refused: Refused) -> None:
-        """Take a site out of every plan that has it."""
+        """Decline a site."""
         self._decline(site, refused)
+        self._take_out(site)
+
+    def _take_out(self, site: Site) -> None:
+        """Take a site out of every plan that has it."""
         for key, plan in self.plans.items():
             if key.holds(site) and site.offset in plan:
                 self.plans[key] = plan.without(site.offset)
@@ -183,6 +190,7 @@ class Frame:
     def _learn(self, compilation: Compilation, error: Exception) -> bool:
         """Change a plan after a failed attempt; False if nothing can be done about it."""
         trace = compilation.trace
+        self.unmet -= {*trace.used, *trace.refused}
         if isinstance(error, SiteRefused):
             return self._climb_all(error.sites, error.refused)
         found = break_of(error)
@@ -229,10 +237,39 @@ class Frame:
                 raise Refused("speculation-missed", f"The limit is {config.miss_limit} times.")
             if site in self.declined:
                 return False
-            return self._try(code, site, self._rungs(code, site), None)
+            self._try(code, site, self._rungs(code, site), None)
         except Refused as refused:
             self._decline(site, refused)
             return False
+        self._plan_ahead(code, self.breaks[site])
+        return True
+
+    def _plan_ahead(self, code: CodeType, found: Break) -> None:
+        """Plan the conditions of a code object that look like tensors, once one of them was.
+
+        Each would cost an attempt to find. What no trace meets is taken out again.
+        """
+        key = Key.of(code)
+        ahead = [
+            (site, rung)
+            for site, rung in rungs_ahead(code)
+            if site.offset not in self.plans[key]
+            and site not in self.declined
+            and site not in self.mender.given_up
+        ]
+        while ahead:
+            plan = reduce(lambda plan, entry: entry[1].apply(plan), ahead, self.plans[key])
+            try:
+                self.mender.rewrites.rewritten(code, plan)
+            except Refused:
+                ahead = ahead[: len(ahead) // 2]
+                continue
+            self.plans[key] = plan
+            for site, rung in ahead:
+                self.rung[site] = rung.name
+                self.breaks.setdefault(site, found)
+                self.unmet.add(site)
+            return
 
     def _rungs(self, code: CodeType, site: Site) -> tuple[Rung, ...]:
         found = self.breaks.get(site)
@@ -312,6 +349,9 @@ class Frame:
         for decline in self.declined.values():
             if decline.site not in used and self.mender.report.add(decline):
                 declines_log.info("%s", decline)
+        self.unmet -= used.keys()
+        for site in self.unmet:
+            self._take_out(site)
         for key, plan in self.plans.items():
             proven = {site.offset for site in used if key.holds(site)}
             if plan and plan.branches <= proven:

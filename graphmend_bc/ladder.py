@@ -12,20 +12,23 @@ defer     a call that only observes runs after the graph
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType
 
 from graphmend_bc import config
-from graphmend_bc.code.blocks import build
+from graphmend_bc.code.blocks import Graph, build
 from graphmend_bc.code.listing import decode
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting import Plan
+from graphmend_bc.rewriting.alike import tensor_conditions
 from graphmend_bc.rewriting.asking import jumps_of_decision
 from graphmend_bc.rewriting.decision import is_condition
 from graphmend_bc.rewriting.defer import CALLS, name_of_callee
 from graphmend_bc.rewriting.likely import expectation
 from graphmend_bc.rewriting.loops import guards_round
+from graphmend_bc.runtime import Site
 
 ASKING = frozenset({"item", "bool", "equal", "allclose", "is_nonzero", "__bool__"})
 """Names of functions that make a truth value of a tensor."""
@@ -89,8 +92,32 @@ def rungs_at(code: CodeType, offset: int, *, is_effect: bool) -> tuple[Rung, ...
     return allowed
 
 
+def rungs_ahead(code: CodeType) -> Iterator[tuple[Site, Rung]]:
+    """Conditions that look as if they asked tensors, each with its cheapest rung.
+
+    Loops are left out: whether they are worth rewriting shows only when they are met.
+
+    Args:
+        code: an original code object.
+    """
+    for op in tensor_conditions(_graph(code)):
+        try:
+            rung = rungs_at(code, op.offset, is_effect=False)[0]
+        except Refused:
+            continue
+        if rung.name in ("where", "guess"):
+            line = op.location.lineno if op.location is not None else None
+            yield Site.of(code, op.name, op.offset, line), rung
+
+
+@lru_cache(maxsize=16)
+def _graph(code: CodeType) -> Graph:
+    """The blocks of a code object, the same for every question so that analyses are kept."""
+    return build(decode(code))
+
+
 def _all_rungs_at(code: CodeType, offset: int, is_effect: bool) -> tuple[Rung, ...]:
-    graph = build(decode(code))
+    graph = _graph(code)
     op = graph.listing.at_offset(offset)
     if op.name in CALLS:
         if is_effect:

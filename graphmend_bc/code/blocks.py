@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from graphmend_bc.code import facts
@@ -116,6 +117,7 @@ def build(listing: Listing) -> Graph:
     return Graph(listing, tuple(blocks))
 
 
+@lru_cache(maxsize=16)
 def reachable(graph: Graph, *, exceptional: bool = True) -> frozenset[int]:
     """Blocks that control may reach from the entry.
 
@@ -134,6 +136,7 @@ def reachable(graph: Graph, *, exceptional: bool = True) -> frozenset[int]:
     return frozenset(seen)
 
 
+@lru_cache(maxsize=16)
 def predecessors(graph: Graph, *, exceptional: bool = True) -> dict[int, frozenset[int]]:
     """For each reachable block, the reachable blocks it may be entered from.
 

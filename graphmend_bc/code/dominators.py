@@ -10,6 +10,7 @@ import networkx as nx
 from graphmend_bc.code.blocks import EXIT, Graph, predecessors, reachable
 
 
+@lru_cache(maxsize=16)
 def immediate_dominators(graph: Graph, *, exceptional: bool = True) -> dict[int, int | None]:
     """For each block, the nearest other block that every way from the entry to it passes.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import networkx as nx
 
@@ -26,6 +27,7 @@ class Loop:
     body: frozenset[int]
 
 
+@lru_cache(maxsize=16)
 def loops(graph: Graph) -> tuple[Loop, ...]:
     """The natural loops of a graph, outer before inner; exception handlers count as ways.
 

@@ -60,8 +60,8 @@ class Trace:
             True if that was wrong.
         kept: values that must stay outputs of the graph although nothing uses them.
         drawn: predicates that may rest on random draws.
-        questions: further outputs of the graph that only we look at: whether any guess was wrong,
-            and which ones.
+        questions: further outputs of the graph that only we look at: which guesses were wrong, if
+            there are several, and whether any was.
         undo: how to take the graph back, if that can be done and somebody may want it: a wrong
             guess, or the effects it would lose by raising.
         ahead: looks whether an effect is about to raise, before the first one runs.
@@ -107,7 +107,7 @@ class Trace:
 
     def to_read(self) -> dict[int, str]:
         """Outputs to read on the host, by position; the question joins the others' transfer."""
-        question = {-2: "item"} if self.reads.methods and self.questions else {}
+        question = {-1: "item"} if self.reads.methods and self.questions else {}
         return {**self.reads.methods, **question}
 
     def close(self) -> None:

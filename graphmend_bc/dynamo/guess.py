@@ -1,8 +1,8 @@
 """Take a truth value for granted, and have the graph say whether that was wrong.
 
 Each guess adds a 0-dim bool tensor to the graph: True if the guess was wrong and mattered. At the
-end of the graph they become two outputs, whether any was wrong and which, that only the wrapper
-around the compiled graph sees (way_back.py).
+end of the graph they become two outputs, which were wrong and whether any was, that only the
+wrapper around the compiled graph sees (way_back.py). A single guess is one output.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def gather(tx: InstructionTranslatorBase, trace: Trace) -> None:
     home = _device(wrongs[0])
     moved = [w if _device(w) == home else method(tx, "to", w, home) for w in wrongs]
     if len(moved) == 1:
-        trace.questions = [moved[0], method(tx, "reshape", moved[0], (1,))]
+        trace.questions = [*moved]
         return
     stack = tx.output.create_proxy(
         "call_function", torch.stack, ([w.as_proxy() for w in moved],), {}
     )
     which = cast(TensorVariable, wrap_fx_proxy(tx, stack))
-    trace.questions = [call(tx, "any", which), which]
+    trace.questions = [which, call(tx, "any", which)]
 
 
 def call(tx: InstructionTranslatorBase, name: str, *operands: Any) -> TensorVariable:

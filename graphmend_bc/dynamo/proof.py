@@ -55,9 +55,10 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     if trace.counters:
         _check_sizes(trace, gm)
     choices = [choice for _, choice in trace.choices.values()]
+    changed, visible = [*written, *_renamed(gm)], inputs | outputs
     for site, choice in trace.choices.values():
         try:
-            check_choice(choice, choices, [*written, *_renamed(gm)], inputs | outputs)
+            check_choice(choice, choices, changed, visible)
             if opaque and choice.outside:
                 raise Refused("alias-mutated", f"It may be changed inside {opaque[0].target}.")
             if trace.recorder.strided and choice.outside:

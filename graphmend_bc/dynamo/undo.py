@@ -34,12 +34,14 @@ class Undo:
         Args:
             args: the graph's arguments.
         """
+        if not (self.inputs or self.draws or self.switches):
+            return _GRAD_ON if torch.is_grad_enabled() else _GRAD_OFF
         tensors = [args[position] for position in self.inputs]
         return Before(
             torch.is_grad_enabled(),
             _autocast() if self.switches else (),
             [(g := _generator(device), g.get_state()) for device in self.draws],
-            [(t, t._version, t.untyped_storage().clone()) for t in tensors],
+            [(t, t._version, _copy(t)) for t in tensors],
         )
 
 
@@ -51,13 +53,13 @@ class Before:
         grad: whether grad mode was on.
         autocast: autocast's settings, by device type.
         generators: random generators with their states.
-        memory: tensors with their version counters and the contents of their storages.
+        memory: tensors with their version counters and copies of their storages.
     """
 
     grad: bool
-    autocast: tuple[tuple[str, bool, torch.dtype], ...]
-    generators: list[tuple[torch.Generator, torch.Tensor]]
-    memory: list[tuple[torch.Tensor, int, torch.UntypedStorage]]
+    autocast: tuple[tuple[str, bool, torch.dtype], ...] = ()
+    generators: Sequence[tuple[torch.Generator, torch.Tensor]] = ()
+    memory: Sequence[tuple[torch.Tensor, int, torch.Tensor | torch.UntypedStorage]] = ()
 
     def restore(self) -> None:
         """Make things as they were."""
@@ -67,9 +69,26 @@ class Before:
             torch.set_autocast_dtype(device, dtype)
         for generator, state in self.generators:
             generator.set_state(state)
-        for tensor, version, content in self.memory:
+        for tensor, version, copy in self.memory:
+            content = copy.untyped_storage() if isinstance(copy, torch.Tensor) else copy
             tensor.untyped_storage().copy_(content)
             torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+
+
+_GRAD_ON, _GRAD_OFF = Before(True), Before(False)
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor | torch.UntypedStorage:
+    """A copy of a tensor's storage; a tensor that is all of it is copied with less ado."""
+    storage = tensor.untyped_storage()
+    if (
+        tensor.is_contiguous()
+        and tensor.nbytes == storage.nbytes()
+        and not (tensor.is_conj() or tensor.is_neg())
+    ):
+        return tensor.detach().clone()
+    copy: torch.UntypedStorage = storage.clone()  # type: ignore[no-untyped-call]
+    return copy
 
 
 def _generator(device: torch.device) -> torch.Generator:

@@ -65,6 +65,7 @@ def _taking_back(
     extra: int,
     missed: Callable[[Tally, int | None], None],
 ) -> Callable[..., Any]:
+    single = len(tally.guesses) == 1  # then one output is both questions
     guessed = bool(tally.guesses)
 
     @functools.wraps(graph)
@@ -79,8 +80,8 @@ def _taking_back(
             missed(tally, None)
             raise Miss from error
         # The one transfer to the host; which guess was wrong is asked only if one was.
-        if guessed and bool(results[-2]):
-            wrong = results[-1].tolist().index(True)
+        if guessed and bool(results[-1]):
+            wrong = 0 if single else results[-2].tolist().index(True)
             before.restore()
             missed(tally, wrong)
             raise Miss

@@ -55,7 +55,7 @@ def check_choice(
     later = set(written[choice.since :])
     if choice.outside and later & (choice.outside | {choice.result}):
         raise Refused("alias-mutated")
-    if choice.result in visible and choice.outside & set(visible):
+    if choice.result in visible and not choice.outside.isdisjoint(visible):
         raise Refused("alias-escapes")
     for other in others:
         if other.result == choice.result or not other.origins & choice.origins:

@@ -252,6 +252,21 @@ def test_writes_before_a_callee_that_guesses() -> None:
     )
 
 
+@pytest.mark.parametrize("view", ["torch.cat([x, x])[::2]", "x[1:]", "torch.stack([x, x]).t()"])
+def test_inputs_that_are_part_of_their_memory_are_taken_back(view: str) -> None:
+    check(
+        """
+        def f(x):
+            x.add_(1)
+            if x.sum() < 0:
+                raise ValueError("negative")
+            return x * 2
+        """,
+        [eval(view, {"torch": torch, "x": x}) for x in BOTH],
+        mends="speculate@3",
+    )
+
+
 def test_what_is_too_large_to_be_taken_back() -> None:
     with gm.config.patch(snapshot_limit=8):
         check(

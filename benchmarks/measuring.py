@@ -1,0 +1,117 @@
+"""What the benchmarks share: fresh starts, samples, tables, JSON."""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import platform
+import resource
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch._dynamo.utils import compilation_time_metrics, counters
+
+import graphmend_bc as gm
+
+ARMS = ("stock", "mended", "twin")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measured number: seconds, bytes, a ratio, or a count.
+
+    Attributes:
+        subject: the program.
+        measure: what was measured.
+        arm: which version of the program.
+        value: the number; seconds and ratios are floats, counts and bytes are ints.
+    """
+
+    subject: str
+    measure: str
+    arm: str
+    value: float
+
+
+def start_arm(arm: str) -> None:
+    """Switches mending as the arm wants it, with nothing left of earlier compilations."""
+    gm.disable()
+    torch._dynamo.reset()
+    compilation_time_metrics.clear()
+    counters.clear()
+    gc.collect()
+    cached = getattr(logging.Logger, "warning_once", None)  # transformers adds it
+    if cached is not None:
+        cached.cache_clear()
+    if arm == "mended":
+        gm.enable()
+        gm.reset()
+
+
+def switch(arm: str) -> None:
+    """Switches mending and leaves compiled code in place."""
+    gm.disable()
+    if arm == "mended":
+        gm.enable()
+
+
+def cpu_seconds() -> float:
+    """Processor time of this process and of the compilers it ran.
+
+    On a machine that others use too it says more than the clock; with one thread and nobody else
+    they agree.
+    """
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """Lower quartile, median and upper quartile; one value is all three."""
+    if len(values) < 2:
+        return values[0], values[0], values[0]
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, median, high
+
+
+def spread(values: Sequence[float]) -> str:
+    """Median and quartiles of seconds, in ms or us; a count stays a count."""
+    low, median, high = quartiles(values)
+    if isinstance(values[0], int):
+        return f"{median:8.0f}"
+    scale, unit = (1e3, "ms") if median >= 1e-3 else (1e6, "us")
+    return f"{median * scale:8.2f} {unit} [{low * scale:.2f}, {high * scale:.2f}]"
+
+
+def print_table(samples: Sequence[Sample]) -> None:
+    """Prints a row for each subject and measure, and a column for each arm."""
+    values: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for s in samples:
+        values.setdefault((s.subject, s.measure), {}).setdefault(s.arm, []).append(s.value)
+    print(f"{'':20} {'':10}", *(f"{arm:28}" for arm in ARMS))
+    for (subject, name), arms in values.items():
+        cells = (spread(arms[arm]) if arm in arms else "" for arm in ARMS)
+        print(f"{subject:20} {name:10}", *(f"{cell:28}" for cell in cells))
+
+
+def progress(done: int, total: int, what: str) -> None:
+    """Says on standard error how far the benchmark is."""
+    end = "\n" if done == total else ""
+    print(f"\r[{done}/{total}] {what:40}", end=end, file=sys.stderr, flush=True)
+
+
+def write_json(path: Path, samples: Sequence[Sample]) -> None:
+    """Writes every sample, and what it was measured on."""
+    environment = {
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "platform": platform.platform(),
+        "threads": str(torch.get_num_threads()),
+    }
+    record = {"environment": environment, "samples": [asdict(sample) for sample in samples]}
+    path.write_text(json.dumps(record, indent=1), encoding="utf-8")

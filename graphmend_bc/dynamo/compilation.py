@@ -13,6 +13,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 
+from graphmend_bc.dynamo.overlap import Apart
 from graphmend_bc.dynamo.recorder import Recorder
 from graphmend_bc.dynamo.undo import Undo
 from graphmend_bc.history import Guessed, Tally
@@ -60,6 +61,7 @@ class Trace:
             and which ones.
         undo: how to take the graph back, if that can be done and somebody may want it: a wrong
             guess, or the effects it would lose by raising.
+        apart: inputs that must not share memory when the graph runs.
         recorder: listens to the fake tensor mode once a site needs it.
     """
 
@@ -78,6 +80,7 @@ class Trace:
     predicates: list[tuple[TensorVariable, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)
     undo: Undo | None = None
+    apart: Apart | None = None
     tally: Tally | None = None
     recorder: Recorder | None = None
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn import attention
+from torch.nn.attention import SDPBackend
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,7 @@ class Undo:
     Attributes:
         inputs: positions of the graph's inputs whose memory it changes.
         draws: devices whose default generators it draws from.
-        switches: True if it switches autocast on or off.
+        switches: True if it switches autocast or the kernels of attention.
     """
 
     inputs: tuple[int, ...] = ()
@@ -32,9 +34,10 @@ class Undo:
         tensors = [args[position] for position in self.inputs]
         return Before(
             torch.is_grad_enabled(),
-            _autocast() if self.switches else (),
+            _Switches.now() if self.switches else None,
+            torch._C._functorch.get_dynamic_layer_stack_depth(),
             [(g := _generator(device), g.get_state()) for device in self.draws],
-            [(t, t._version, t.untyped_storage().clone()) for t in tensors],
+            [(t, _version(t), t.untyped_storage().clone()) for t in tensors],
         )
 
 
@@ -44,27 +47,75 @@ class Before:
 
     Attributes:
         grad: whether grad mode was on.
-        autocast: autocast's settings, by device type.
+        switches: further modes; None if the graph leaves them alone.
+        layers: how many levels of torch.func were entered.
         generators: random generators with their states.
         memory: tensors with their version counters and the contents of their storages.
     """
 
     grad: bool
-    autocast: tuple[tuple[str, bool, torch.dtype], ...]
+    switches: _Switches | None
+    layers: int
     generators: list[tuple[torch.Generator, torch.Tensor]]
-    memory: list[tuple[torch.Tensor, int, torch.UntypedStorage]]
+    memory: list[tuple[torch.Tensor, int | None, torch.UntypedStorage]]
 
     def restore(self) -> None:
         """Make things as they were."""
+        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(self.layers)
         torch.set_grad_enabled(self.grad)
-        for device, enabled, dtype in self.autocast:
-            torch.set_autocast_enabled(device, enabled)
-            torch.set_autocast_dtype(device, dtype)
+        if self.switches is not None:
+            self.switches.restore()
         for generator, state in self.generators:
             generator.set_state(state)
         for tensor, version, content in self.memory:
             tensor.untyped_storage().copy_(content)
-            torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+            if version is not None:
+                torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Switches:
+    """Modes that a graph may leave switched if it raises between on and off.
+
+    Attributes:
+        autocast: its settings, by device type.
+        nesting: how many autocast contexts are entered; the last one to be left empties the cache
+            of cast weights.
+        attention: the kernels that attention may use, by priority.
+    """
+
+    autocast: tuple[tuple[str, bool, torch.dtype], ...]
+    nesting: int
+    attention: list[SDPBackend]
+
+    @classmethod
+    def now(cls) -> _Switches:
+        """The modes as they are."""
+        settings = tuple(
+            (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+            for device in ("cpu", "cuda")
+        )
+        return cls(settings, _nesting(), attention._cur_sdpa_kernel_backends(with_priority=True))
+
+    def restore(self) -> None:
+        """Make the modes as they were."""
+        for device, enabled, dtype in self.autocast:
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        while _nesting() > self.nesting:
+            if torch.autocast_decrement_nesting() == 0:
+                torch.clear_autocast_cache()
+        attention._sdpa_kernel(self.attention, set_priority=True)
+
+
+def _nesting() -> int:
+    torch.autocast_increment_nesting()
+    return int(torch.autocast_decrement_nesting())
+
+
+def _version(tensor: torch.Tensor) -> int | None:
+    """How often a tensor was changed in place; inference tensors do not count that."""
+    return None if tensor.is_inference() else tensor._version
 
 
 def _generator(device: torch.device) -> torch.Generator:
@@ -73,10 +124,3 @@ def _generator(device: torch.device) -> torch.Generator:
         index = torch.cuda.current_device() if device.index is None else device.index
         return torch.cuda.default_generators[index]
     return torch.default_generator
-
-
-def _autocast() -> tuple[tuple[str, bool, torch.dtype], ...]:
-    return tuple(
-        (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-        for device in ("cpu", "cuda")
-    )

@@ -12,6 +12,7 @@ import torch._dynamo
 from torch._C._dynamo.eval_frame import reset_code
 
 from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.overlap import Apart
 from graphmend_bc.dynamo.undo import Undo
 from graphmend_bc.history import Tally
 from graphmend_bc.rewriting.deopt import with_way_back
@@ -42,17 +43,28 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
     """
     trace, missed = compilation.trace, compilation.missed
     extra = len(trace.our_outputs())
-    if trace.undo is None:
-        return _without_outputs(graph, extra) if extra else graph
-    tally = Tally(tuple(guess for guess, _ in trace.guesses))
-    trace.tally = tally
-    return _taking_back(graph, trace.undo, tally, extra, missed)
+    if trace.undo is not None:
+        trace.tally = tally = Tally(tuple(guess for guess, _ in trace.guesses))
+        graph = _taking_back(graph, trace.undo, tally, extra, missed)
+    elif extra:
+        graph = _without_outputs(graph, extra)
+    return graph if trace.apart is None else _kept_apart(graph, trace.apart)
 
 
 def _without_outputs(graph: Callable[..., Any], extra: int) -> Callable[..., Any]:
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
         return graph(*args, **kwargs)[:-extra]
+
+    return run_graph
+
+
+def _kept_apart(graph: Callable[..., Any], apart: Apart) -> Callable[..., Any]:
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        if not apart.holds(args):
+            raise Miss
+        return graph(*args, **kwargs)
 
     return run_graph
 

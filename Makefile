@@ -3,6 +3,7 @@
 #     make test    all tests             (TESTS=tests/cli ARGS="-x" narrow it)
 #     make demo    an unmodified script of five Hugging Face models, stock and mended
 #     make lint    ruff and mypy --strict
+#     make fuzz    20,000 generated programs against eager Python (COUNT=, SEED=, JOBS=, ARGS="--minutes 30")
 #     make bench   what mending costs at compile time and per call
 
 PYTHON ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo python3)
@@ -10,10 +11,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TESTS ?=
 ARGS ?=
+COUNT ?= 20000
+SEED ?= 0
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 RESULTS := benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
 
-.PHONY: build test demo lint bench clean
+.PHONY: build test fuzz demo lint bench clean
 
 build: $(STAMP)
 
@@ -25,6 +29,9 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard setup.py csrc/*)
 
 test: build
 	$(BIN)/python -m pytest $(ARGS) $(TESTS)
+
+fuzz: build
+	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED) --jobs $(JOBS) --out $(RESULTS)/fuzz_found.py $(ARGS)
 
 # The script itself prints one OK line for each model that equals eager.
 demo: build

@@ -19,6 +19,12 @@ force: bool = Config(default=False, env_name_default="GRAPHMEND_BC_FORCE")
 where_op_limit = 64
 """Most operators that an arm may have for both arms to be computed."""
 
+guess_limit = 512
+"""How often the trace of a frame may come by a site and guess; more suggests an endless loop."""
+
+arm_limit = 256
+"""Most arms that are traced for one branch, those of the branches inside it included."""
+
 strategies: tuple[str, ...] = (
     "fold",
     "where",

@@ -59,6 +59,7 @@ class Seen:
     stdout: str = ""
     records: list[object] = field(default_factory=list)
     random: object = None
+    handling: object = None
 
 
 def check(
@@ -179,6 +180,7 @@ def _call(
     seen.gradients = [_show(leaf.grad) for leaf in leaves]
     seen.state = [_show(value) for value in _state(module)]
     seen.random = torch.get_rng_state().tolist()
+    seen.handling = type(sys.exc_info()[1]).__name__  # of this thread, after the call: none
     return seen
 
 

@@ -157,7 +157,7 @@ COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "
 
 def _exact(other: VariableTracker, dtype: torch.dtype) -> int | float:
     """A Python number that a tensor of the type compares with as Python would."""
-    value = other.as_python_constant() if other.is_python_constant() else None
+    value: Any = other.as_python_constant() if other.is_python_constant() else None
     if dtype is torch.float64 and type(value) in (float, int):
         if type(value) is int and int(float(value)) != value:
             raise Refused("predicate-not-exact", f"{value} is no float.")

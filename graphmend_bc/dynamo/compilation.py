@@ -42,6 +42,7 @@ class Trace:
 
     Attributes:
         arms: sites whose arm is being traced, outermost first.
+        arms_traced: how many arms were traced since the outermost branch of `arms` was met.
         used: sites that were mended so far, with the strategy.
         gb_types: what Dynamo would have called the breaks at sites mended before it met them.
         choices: what `where` chose, for the proof over the whole graph; by the node of the result.
@@ -57,6 +58,7 @@ class Trace:
         guesses: truth values that were taken for granted, each with a 0-dim bool tensor that is
             True if that was wrong.
         kept: values that must stay outputs of the graph although nothing uses them.
+        drawn: predicates that may rest on random draws.
         questions: further outputs of the graph that only we look at: whether any guess was wrong,
             and which ones.
         undo: how to take the graph back, if that can be done and somebody may want it: a wrong
@@ -66,6 +68,7 @@ class Trace:
     """
 
     arms: list[Site] = field(default_factory=list)
+    arms_traced: int = 0
     used: dict[Site, str] = field(default_factory=dict)
     gb_types: dict[Site, str] = field(default_factory=dict)
     choices: dict[Node, tuple[Site, Choice]] = field(default_factory=dict)
@@ -76,6 +79,7 @@ class Trace:
     effects: list[Site] = field(default_factory=list)
     guesses: list[tuple[Guessed, TensorVariable]] = field(default_factory=list)
     questions: list[VariableTracker] = field(default_factory=list)
+    drawn: list[TensorVariable] = field(default_factory=list)
     kept: list[VariableTracker] = field(default_factory=list)
     predicates: list[tuple[TensorVariable, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)

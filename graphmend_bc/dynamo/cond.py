@@ -46,7 +46,7 @@ class ArmFunctionVariable(UserFunctionVariable):
     def __init__(
         self, trace: Trace, function: VariableTracker, live_ins: Sequence[VariableTracker]
     ) -> None:
-        super().__init__(_stand_in)
+        super().__init__(cast(Any, stand_in))
         self.trace = trace
         self.function = function
         self.live_ins = live_ins
@@ -77,7 +77,7 @@ class ArmFunctionVariable(UserFunctionVariable):
         return TupleVariable(cast(list[VariableTracker], given))
 
 
-def _stand_in() -> None:
+def stand_in() -> None:
     """Never called: Dynamo asks what kind of function an arm is."""
 
 

@@ -16,6 +16,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.tensor import TensorVariable
 
+from graphmend_bc import config
 from graphmend_bc.dynamo.compilation import Compilation, Trace
 from graphmend_bc.history import Guessed
 from graphmend_bc.reasons import Refused
@@ -42,6 +43,8 @@ def guess(
         raise Refused("loop-unbounded")
     trace, site = compilation.trace, primitive.site
     occurrence = sum(guessed.site == site for guessed, _ in trace.guesses)
+    if occurrence >= config.guess_limit:
+        raise Refused("loop-unbounded", f"It was guessed {occurrence} times in one trace.")
     value = compilation.likely(site, occurrence, primitive.likely)
     wrong = call(tx, "logical_not", truth) if value else truth
     for predicate, taken in trace.predicates:
@@ -54,6 +57,9 @@ def guess(
 
 def gather(tx: InstructionTranslatorBase, trace: Trace) -> None:
     """At the end of a graph: make one question of all guesses, and one answer to look them up."""
+    # A draw that only a predicate needs must happen even if both arms turned out to be the same.
+    trace.kept += [value for value in trace.drawn if not value.as_proxy().node.users]
+    trace.drawn.clear()
     if not trace.guesses or trace.questions:
         return
     wrongs = [wrong for _, wrong in trace.guesses]

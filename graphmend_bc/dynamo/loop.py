@@ -17,7 +17,7 @@ from torch._dynamo.variables.lists import TupleVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.dynamo.arm import trace_arm
-from graphmend_bc.dynamo.cond import example, note_operator
+from graphmend_bc.dynamo.cond import example, note_operator, stand_in
 from graphmend_bc.dynamo.guess import call, method
 from graphmend_bc.dynamo.leaves import check_same_value, type_name
 from graphmend_bc.dynamo.select import SiteTracer, inline, is_true
@@ -111,7 +111,7 @@ class _Flag(UserFunctionVariable):
     """Whether there is another round: the first carried value."""
 
     def __init__(self) -> None:
-        super().__init__(_stand_in)
+        super().__init__(cast(Any, stand_in))
 
     def call_function(
         self, tx: Any, args: Sequence[VariableTracker], kwargs: dict[str, VariableTracker]
@@ -137,7 +137,7 @@ class _Body(UserFunctionVariable):
         state: Sequence[VariableTracker],
         fixed: Sequence[VariableTracker],
     ) -> None:
-        super().__init__(_stand_in)
+        super().__init__(cast(Any, stand_in))
         self.tracer = tracer
         self.primitive = primitive
         self.step = step
@@ -199,7 +199,3 @@ def _check(records: Sequence[OpRecord]) -> None:
     # A loop without a round leaves its tensors without a gradient, the operator gives them zeros.
     if any(t.requires_grad for record in records for t in (*record.tensors(), *record.results())):
         raise Refused("gradient-reach", "A loop on tensors that require gradients.")
-
-
-def _stand_in() -> None:
-    """Never called: Dynamo asks what kind of function a round is."""

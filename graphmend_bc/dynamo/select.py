@@ -19,7 +19,7 @@ from torch.fx import Node
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.arm import Arm, trace_arm
-from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.cond import conditional
 from graphmend_bc.dynamo.guess import call, guess, method
 from graphmend_bc.dynamo.leaves import check_same_value
@@ -95,6 +95,8 @@ class SiteTracer:
             Refused: it could not be shown to be exact.
         """
         predicate = self.truth(condition)
+        if self.recorder.draws and not self.trace.depth:
+            self.trace.drawn.append(predicate)
         if primitive.conditional:
             return self._conditional(predicate, when_true, when_false, live_ins)
         taken = self._arm(when_true, live_ins, predicate, True)
@@ -170,6 +172,10 @@ class SiteTracer:
         predicate: TensorVariable,
         taken: bool,
     ) -> Arm:
+        self.trace.arms_traced = self.trace.arms_traced + 1 if self.trace.arms else 1
+        if self.trace.arms_traced > config.arm_limit:
+            refused = Refused("arm-too-dear", f"More than {config.arm_limit} arms would be traced.")
+            raise SiteRefused(refused, self.trace.arms[0])
         self.trace.arms.append(self.site)
         self.trace.predicates.append((predicate, taken))
         arm = trace_arm(self.tx, self.trace, function, live_ins, _check_untaken)

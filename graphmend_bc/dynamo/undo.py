@@ -120,7 +120,7 @@ def _version(tensor: torch.Tensor) -> int | None:
 
 def _generator(device: torch.device) -> torch.Generator:
     if device.type == "cuda":
-        torch.cuda.init()
+        torch.cuda.init()  # type: ignore[no-untyped-call]
         index = torch.cuda.current_device() if device.index is None else device.index
         return torch.cuda.default_generators[index]
     return torch.default_generator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from graphmend_bc.code import stack
+from graphmend_bc.code import facts, stack
 from graphmend_bc.code.assignment import definitely_assigned, definitely_assigned_before
 from graphmend_bc.code.blocks import EXIT, Block, Graph
 from graphmend_bc.code.dominators import immediate_postdominators, raising_blocks
@@ -35,6 +35,18 @@ _REFUSED_OPS = {
     "LOAD_LOCALS": "arm-inspects-frame",
     "LOAD_NAME": "arm-inspects-frame",
 }
+_NEVER_RAISE = facts.op_set(
+    "COPY",
+    "JUMP_FORWARD",
+    "LOAD_CONST",
+    "LOAD_FAST",
+    "NOP",
+    "POP_TOP",
+    "RETURN_CONST",
+    "RETURN_VALUE",
+    "STORE_FAST",
+    "SWAP",
+)
 _FRAME_READERS = frozenset({"super", "locals", "vars", "dir", "eval", "exec", "breakpoint"})
 
 
@@ -101,7 +113,8 @@ def lift(graph: Graph, block: Block) -> Lift:
     for op in ops:
         check_op(op, handler)
     outs = _live_outs(graph, join, ops)
-    _check_handler_reads(graph, handler, ops)
+    for side in sides:
+        _check_handler_reads(graph, handler, [op for op in ops if _is_in(graph, op, side)])
     stack_ins, stack_outs = _stack_interface(graph, block, join, inside)
     return Lift(
         block=block.index,
@@ -198,8 +211,15 @@ def _check_handler_reads(graph: Graph, handler: Handler | None, ops: Iterable[Op
     if handler is None:
         return
     seen = live_in(graph)[graph.block_of(handler.target).index]
-    for name in sorted({name for op in ops for name in writes(op)} & seen):
-        raise Refused("handler-sees-write", f"The variable is '{name}'.")
+    written: set[str] = set()
+    for op in ops:
+        if written and op.name not in _NEVER_RAISE:
+            raise Refused("handler-sees-write", f"The variable is '{min(written)}'.")
+        written |= set(writes(op)) & seen
+
+
+def _is_in(graph: Graph, op: Op, arm: Arm) -> bool:
+    return graph.block_of(op.index).index in arm.blocks
 
 
 def _stack_interface(

@@ -91,5 +91,8 @@ def _way_back(
         *writer.call(2),
         writer.emit("RETURN_VALUE"),
         other,
+        # What was being handled before is handled again: the frame does not end in its handler.
+        writer.emit("SWAP", 2),
+        writer.emit("POP_EXCEPT"),
         writer.emit("RERAISE", 0),
     ]

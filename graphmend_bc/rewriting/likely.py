@@ -102,4 +102,4 @@ def _is_unbounded(graph: Graph, block: Block) -> bool:
     loop = innermost_loop(graph, block.index)
     if loop is None or all(edge.target in loop.body for edge in block.successors):
         return False
-    return not any(graph.last(graph.blocks[index]).name == "FOR_ITER" for index in loop.body)
+    return graph.last(graph.blocks[loop.header]).name != "FOR_ITER"

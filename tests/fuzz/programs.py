@@ -1,0 +1,179 @@
+"""Generated programs: a function `f(x, y, z, k)`, what it uses, and the calls to make."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+
+from tests.fuzz.expressions import fill
+from tests.fuzz.grammar import GROUPS, RARE_GROUPS
+from tests.fuzz.scope import Scope
+from tests.fuzz.statements import block
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program and how it is called.
+
+    Attributes:
+        source: a module that defines `f`.
+        calls: the arguments of each call, as the text of a tuple.
+        backend: for `torch.compile`.
+        grad: run a backward pass from what `f` returns.
+    """
+
+    source: str
+    calls: tuple[str, ...]
+    backend: str
+    grad: bool
+
+    def arguments(self) -> list[tuple[Any, ...]]:
+        """The arguments of each call."""
+        return [eval(call, {"torch": torch, "nan": float("nan")}) for call in self.calls]
+
+    def test(self, name: str = "test_found") -> str:
+        """A test of the program, ready to be pasted into a file of tests."""
+        source = textwrap.indent(self.source, " " * 8).rstrip()
+        calls = "".join(f"\n            {call}," for call in self.calls)
+        return (
+            f'def {name}() -> None:\n    nan = float("nan")\n    check(\n        """\n{source}\n        """,\n'
+            f"        [{calls}\n        ],\n        mends=None,\n        declines=None,\n        breaks=None,\n"
+            f'        orders=1,\n        backend="{self.backend}",\n        grad={self.grad},\n    )\n'
+        )
+
+
+PRELUDE = {
+    "contextlib": "import contextlib",
+    "logger": 'logger = logging.getLogger("program")\nlogger.setLevel(logging.INFO)',
+    "items": "items = []",
+    "store": "store = {}",
+    "Trouble": "class Trouble(Exception):\n    pass",
+    "Noted": (
+        "class Noted:\n    def __enter__(self):\n        items.append('in')\n\n"
+        "    def __exit__(self, kind, error, trace):\n        items.append(kind is None)"
+    ),
+    "box": (
+        "class Box:\n    count = 0\n    value = torch.ones(3)\n\n    def twice(self, x):\n"
+        "        if x.sum() > self.count:\n            self.value = x * 2\n        return self.value + x\n\n"
+        "box = Box()"
+    ),
+}
+"""What the forms of the grammar name; a program has the parts that it uses."""
+
+
+@st.composite
+def programs(draw: Any) -> Program:
+    """Programs, from an empty function up to some fifty lines."""
+    groups = {group for group in GROUPS if draw(st.booleans())}
+    groups |= {group for group in RARE_GROUPS if draw(st.integers(0, 3)) == 3}
+    grad = "gradients" in groups
+    if grad and draw(st.integers(0, 3)) > 0:  # else backward refuses most programs
+        groups -= {"in place"}
+    shared = Scope(frozenset(groups), set())
+    parts: list[str] = []
+    if "calls" in groups:
+        parts.append(draw(_function("def helper(x, k=2):", "xk", groups - {"calls"}, shared)))
+    if "net" in groups:
+        parts.append(_NET + textwrap.indent(
+            draw(_function("def forward(self, x):", "x", groups - {"calls", "net"}, shared)),
+            "    ",
+        ) + "\nnet = Net()")  # fmt: skip
+    parts.append(draw(_function("def f(x, y, z, k):", "xyzk", groups, shared, 6)))
+    text = "\n".join(parts)
+    needed = [part for name, part in PRELUDE.items() if name in text]
+    if "items" in "".join(needed) and PRELUDE["items"] not in needed:
+        needed.insert(0, PRELUDE["items"])
+    source = ast.unparse(ast.parse("\n".join([*needed, text])))
+    if grad and "in place" in groups:  # a leaf that requires a gradient must not be written
+        source = source.replace(
+            "def f(x, y, z, k):", "def f(x, y, z, k):\n    x, y = (x * 1, y * 1)"
+        )
+    backend = draw(st.sampled_from(["eager"] * 7 + ["aot_eager"]))
+    return Program(source + "\n", draw(_calls(groups, grad)), backend, grad)
+
+
+_NET = (
+    "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    "        self.weight = nn.Parameter(torch.ones(3))\n"
+    "        self.register_buffer('seen', torch.zeros(3))\n        self.count = 0\n\n"
+)
+
+
+@st.composite
+def _function(
+    draw: Any, header: str, parameters: str, groups: set[str], shared: Scope, most: int = 2
+) -> str:
+    is_f = most > 2
+    scope = shared.inner(
+        groups=frozenset(groups),
+        bound=set(parameters),
+        assigned=set(),
+        depth=3 if is_f else 1,
+        gives_vector=not is_f,
+    )
+    scope.bound |= set("yzk")
+    lines: list[str] = []
+    if is_f:
+        for group, line in _FIRST.items():
+            if group in groups:
+                lines.append(f"    {line}")
+                scope.bind(line[0])
+    body = draw(block(scope, most=most))
+    end = fill(draw, scope, draw(st.sampled_from(_RETURNS if is_f else _RETURNS[:1])), 1)
+    lines += [*body, f"    {end}"]
+    missing = [
+        f"    {name} = {value}"
+        for name, value in _LOCALS.items()
+        if name not in parameters and re.search(rf"\b{name}\b", "\n".join(lines))
+    ]
+    return "\n".join([header, *missing, *lines])
+
+
+_LOCALS = {"y": "torch.stack([x, -x])", "z": "torch.tensor([0, 1, 2])", "k": "2"}
+"""What the grammar's forms want besides a vector, for functions that are given none."""
+
+
+_FIRST = {"calls": "a = helper(x)", "net": "b = net(x)"}
+"""So that what is defined is used."""
+
+_RETURNS = (
+    "return {vector}",
+    "return {vector_name}, {vector_name}",
+    "return {vector_name}, {matrix_name}, {number_name}",
+    "return {whole_name}, {thing}",
+    "return [{vector}, {matrix}]",
+)
+
+_VECTORS = (
+    "[1.0, 2.0, 3.0]",
+    "[-1.0, -2.0, -3.0]",
+    "[0.0, 0.0, 0.0]",
+    "[0.5, -0.25, 4.0]",
+    "[nan, 1.0, -1.0]",
+    "[30.0, -2.0, 0.125]",
+)
+_WHOLES = ("[0, 1, 2]", "[2, 2, 0]", "[-1, 0, 5]", "[0, 0, 0]")
+
+
+@st.composite
+def _calls(draw: Any, groups: set[str], grad: bool) -> tuple[str, ...]:
+    """Two to four calls; the first two have tensors of different signs."""
+    dtype = draw(st.sampled_from(["float32", "float64", "float16"])) if "dtypes" in groups else ""
+    suffix = (f", dtype=torch.{dtype}" if dtype not in ("", "float32") else "") + (
+        ", requires_grad=True" if grad else ""
+    )
+    vectors = [*draw(st.permutations(_VECTORS[:2])), *draw(st.lists(st.sampled_from(_VECTORS), max_size=2))]  # fmt: skip
+    calls = []
+    for vector in vectors:
+        rows = f"[{draw(st.sampled_from(_VECTORS))}, {draw(st.sampled_from(_VECTORS))}]"
+        whole, k = draw(st.sampled_from(_WHOLES)), draw(st.sampled_from(["2", "0.5", "-1"]))
+        calls.append(
+            f"(torch.tensor({vector}{suffix}), torch.tensor({rows}{suffix}), torch.tensor({whole}), {k})"
+        )
+    return tuple(calls)

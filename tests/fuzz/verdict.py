@@ -1,0 +1,125 @@
+"""Is a generated program exact under mending, and if not, whose fault is it?"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch._dynamo import guards
+
+import graphmend_bc as gm
+from graphmend_bc import session
+from graphmend_bc.mender import Mender
+from tests import oracle
+from tests.fuzz.programs import Program
+from tests.oracle import Seen
+
+
+class Fault(Enum):
+    """What a program under mending came to."""
+
+    NONE = "exact"
+    STOCK = "stock torch.compile is wrong there too"
+    REWRITING = "rewritten code run by Python is wrong"
+    MENDING = "compiled code is wrong"
+
+
+OURS = frozenset({Fault.REWRITING, Fault.MENDING})
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One program's verdict.
+
+    Attributes:
+        fault: whose fault a difference is.
+        difference: the first difference from eager Python, in words.
+        strategies: how branches and effects of the program were mended.
+        declines: reason codes of those that were not.
+    """
+
+    fault: Fault
+    difference: str = ""
+    strategies: frozenset[str] = frozenset()
+    declines: frozenset[str] = frozenset()
+
+
+def judge(program: Program) -> Verdict:
+    """Run a program by eager Python, rewritten, mended and, if need be, by stock `torch.compile`.
+
+    Raises:
+        Exception: what torch or this library raised where the program could not catch it.
+    """
+    expected = _run(program, lambda f: f)
+    if difference := _difference(expected, _run(program, gm.rewrite)):
+        return Verdict(Fault.REWRITING, difference)
+    mender = session.new_mender(mends=True)
+    mended = _compiled(program, mender)
+    strategies = frozenset(mend.strategy for mend in mender.report.mends)
+    declines = frozenset(decline.reason for decline in mender.report.declines)
+    if difference := _difference(expected, mended):
+        stock = _compiled(program, session.new_mender(mends=False))
+        same = _where(expected, stock) == _where(expected, mended)
+        fault = Fault.STOCK if same else Fault.MENDING
+        return Verdict(fault, difference, strategies, declines)
+    return Verdict(Fault.NONE, "", strategies, declines)
+
+
+def _compiled(program: Program, mender: Mender) -> list[Seen]:
+    torch._dynamo.reset()
+    mending = session.mending_by(mender)
+    # Every compilation times its guards on a flushed cache, which costs more than the rest of it.
+    timing = patch.object(guards, "profile_guard_manager", return_value=0.0)
+    with mending, timing:
+        return _run(program, lambda f: torch.compile(f, backend=program.backend))
+
+
+def _run(program: Program, wrap: Callable[..., Any]) -> list[Seen]:
+    """All calls, in a thread of their own: an exception left as `sys.exc_info()` ends with it."""
+    seen: list[Seen] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            seen.extend(oracle._run(program.source, program.arguments(), program.grad, wrap))
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return seen
+
+
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(\w+)_at_\d+")
+
+
+def _shown(seen: Seen, name: str) -> str:
+    """A field as text. Where a break stays, log records carry the name of Dynamo's function."""
+    return _RESUMED.sub(r"\1", repr(getattr(seen, name)))
+
+
+def _where(expected: list[Seen], actual: list[Seen]) -> tuple[int, str] | None:
+    """The first call and the first field that differ."""
+    for number, (want, got) in enumerate(zip(expected, actual, strict=True)):
+        for name in vars(want):
+            if _shown(want, name) != _shown(got, name):
+                return number, name
+    return None
+
+
+def _difference(expected: list[Seen], actual: list[Seen]) -> str:
+    place = _where(expected, actual)
+    if place is None:
+        return ""
+    number, name = place
+    want, got = _shown(expected[number], name), _shown(actual[number], name)
+    return f"call {number}: {name} is {got} instead of {want}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +26,23 @@ class Undo:
     inputs: tuple[int, ...] = ()
     draws: tuple[torch.device, ...] = ()
     switches: bool = False
+
+    @contextmanager
+    def alone(self, args: Sequence[Any]) -> Iterator[None]:
+        """Keep other threads' graphs from what would be put back.
+
+        A write or a draw of theirs between `remember` and `restore` would be lost.
+
+        Args:
+            args: the graph's arguments.
+        """
+        places = {_stripe(args[position]) for position in self.inputs}
+        if self.draws:
+            places.add(0)
+        with ExitStack() as held:
+            for place in sorted(places):
+                held.enter_context(_STRIPES[place])
+            yield
 
     def remember(self, args: Sequence[Any]) -> Before:
         """Remember; to be called right before the graph runs.
@@ -106,6 +125,14 @@ class _Switches:
             if torch.autocast_decrement_nesting() == 0:
                 torch.clear_autocast_cache()
         attention._sdpa_kernel(self.attention, set_priority=True)
+
+
+_STRIPES = tuple(threading.RLock() for _ in range(64))
+"""Locks on memory by its address, taken in this order; the first one is for the generators too."""
+
+
+def _stripe(tensor: torch.Tensor) -> int:
+    return (tensor.untyped_storage().data_ptr() >> 6) % len(_STRIPES)
 
 
 def _nesting() -> int:

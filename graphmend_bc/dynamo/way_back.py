@@ -9,7 +9,9 @@ from types import CodeType
 from typing import Any
 
 import torch._dynamo
-from torch._C._dynamo.eval_frame import reset_code
+from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
+from torch._dynamo.convert_frame import compile_lock
+from torch._dynamo.guards import DeletedGuardManagerWrapper, GuardManagerWrapper
 
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.overlap import Apart
@@ -78,21 +80,32 @@ def _taking_back(
 ) -> Callable[..., Any]:
     guessed = bool(tally.guesses)
 
-    @functools.wraps(graph)
-    def run_graph(*args: Any, **kwargs: Any) -> Any:
+    def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int | None]:
+        """The results, or which guess was wrong."""
         before = undo.remember(args)
         tally.calls += 1
         try:
             results = graph(*args, **kwargs)
-        except Exception as error:
+        except Exception:
             before.restore()
-            log.info("A compiled graph raised %r; the original code of its frame runs.", error)
-            missed(tally, None)
-            raise Miss from error
+            raise
         # The one transfer to the host; which guess was wrong is asked only if one was.
         if guessed and bool(results[-2]):
             wrong = results[-1].tolist().index(True)
             before.restore()
+            return None, wrong
+        return results, None
+
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        try:
+            with undo.alone(args):
+                results, wrong = attempt(args, kwargs)
+        except Exception as error:
+            log.info("A compiled graph raised %r; the original code of its frame runs.", error)
+            missed(tally, None)
+            raise Miss from error
+        if wrong is not None:
             missed(tally, wrong)
             raise Miss
         return results[:-extra] if extra else results
@@ -100,6 +113,39 @@ def _taking_back(
     return run_graph
 
 
-def forget_compiled(code: CodeType) -> None:
-    """Make Dynamo compile a code object anew at its next call."""
-    reset_code(code)
+def forget_compiled(code: CodeType, change: Callable[[], None]) -> None:
+    """Make Dynamo compile a code object anew at its next call.
+
+    Not while a thread compiles: it would keep a graph that rests on the old guesses. A later miss
+    will try again.
+
+    Args:
+        code: the frame's own code.
+        change: called before, if it is done: what is to be guessed otherwise.
+    """
+    if not compile_lock.acquire(blocking=False):
+        return
+    try:
+        change()
+        for entry in _debug_get_cache_entry_list(code):
+            known = entry.guard_manager
+            if not isinstance(known, DeletedGuardManagerWrapper):
+                known.extra_state.invalidate(entry, _Forgotten(known))
+    finally:
+        compile_lock.release()
+
+
+class _Forgotten(DeletedGuardManagerWrapper):
+    """In the place of a cache entry's guards.
+
+    The entry stays, because another thread may be looking at it (`reset_code` would free it), but
+    must not count as a recompilation of the frame: no object is the one it was made for.
+
+    Args:
+        former: the guards. They are kept, because another thread may be waiting to check them.
+    """
+
+    def __init__(self, former: GuardManagerWrapper) -> None:
+        super().__init__("graphmend_bc guesses otherwise now")
+        self.former = former
+        self.id_matched_objs = {"": object}

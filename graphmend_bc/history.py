@@ -56,12 +56,14 @@ class Tally:
         calls: how often it ran.
         misses: how often each guess was the first to be wrong, by its index.
         raised: how often the graph raised, so that the guesses could not be asked.
+        retired: True once the graph is not to be called any more; other threads may still run it.
     """
 
     guesses: tuple[Guessed, ...]
     calls: int = 0
     misses: Counter[int] = field(default_factory=Counter)
     raised: int = 0
+    retired: bool = False
 
     @property
     def hits(self) -> int:
@@ -108,6 +110,12 @@ class History:
         self.turns = [turn for turn in self.turns if turn[0] < occurrence]
         self.turns.append((occurrence, value))
         self.turned += 1
+
+    def turn_from(self, tally: Tally, guessed: Guessed) -> None:
+        """Retire a graph, and take the other value than it did, if that was not learnt before."""
+        tally.retired = True
+        if self.likely(guessed.occurrence, guessed.likely) is guessed.likely:
+            self.turn(guessed.occurrence, not guessed.likely)
 
     def outcome(self, site: Site) -> Outcome:
         """How the guesses at a site went so far."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -77,7 +78,7 @@ class Mender:
         if index is None:
             tally.raised += 1
             if tally.guesses and tally.is_bad(tally.raised, config.miss_limit):
-                self._give_up(code, {guessed.site for guessed in tally.guesses})
+                self._give_up(code, tally, {guessed.site for guessed in tally.guesses})
             return
         tally.misses[index] += 1
         guessed = tally.guesses[index]
@@ -85,14 +86,17 @@ class Mender:
         history = self.history.setdefault(guessed.site, History())
         if guessed.firm or history.turned >= config.turn_limit:
             if often:
-                self._give_up(code, {guessed.site})
-        elif often or tally.hits == 0:
-            history.turn(guessed.occurrence, not guessed.likely)
-            forget_compiled(code)
+                self._give_up(code, tally, {guessed.site})
+        elif (often or tally.hits == 0) and not tally.retired:
+            forget_compiled(code, partial(history.turn_from, tally, guessed))
 
-    def _give_up(self, code: CodeType, sites: set[Site]) -> None:
-        self.given_up |= sites
-        forget_compiled(code)
+    def _give_up(self, code: CodeType, tally: Tally, sites: set[Site]) -> None:
+        def change() -> None:
+            tally.retired = True
+            self.given_up |= sites
+
+        if not tally.retired:
+            forget_compiled(code, change)
 
     def without_given_up(self, key: Key, plan: Plan) -> Plan:
         """A plan without the sites that are not speculated on any more."""

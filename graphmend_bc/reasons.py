@@ -142,7 +142,7 @@ _ALL = (
     ),
     Reason(
         "inside-transform",
-        "The site is inside a higher-order operator or a torch.func transform.",
+        "The site is inside a higher-order operator, a torch.func transform or a function mode.",
         (_OUT,),
     ),
     Reason(

@@ -13,6 +13,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 
+from graphmend_bc.dynamo.overlap import Apart
 from graphmend_bc.dynamo.reading import Reads
 from graphmend_bc.dynamo.recorder import Recorder
 from graphmend_bc.dynamo.undo import Undo
@@ -68,6 +69,7 @@ class Trace:
         may_raise: the effects it looks at, as it wants them.
         reads: the outputs of the graph that become Python values.
         formatted: nodes that copy a tensor when a text of it is made.
+        apart: inputs that must not share memory when the graph runs.
         recorder: listens to the fake tensor mode once a site needs it.
     """
 
@@ -88,6 +90,7 @@ class Trace:
     predicates: list[tuple[TensorVariable, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)
     undo: Undo | None = None
+    apart: Apart | None = None
     tally: Tally | None = None
     ahead: Ahead = field(default_factory=Ahead)
     may_raise: list[VariableTracker] = field(default_factory=list)

@@ -39,6 +39,8 @@ class ArmFunctionVariable(UserFunctionVariable):
     Attributes:
         arm: what tracing it gave.
         leaves: the values in its result, in order.
+        tensors: its tensor leaves, in order, as they were when it was traced; the operator changes
+            what the variables say later.
         given: the tensors it gives to the operator, in order; the same as its tensor leaves or
             clones of them.
     """
@@ -52,6 +54,7 @@ class ArmFunctionVariable(UserFunctionVariable):
         self.live_ins = live_ins
         self.arm: Arm | None = None
         self.leaves: list[Leaf] = []
+        self.tensors: list[torch.Tensor] = []
         self.given: list[torch.Tensor] = []
 
     def call_function(
@@ -69,7 +72,8 @@ class ArmFunctionVariable(UserFunctionVariable):
         for leaf in self.leaves:
             if not isinstance(leaf.value, TensorVariable):
                 continue
-            storage = storage_of(example(leaf.value))
+            self.tensors.append(example(leaf.value))
+            storage = storage_of(self.tensors[-1])
             fresh = storage in own and storage not in seen
             seen.add(storage)
             given.append(leaf.value if fresh else method(tx, "clone", leaf.value))
@@ -148,15 +152,13 @@ def _joined(
         if not isinstance(right.value, TensorVariable):
             raise Refused("arms-differ-in-type")
         a, b, result = taken.given[position], other.given[position], results[position]
+        one, two = taken.tensors[position], other.tensors[position]
         position += 1
         if _is_outside(left.value) and left.value.as_proxy() is right.value.as_proxy():
             values.append(left.value)
             continue
         _check_alike(a, taken.arm, b, other.arm, result)
-        sides = [
-            (example(value), arm.allocated())
-            for value, arm in ((left.value, taken.arm), (right.value, other.arm))
-        ]
+        sides = ((one, taken.arm.allocated()), (two, other.arm.allocated()))
         note_sharing(trace, site, result.as_proxy().node, *sides)
         values.append(result)
     return rebuilt(taken.arm.result, iter(values))

@@ -17,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from graphmend_bc import config
 from graphmend_bc.dynamo.arm import is_in_place
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.overlap import Apart, pairs_apart
 from graphmend_bc.dynamo.recorder import Recorder
 from graphmend_bc.dynamo.undo import Undo
 from graphmend_bc.legality.alias import check_choice, storage_of
@@ -56,6 +57,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         _check_sizes(trace, gm)
     choices = [choice for _, choice in trace.choices.values()]
     changed, visible = [*written, *_renamed(gm)], inputs | outputs
+    apart = set[tuple[int, int]]()
     for site, choice in trace.choices.values():
         try:
             check_choice(choice, choices, changed, visible)
@@ -63,8 +65,11 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
                 raise Refused("alias-mutated", f"It may be changed inside {opaque[0].target}.")
             if trace.recorder.strided and choice.outside:
                 raise Refused("identity-compared", "as_strided looks at the whole memory.")
+            apart |= pairs_apart(gm, output, choice.outside, written)
         except Refused as refused:
             raise SiteRefused(refused, site) from refused
+    if apart:
+        trace.apart = Apart(tuple(sorted(apart)))
     _drop_copies(trace, gm, written, opaque)
     trace.close()
 
@@ -130,13 +135,15 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
     for node in gm.graph.nodes:
         if is_in_place(node) and _name(node) in _CHANGE_MORE_THAN_VALUES:
             raise Refused("speculation-has-effects", f"The operator is {_name(node)}.")
+        if _sets_a_mode(node):
+            raise Refused("speculation-has-effects", f"It calls {_name(node)}.")
     if any(device.type not in ("cpu", "cuda") for device in recorder.draws):
         raise Refused("speculation-has-effects", "The device's generator cannot be reset.")
     if not trace.guesses and set(recorder.written) & _storages(
         node for node in gm.graph.nodes if node.op in ("placeholder", "get_attr")
     ):
         raise Refused("speculation-writes-input", "Only a deferred effect would profit.")
-    switches = any("autocast" in str(node.target) for node in gm.graph.nodes)
+    switches = any(_name(node) in _SWITCHES for node in gm.graph.nodes)
     return Undo(_written_inputs(recorder, gm), tuple(recorder.draws), switches)
 
 
@@ -169,6 +176,16 @@ def _name(node: Node) -> str:
     target = node.target
     return target if isinstance(target, str) else getattr(target, "__name__", "")
 
+
+def _sets_a_mode(node: Node) -> bool:
+    """True for calls such as `torch.use_deterministic_algorithms(True)`."""
+    is_setter = node.op == "call_function" and _name(node).lstrip("_").startswith("set_")
+    return is_setter and _name(node) not in _TAKEN_BACK and "example_value" not in node.meta
+
+
+_SWITCHES = frozenset(("_enter_autocast", "_exit_autocast", "_sdpa_kernel"))
+
+_TAKEN_BACK = frozenset(("_set_grad_enabled", "set_inplace_requires_grad_allowed"))
 
 _CHANGE_MORE_THAN_VALUES = frozenset(
     (
@@ -229,16 +246,21 @@ def _storages(nodes: Iterable[Node]) -> set[int]:
 
 
 def _drop_copies(trace: Trace, gm: GraphModule, written: list[int], opaque: list[Node]) -> None:
-    """An effect's argument is copied only if something writes to it before the effect runs."""
+    """An effect's argument is copied only if something writes to it before the effect runs.
+
+    Two inputs may be views of the same memory in another call, so a write to one may reach all.
+    """
     dropped = False
     alive = set(gm.graph.nodes)
+    inputs = _storages(node for node in gm.graph.nodes if node.op in ("placeholder", "get_attr"))
     for copy, since in trace.snapshots:
         if copy not in alive or opaque:
             continue
         source = copy.args[0]
         assert isinstance(source, Node)
-        storage = storage_of(source.meta["example_value"])
-        if source.op not in ("placeholder", "get_attr") and storage not in written[since:]:
+        storage, later = storage_of(source.meta["example_value"]), set(written[since:])
+        reached = storage in later or (storage in inputs and later & inputs)
+        if source.op not in ("placeholder", "get_attr") and not reached:
             copy.replace_all_uses_with(source)
             gm.graph.erase_node(copy)
             dropped = True

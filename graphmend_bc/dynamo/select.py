@@ -23,6 +23,7 @@ from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.cond import conditional
 from graphmend_bc.dynamo.guess import call, guess, method
 from graphmend_bc.dynamo.leaves import check_same_value
+from graphmend_bc.dynamo.overrides import check_no_function_mode, check_truth_is_plain
 from graphmend_bc.dynamo.sharing import note_sharing
 from graphmend_bc.legality import choose
 from graphmend_bc.legality.arm import check_runs_untaken, check_zero_gradients_stay_zero
@@ -47,6 +48,7 @@ def check_is_outermost(tx: InstructionTranslatorBase, ours: int = 0) -> None:
         depth, tracer = depth + 1, tracer.parent
     if torch._C._functorch.peek_interpreter_stack() is not None or depth != ours:
         raise Refused("inside-transform")
+    check_no_function_mode(tx)
 
 
 def inline(
@@ -187,6 +189,7 @@ class SiteTracer:
     def truth(self, condition: TensorVariable) -> TensorVariable:
         """The predicate as a 0-dim bool tensor, equal to `bool(condition)`."""
         value = condition.as_proxy().node.meta["example_value"]
+        check_truth_is_plain(condition)
         choose.check_predicate(value)
         if value.dim() != 0:
             condition = method(self.tx, "reshape", condition, ())

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn import attention
+from torch.nn.attention import SDPBackend
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +20,7 @@ class Undo:
     Attributes:
         inputs: positions of the graph's inputs whose memory it changes.
         draws: devices whose default generators it draws from.
-        switches: True if it switches autocast on or off.
+        switches: True if it switches autocast or the kernels of attention.
     """
 
     inputs: tuple[int, ...] = ()
@@ -28,20 +32,39 @@ class Undo:
         """True if the graph leaves nothing behind but its results."""
         return not (self.inputs or self.draws or self.switches)
 
+    @contextmanager
+    def alone(self, args: Sequence[Any]) -> Iterator[None]:
+        """Keep other threads' graphs from what would be put back.
+
+        A write or a draw of theirs between `remember` and `restore` would be lost.
+
+        Args:
+            args: the graph's arguments.
+        """
+        places = {_stripe(args[position]) for position in self.inputs}
+        if self.draws:
+            places.add(0)
+        with ExitStack() as held:
+            for place in sorted(places):
+                held.enter_context(_STRIPES[place])
+            yield
+
     def remember(self, args: Sequence[Any]) -> Before:
         """Remember; to be called right before the graph runs.
 
         Args:
             args: the graph's arguments.
         """
-        if not (self.inputs or self.draws or self.switches):
+        layers = torch._C._functorch.get_dynamic_layer_stack_depth()
+        if self.is_nothing and layers == 0:
             return _GRAD_ON if torch.is_grad_enabled() else _GRAD_OFF
         tensors = [args[position] for position in self.inputs]
         return Before(
             torch.is_grad_enabled(),
-            _autocast() if self.switches else (),
+            _Switches.now() if self.switches else None,
+            layers,
             [(g := _generator(device), g.get_state()) for device in self.draws],
-            [(t, t._version, _copy(t)) for t in tensors],
+            [(t, _version(t), _copy(t)) for t in tensors],
         )
 
 
@@ -51,28 +74,84 @@ class Before:
 
     Attributes:
         grad: whether grad mode was on.
-        autocast: autocast's settings, by device type.
+        switches: further modes; None if the graph leaves them alone.
+        layers: how many levels of torch.func were entered.
         generators: random generators with their states.
         memory: tensors with their version counters and copies of their storages.
     """
 
     grad: bool
-    autocast: tuple[tuple[str, bool, torch.dtype], ...] = ()
+    switches: _Switches | None = None
+    layers: int = 0
     generators: Sequence[tuple[torch.Generator, torch.Tensor]] = ()
-    memory: Sequence[tuple[torch.Tensor, int, torch.Tensor | torch.UntypedStorage]] = ()
+    memory: Sequence[tuple[torch.Tensor, int | None, torch.Tensor | torch.UntypedStorage]] = ()
 
     def restore(self) -> None:
         """Make things as they were."""
+        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(self.layers)
         torch.set_grad_enabled(self.grad)
-        for device, enabled, dtype in self.autocast:
-            torch.set_autocast_enabled(device, enabled)
-            torch.set_autocast_dtype(device, dtype)
+        if self.switches is not None:
+            self.switches.restore()
         for generator, state in self.generators:
             generator.set_state(state)
         for tensor, version, copy in self.memory:
             content = copy.untyped_storage() if isinstance(copy, torch.Tensor) else copy
             tensor.untyped_storage().copy_(content)
-            torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+            if version is not None:
+                torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Switches:
+    """Modes that a graph may leave switched if it raises between on and off.
+
+    Attributes:
+        autocast: its settings, by device type.
+        nesting: how many autocast contexts are entered; the last one to be left empties the cache
+            of cast weights.
+        attention: the kernels that attention may use, by priority.
+    """
+
+    autocast: tuple[tuple[str, bool, torch.dtype], ...]
+    nesting: int
+    attention: list[SDPBackend]
+
+    @classmethod
+    def now(cls) -> _Switches:
+        """The modes as they are."""
+        settings = tuple(
+            (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+            for device in ("cpu", "cuda")
+        )
+        return cls(settings, _nesting(), attention._cur_sdpa_kernel_backends(with_priority=True))
+
+    def restore(self) -> None:
+        """Make the modes as they were."""
+        for device, enabled, dtype in self.autocast:
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)
+        while _nesting() > self.nesting:
+            if torch.autocast_decrement_nesting() == 0:
+                torch.clear_autocast_cache()
+        attention._sdpa_kernel(self.attention, set_priority=True)
+
+
+_STRIPES = tuple(threading.RLock() for _ in range(64))
+"""Locks on memory by its address, taken in this order; the first one is for the generators too."""
+
+
+def _stripe(tensor: torch.Tensor) -> int:
+    return (tensor.untyped_storage().data_ptr() >> 6) % len(_STRIPES)
+
+
+def _nesting() -> int:
+    torch.autocast_increment_nesting()
+    return int(torch.autocast_decrement_nesting())
+
+
+def _version(tensor: torch.Tensor) -> int | None:
+    """How often a tensor was changed in place; inference tensors do not count that."""
+    return None if tensor.is_inference() else tensor._version
 
 
 _GRAD_ON, _GRAD_OFF = Before(True), Before(False)
@@ -97,10 +176,3 @@ def _generator(device: torch.device) -> torch.Generator:
         index = torch.cuda.current_device() if device.index is None else device.index
         return torch.cuda.default_generators[index]
     return torch.default_generator
-
-
-def _autocast() -> tuple[tuple[str, bool, torch.dtype], ...]:
-    return tuple(
-        (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-        for device in ("cpu", "cuda")
-    )

@@ -9,10 +9,13 @@ from types import CodeType
 from typing import Any
 
 import torch._dynamo
-from torch._C._dynamo.eval_frame import reset_code
+from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
+from torch._dynamo.convert_frame import compile_lock
+from torch._dynamo.guards import DeletedGuardManagerWrapper, GuardManagerWrapper
 
 from graphmend_bc.dynamo.annotations import deoptimisation
 from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.overlap import Apart
 from graphmend_bc.dynamo.undo import Undo
 from graphmend_bc.history import Tally
 from graphmend_bc.rewriting.deopt import with_way_back
@@ -43,17 +46,28 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
     """
     trace, missed = compilation.trace, compilation.missed
     extra = len(trace.our_outputs())
-    if trace.undo is None:
-        return _without_outputs(graph, extra) if extra else graph
-    tally = Tally(tuple(guess for guess, _ in trace.guesses))
-    trace.tally = tally
-    return _taking_back(graph, trace.undo, tally, extra, missed)
+    if trace.undo is not None:
+        trace.tally = tally = Tally(tuple(guess for guess, _ in trace.guesses))
+        graph = _taking_back(graph, trace.undo, tally, extra, missed)
+    elif extra:
+        graph = _without_outputs(graph, extra)
+    return graph if trace.apart is None else _kept_apart(graph, trace.apart)
 
 
 def _without_outputs(graph: Callable[..., Any], extra: int) -> Callable[..., Any]:
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
         return graph(*args, **kwargs)[:-extra]
+
+    return run_graph
+
+
+def _kept_apart(graph: Callable[..., Any], apart: Apart) -> Callable[..., Any]:
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        if not apart.holds(args):
+            raise Miss
+        return graph(*args, **kwargs)
 
     return run_graph
 
@@ -66,23 +80,37 @@ def _taking_back(
     missed: Callable[[Tally, int | None], None],
 ) -> Callable[..., Any]:
     single = len(tally.guesses) == 1  # then one output is both questions
-    guessed = bool(tally.guesses)
+    guessed, shares = bool(tally.guesses), bool(undo.inputs or undo.draws)
 
-    @functools.wraps(graph)
-    def run_graph(*args: Any, **kwargs: Any) -> Any:
+    def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int | None]:
+        """The results, or which guess was wrong."""
         before = undo.remember(args)
         tally.calls += 1
         try:
             results = graph(*args, **kwargs)
-        except Exception as error:
+        except Exception:
             before.restore()
-            log.info("A compiled graph raised %r; the original code of its frame runs.", error)
-            missed(tally, None)
-            raise Miss from error
+            raise
         # The one transfer to the host; which guess was wrong is asked only if one was.
         if guessed and bool(results[-1]):
             wrong = 0 if single else results[-2].tolist().index(True)
             before.restore()
+            return None, wrong
+        return results, None
+
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if shares:
+                with undo.alone(args):
+                    results, wrong = attempt(args, kwargs)
+            else:
+                results, wrong = attempt(args, kwargs)
+        except Exception as error:
+            log.info("A compiled graph raised %r; the original code of its frame runs.", error)
+            missed(tally, None)
+            raise Miss from error
+        if wrong is not None:
             missed(tally, wrong)
             raise Miss
         return results[:-extra] if extra else results
@@ -90,6 +118,40 @@ def _taking_back(
     return run_graph
 
 
-def forget_compiled(code: CodeType) -> None:
-    """Make Dynamo compile a code object anew at its next call."""
-    reset_code(code)
+def forget_compiled(code: CodeType, change: Callable[[], None]) -> None:
+    """Make Dynamo compile a code object anew at its next call.
+
+    Not while a thread compiles: it would keep a graph that rests on the old guesses. A later miss
+    will try again.
+
+    Args:
+        code: the frame's own code.
+        change: called before, if it is done: what is to be guessed otherwise.
+    """
+    if not compile_lock.acquire(blocking=False):
+        return
+    try:
+        change()
+        for entry in _debug_get_cache_entry_list(code):
+            known = entry.guard_manager
+            gone = isinstance(known, DeletedGuardManagerWrapper)
+            if not gone and known.extra_state is not None:
+                known.extra_state.invalidate(entry, _Forgotten(known))
+    finally:
+        compile_lock.release()
+
+
+class _Forgotten(DeletedGuardManagerWrapper):
+    """In the place of a cache entry's guards.
+
+    The entry stays, because another thread may be looking at it (`reset_code` would free it), but
+    must not count as a recompilation of the frame: no object is the one it was made for.
+
+    Args:
+        former: the guards. They are kept, because another thread may be waiting to check them.
+    """
+
+    def __init__(self, former: GuardManagerWrapper) -> None:
+        super().__init__("graphmend_bc guesses otherwise now")
+        self.former = former
+        self.id_matched_objs = {"": object}  # type: ignore[dict-item]

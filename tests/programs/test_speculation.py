@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
@@ -370,3 +374,28 @@ def test_with_inductor() -> None:
         backend="inductor",
         orders=1,
     )
+
+
+def test_traceback_shows_the_users_lines() -> None:
+    def guard(x: torch.Tensor) -> torch.Tensor:
+        if x.sum() < 0:
+            raise ValueError("negative")
+        return x
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        return guard(y) * 2
+
+    def entries(function: Callable[..., Any]) -> list[tuple[str, int | None]]:
+        try:
+            function(DOWN * 2)
+        except ValueError as error:
+            found = traceback.extract_tb(error.__traceback__)
+            return [(e.name, e.lineno) for e in found if e.filename == __file__][1:]
+        raise AssertionError("It should have raised.")
+
+    with gm.enabled():
+        compiled = torch.compile(f, backend="eager")
+        compiled(UP)
+        # Before them stands the generated code, which called the original.
+        assert entries(compiled)[1:] == entries(f) != []

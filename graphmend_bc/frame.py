@@ -149,7 +149,7 @@ class Frame:
     def _compilation(self) -> Compilation:
         return Compilation(
             code_for=self.code_for,
-            has_plans=lambda: any(self.plans.values()),
+            has_plans=lambda: not self.off and any(self.plans.values()),
             likely=self.mender.likely,
             missed=partial(self.mender.missed, self.code),
             declined=self.declined,

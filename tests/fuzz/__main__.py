@@ -34,7 +34,9 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--count", type=int, default=20_000, help="programs (default: 20000)")
     parser.add_argument("--seed", type=int, default=0, help="the same seed, the same programs")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default: 2)")
-    parser.add_argument("--minutes", type=float, default=None, help="start no batch after this long")
+    parser.add_argument(
+        "--minutes", type=float, default=None, help="start no batch after this long"
+    )
     parser.add_argument("--out", type=Path, default=Path("fuzz_found.py"), help="for what is found")
     parser.add_argument("--child", type=Path, default=None, help=argparse.SUPPRESS)
     return parser

@@ -43,7 +43,11 @@ class Catch:
 
 
 def hunt(
-    count: int, seed_: int, *, shrink: bool = True, about_to: Callable[[Program], None] | None = None
+    count: int,
+    seed_: int,
+    *,
+    shrink: bool = True,
+    about_to: Callable[[Program], None] | None = None,
 ) -> Catch:
     """Judge `count` programs, or as many as it takes to meet one that fails.
 

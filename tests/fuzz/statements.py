@@ -129,7 +129,10 @@ def _with(draw: Any, scope: Scope) -> Lines:
 @st.composite
 def _closure(draw: Any, scope: Scope) -> Lines:
     """An inner function of one vector, which may read and assign the variables around it."""
-    name, inside = scope.fresh("inner"), scope.inner(in_loop=False, in_handler=False, assigned=set())
+    name, inside = (
+        scope.fresh("inner"),
+        scope.inner(in_loop=False, in_handler=False, assigned=set()),
+    )
     inside.may_leave = inside.gives_vector = True
     body = draw(block(inside, most=2))
     body += ["    " + fill(draw, inside, "return {vector}", 1)]

@@ -6,7 +6,7 @@ import functools
 import logging
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 import torch._dynamo
 from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
@@ -129,8 +129,9 @@ def forget_compiled(code: CodeType, change: Callable[[], None]) -> None:
         change()
         for entry in _debug_get_cache_entry_list(code):
             known = entry.guard_manager
-            if not isinstance(known, DeletedGuardManagerWrapper):
-                known.extra_state.invalidate(entry, _Forgotten(known))
+            if isinstance(known, DeletedGuardManagerWrapper) or known.extra_state is None:
+                continue
+            known.extra_state.invalidate(entry, _Forgotten(known))
     finally:
         compile_lock.release()
 
@@ -148,4 +149,4 @@ class _Forgotten(DeletedGuardManagerWrapper):
     def __init__(self, former: GuardManagerWrapper) -> None:
         super().__init__("graphmend_bc guesses otherwise now")
         self.former = former
-        self.id_matched_objs = {"": object}
+        self.id_matched_objs = {"": cast(Any, object)}

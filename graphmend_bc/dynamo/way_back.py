@@ -6,7 +6,7 @@ import functools
 import logging
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 import torch._dynamo
 from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
@@ -134,9 +134,9 @@ def forget_compiled(code: CodeType, change: Callable[[], None]) -> None:
         change()
         for entry in _debug_get_cache_entry_list(code):
             known = entry.guard_manager
-            gone = isinstance(known, DeletedGuardManagerWrapper)
-            if not gone and known.extra_state is not None:
-                known.extra_state.invalidate(entry, _Forgotten(known))
+            if isinstance(known, DeletedGuardManagerWrapper) or known.extra_state is None:
+                continue
+            known.extra_state.invalidate(entry, _Forgotten(known))
     finally:
         compile_lock.release()
 
@@ -154,4 +154,4 @@ class _Forgotten(DeletedGuardManagerWrapper):
     def __init__(self, former: GuardManagerWrapper) -> None:
         super().__init__("graphmend_bc guesses otherwise now")
         self.former = former
-        self.id_matched_objs = {"": object}  # type: ignore[dict-item]
+        self.id_matched_objs = {"": cast(Any, object)}

@@ -17,7 +17,12 @@ from graphmend_bc.reasons import Refused
 
 
 def storage_of(tensor: torch.Tensor) -> int:
-    """A number that two tensors share exactly if they share memory."""
+    """A number that two tensors share exactly if they share memory.
+
+    The tensors that `torch.func` wraps at each level stand for the memory of what they wrap.
+    """
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
     return int(StorageWeakRef(tensor.untyped_storage()).cdata)  # type: ignore[no-untyped-call]
 
 

@@ -336,6 +336,7 @@ def test_handler_that_reads_what_an_arm_writes() -> None:
         try:
             if x.sum() > 0:
                 y = y * 2
+                y = y + 1
         except ValueError:
             return y
         return y

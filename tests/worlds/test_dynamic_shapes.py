@@ -1,0 +1,116 @@
+"""Symbolic sizes, new shapes and dtypes, and the limits on recompiling."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import graphmend_bc as gm
+from tests.oracle import check
+
+UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
+SHAPES = [UP, DOWN, torch.ones(5), -torch.ones(7), UP / 0, torch.ones(3, 2).t(), torch.ones(1)]
+
+MIXED = """
+def f(x):
+    y = x + x.shape[0]
+    if torch.isinf(y).any():
+        y = torch.clamp(y, max=1e4)
+    if y.sum() < -3:
+        return y * 2, y.shape[0]
+    print("largest", y.max())
+    return y * 3
+"""
+
+
+@pytest.mark.parametrize("dynamic", [True, False, None])
+def test_new_shapes(dynamic: bool | None) -> None:
+    check(MIXED, SHAPES, mends=None, dynamic=dynamic, orders=2)
+
+
+def test_symbolic_sizes_keep_the_cheap_rung() -> None:
+    check(
+        """
+        def f(x):
+            if x.sum() > 0:
+                x = x * x.shape[0]
+            else:
+                x = x - 1
+            return x + 1
+        """,
+        SHAPES[:4],
+        mends="where@2",
+        dynamic=True,
+    )
+
+
+def test_new_dtypes() -> None:
+    check(MIXED, [UP, UP.double(), DOWN.half(), -UP.long(), UP.bfloat16()], mends=None, orders=2)
+
+
+def test_loop_on_symbolic_sizes() -> None:
+    check(
+        """
+        def f(x):
+            n = x.shape[0]
+            y = x + 1
+            while y.sum() < 50:
+                y = y.abs() * 2 + n
+            return y - n
+        """,
+        SHAPES[:4],
+        mends="while_loop@4",
+        dynamic=True,
+    )
+
+
+def test_written_buffer_of_a_symbolic_size_is_left() -> None:
+    check(
+        """
+        def f(x):
+            x.add_(1)
+            if x.sum() < 0:
+                return x.shape[0]
+            return x * 2
+        """,
+        SHAPES[:4],
+        declines="speculation-writes-input@3",
+        breaks=1,
+        dynamic=True,
+    )
+
+
+def test_marked_dimension_stays_dynamic() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            x = x * x.shape[0]
+        assert x.max() < 100, f"{x.shape}"
+        return x
+
+    sizes = (3, 5, 9)
+    with gm.enabled(), torch._dynamo.config.patch(error_on_recompile=True):
+        compiled = torch.compile(f, backend="eager", fullgraph=True)
+        for size in sizes:
+            x = torch.ones(size)
+            torch._dynamo.mark_dynamic(x, 0)
+            assert torch.equal(compiled(x), f(x))
+            assert torch.equal(compiled(-x), f(-x))
+    with gm.enabled(), pytest.raises(AssertionError, match=r"\[3\]"):
+        compiled(UP * 1000)
+
+
+def test_changed_guess_is_no_recompilation() -> None:
+    def f(x: torch.Tensor) -> object:
+        if x.sum() > 0:
+            return "positive"
+        return x + 1
+
+    with gm.enabled(), torch._dynamo.config.patch(error_on_recompile=True, recompile_limit=1):
+        compiled = torch.compile(f, backend="eager", fullgraph=True)
+        for x in (UP, DOWN, UP, UP, DOWN, DOWN) * 20:
+            assert str(compiled(x)) == str(f(x))
+
+
+def test_past_the_recompile_limit() -> None:
+    with torch._dynamo.config.patch(recompile_limit=2):
+        check(MIXED, [torch.ones(n) * s for n in (2, 3, 4, 5) for s in (1, -9)], None, None, None)

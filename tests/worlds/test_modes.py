@@ -1,0 +1,171 @@
+"""Ways to compile and modes around and inside: each gives what eager gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.oracle import check
+
+UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
+BOTH = [UP, DOWN]
+
+MIXED = """
+def f(x):
+    y = x + 1
+    if torch.isinf(y).any():
+        y = torch.clamp(y, max=1e4)
+    if y.sum() < 0:
+        return y * 2, 1
+    print("largest", y.max())
+    return y * 3
+"""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"backend": "inductor", "mode": "reduce-overhead"},
+        {"backend": "inductor", "mode": "max-autotune-no-cudagraphs"},
+        {"backend": "inductor", "options": {"fallback_random": True}},
+        {"backend": "eager", "fullgraph": True},
+        {"backend": "aot_eager", "dynamic": True},
+    ],
+)
+def test_ways_to_compile(settings: dict[str, Any]) -> None:
+    check(MIXED, [*BOTH, UP / 0, DOWN], "where@3 speculate@5 defer@7", **settings, orders=1)
+
+
+@pytest.mark.parametrize(
+    ("around", "mends"),
+    [
+        ("torch.no_grad()", "where@6 speculate@10"),
+        ("torch.enable_grad()", "cond@6 speculate@10"),
+        ("torch.inference_mode()", "where@6 speculate@10"),
+    ],
+)
+def test_grad_modes_around(around: str, mends: str) -> None:
+    check(
+        f"""
+        w = nn.Parameter(torch.ones(3))
+
+        @{around}
+        def f(x):
+            y = x * w
+            if y.sum() > 0:
+                y = y * 2
+            else:
+                y = y.exp()
+            if y.max() > 5:
+                return None
+            return y, y + 1
+        """,
+        BOTH,
+        mends=mends,
+        grad=True,
+    )
+
+
+def test_autocast_around() -> None:
+    check(
+        """
+        layer = nn.Linear(3, 3)
+
+        @torch.autocast("cpu", dtype=torch.bfloat16)
+        def f(x):
+            y = layer(x)
+            if y.sum() > 0:
+                y = y * 2
+            if y.max() > 1e3:
+                raise ValueError("large")
+            return y, y @ y
+        """,
+        [*BOTH, UP * 1e4],
+        mends="where@6 speculate@8",
+        grad=True,
+    )
+
+
+def test_autocast_inside() -> None:
+    check(
+        """
+        layer = nn.Linear(3, 3)
+
+        def f(x):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                y = layer(x)
+                if y.sum() > 0:
+                    y = layer(y)
+                else:
+                    y = layer(y * 2)
+                if y.max() > 1e3:
+                    return y, None
+            with torch.autocast("cpu", enabled=False):
+                if y.sum() < 0:
+                    y = y.float() + 1
+                else:
+                    y = y.float() * 2
+            return y, torch.is_autocast_enabled("cpu")
+        """,
+        [*BOTH, UP * 1e4],
+        mends=None,
+        grad=True,
+    )
+
+
+def test_loop_under_autocast_is_left() -> None:
+    check(
+        """
+        @torch.autocast("cpu", dtype=torch.bfloat16)
+        def f(x):
+            y = x @ x
+            while y < 100:
+                y = y * 2
+            return y
+        """,
+        BOTH,
+        declines="cond-under-autocast@4 loop-unbounded@4",
+        breaks=1,
+    )
+
+
+def test_grad_mode_set_before_a_miss() -> None:
+    check(
+        """
+        w = nn.Parameter(torch.ones(3))
+
+        def f(x):
+            y = x * w
+            torch.set_grad_enabled(False)
+            z = x * w
+            if z.sum() < 0:
+                torch.set_grad_enabled(True)
+                return z, y * 3, 1
+            torch.set_grad_enabled(True)
+            return y + z
+        """,
+        BOTH,
+        mends="speculate@7",
+        grad=True,
+    )
+
+
+def test_loop_without_grad_inside_training() -> None:
+    check(
+        """
+        w = nn.Parameter(torch.ones(3))
+
+        def f(x):
+            y = x * w
+            with torch.no_grad():
+                s = (x * x).sum() + 1
+                while s < 100:
+                    s = s * 2
+            return y * s
+        """,
+        BOTH,
+        mends="while_loop@7",
+        grad=True,
+    )

@@ -29,7 +29,7 @@ from types import CodeType
 from typing import Any, Protocol
 
 import torch._dynamo
-from torch._dynamo import convert_frame, output_graph, symbolic_convert
+from torch._dynamo import convert_frame, exc, output_graph, symbolic_convert
 from torch._dynamo.variables import builtin, misc, tensor
 from torch._dynamo.variables.base import VariableTracker
 
@@ -37,6 +37,7 @@ from graphmend_bc.dynamo import guess, host_ops, proof, texts
 from graphmend_bc.dynamo.annotations import annotated_graph
 from graphmend_bc.dynamo.asked import COMPARISONS, HostNumberVariable
 from graphmend_bc.dynamo.compilation import current
+from graphmend_bc.dynamo.host import HostVariable
 from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
 from graphmend_bc.dynamo.reading import reading
 from graphmend_bc.dynamo.way_back import watched
@@ -257,7 +258,14 @@ def _compare_numbers(function: str, stock: Callable[..., Any]) -> Callable[..., 
         for number, other, reverse in ((args[0], args[1], False), (args[1], args[0], True)):
             if isinstance(number, HostNumberVariable):
                 return number.compare(tx, function, other.realize(), reverse)
-        return stock(tx, args, kwargs)
+        try:
+            return stock(tx, args, kwargs)
+        except exc.ObservedException:
+            # Some versions take it for a TypeError of the program's.
+            for value in args:
+                if isinstance(value, HostVariable):
+                    value.refuse(function)
+            raise
 
     return compare
 

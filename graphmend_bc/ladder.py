@@ -4,6 +4,7 @@ where     both arms are computed and one result is chosen
 cond      only the arm that is taken runs, inside the graph
 loop      a while loop becomes `torch.while_loop`
 entered   the same, with the first round taken for granted
+round     the same for a loop that is left at the end of a round only
 guess     the likely way is compiled alone and checked after the graph; as one condition
 each      the same, with every condition of a short circuit guessed by itself
 ask       a Python value of a tensor becomes a predicate
@@ -27,7 +28,7 @@ from graphmend_bc.rewriting.asking import jumps_of_decision
 from graphmend_bc.rewriting.decision import is_condition
 from graphmend_bc.rewriting.defer import CALLS, name_of_callee
 from graphmend_bc.rewriting.likely import expectation
-from graphmend_bc.rewriting.loops import guards_round
+from graphmend_bc.rewriting.loops import ends_round, guards_round
 from graphmend_bc.runtime import Site
 
 ASKING = frozenset({"item", "bool", "equal", "allclose", "is_nonzero", "__bool__"})
@@ -142,6 +143,8 @@ def _all_rungs_at(code: CodeType, offset: int, is_effect: bool) -> tuple[Rung, .
             Rung("loop", "while_loop", lambda plan: plan.with_loop(offset)),
             Rung("entered", "while_loop", lambda plan: plan.with_entered_loop(offset)),
         )
+    if ends_round(graph, block):
+        return (Rung("round", "while_loop", lambda plan: plan.with_round(offset)), *guesses)
     return (
         Rung("where", "where", lambda plan: plan.with_branch(offset)),
         Rung(
@@ -161,6 +164,7 @@ def name_of_rung(plan: Plan, offset: int) -> str:
         ("where", plan.branches),
         ("entered", plan.entered),
         ("loop", plan.loops),
+        ("round", plan.rounds),
         ("guess", plan.guesses),
         ("ask", plan.asks),
         ("defer", plan.effects),

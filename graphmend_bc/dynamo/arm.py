@@ -110,6 +110,8 @@ def is_in_place(node: Node) -> bool:
     if node.op not in ("call_method", "call_function"):
         return False
     target = node.target
+    if getattr(target, "__module__", "") == "_operator":
+        return False  # `operator.or_` and the like; `operator.iadd` runs an operator that is seen
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
     return name.endswith("_") and not name.endswith("__")
 

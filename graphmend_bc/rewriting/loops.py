@@ -8,23 +8,24 @@ CPython writes `while c: body` with the test twice, before the loop and at the e
     X: ...
 
 The guard becomes `Loop(site)(c, step, carried..., fixed...)`, where `step` is H to T as a function
-that gives the test's condition and the carried variables.
+that gives the test's condition and the carried variables. A loop without a guard, `while True` with
+a `break` at its end, is entered as if its guard had been true.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 
 from graphmend_bc.code import stack
-from graphmend_bc.code.assignment import definitely_assigned_before
+from graphmend_bc.code.assignment import definitely_assigned, definitely_assigned_before
 from graphmend_bc.code.blocks import Block, Graph, predecessors
 from graphmend_bc.code.listing import Handler, Op
 from graphmend_bc.code.liveness import live_in, reads, writes
 from graphmend_bc.code.loops import Loop, loops
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.arms import check_op
-from graphmend_bc.rewriting.decision import Decision, decision_at, is_condition
+from graphmend_bc.rewriting.decision import decision_at, is_condition
 
 _BACK = frozenset({"JUMP_BACKWARD", "NOP"})
 
@@ -34,7 +35,6 @@ class Round:
     """A loop as a function of one round.
 
     Attributes:
-        guard: index of the block that decides whether the loop is entered.
         header: index of the round's first block.
         test: index of the block that decides whether there is another round.
         exit: block behind the loop.
@@ -42,10 +42,10 @@ class Round:
         again: truth value of the test's condition under which there is another round.
         carried: locals that a round changes and a later one, or the code behind, reads.
         fixed: locals that a round only reads.
+        unbound: those of `carried` that have no value before the first round, which gives them one.
         handler: exception handler around the loop.
     """
 
-    guard: int
     header: int
     test: int
     exit: int
@@ -53,13 +53,23 @@ class Round:
     again: bool
     carried: tuple[str, ...]
     fixed: tuple[str, ...]
+    unbound: frozenset[str]
     handler: Handler | None
 
 
 def guards_round(graph: Graph, block: Block) -> bool:
     """True if a block's conditional jump guards a loop that can become a function of a round."""
+    return _is_found(round_at, graph, block)
+
+
+def ends_round(graph: Graph, block: Block) -> bool:
+    """True if a block's conditional jump ends a round of such a loop."""
+    return _is_found(round_ended_by, graph, block)
+
+
+def _is_found(find: Callable[[Graph, Block], Round], graph: Graph, block: Block) -> bool:
     try:
-        round_at(graph, block)
+        find(graph, block)
     except Refused:
         return False
     return True
@@ -81,38 +91,70 @@ def round_at(graph: Graph, guard: Block) -> Round:
         (False, decision.when_false, decision.when_true),
     ):
         loop = next((found for found in loops(graph) if found.header == header), None)
-        if loop is not None and guard.index not in loop.body:
-            return _round(graph, guard, decision, loop, way_out, enters)
+        if loop is None or guard.index in loop.body:
+            continue
+        merged = {guard.index, *(t.block for t in decision.tests)}
+        if predecessors(graph)[header] - loop.body - merged:
+            raise Refused("no-such-loop", "The loop has another entry.")
+        bound = definitely_assigned_before(graph, guard.stop - 1)
+        found = _round(graph, loop, way_out, graph.last(guard).handler, bound)
+        if found.unbound:
+            raise Refused("unbound-in-one-arm", f"The variable is '{min(found.unbound)}'.")
+        return replace(found, enters=enters)
+    raise Refused("no-such-loop")
+
+
+def round_ended_by(graph: Graph, test: Block) -> Round:
+    """The loop a round of which a conditional jump ends, entered without a condition.
+
+    Args:
+        graph: the blocks.
+        test: the block that ends in the jump.
+
+    Raises:
+        Refused: it ends no round of a loop that can become a function.
+    """
+    decision = decision_at(graph, test)
+    for loop in reversed(loops(graph)):
+        for way, way_out in (
+            (decision.when_true, decision.when_false),
+            (decision.when_false, decision.when_true),
+        ):
+            if test.index in loop.body and _leads_back(graph, way, loop.header):
+                header = graph.blocks[loop.header]
+                handler = graph.listing.ops[header.start].handler
+                bound = definitely_assigned(graph)[loop.header]
+                found = _round(graph, loop, way_out, handler, bound)
+                if found.test == test.index:
+                    return found
     raise Refused("no-such-loop")
 
 
 def _round(
-    graph: Graph, guard: Block, decision: Decision, loop: Loop, way_out: int, enters: bool
+    graph: Graph, loop: Loop, way_out: int, handler: Handler | None, bound: Collection[str]
 ) -> Round:
     test, again = _test_of(graph, loop, way_out)
-    merged = {guard.index, *(t.block for t in decision.tests)}
-    if predecessors(graph)[loop.header] - loop.body - merged:
-        raise Refused("no-such-loop", "The loop has another entry.")
-    inside = loop.body | {t.block for t in decision_at(graph, graph.blocks[test]).tests}
+    tests = {test, *(t.block for t in decision_at(graph, graph.blocks[test]).tests)}
+    inside = loop.body | tests
+    if way_out in inside or graph.last(graph.blocks[loop.header]).name == "FOR_ITER":
+        raise Refused("no-such-loop")
     leaving = {
         index
         for index in inside
         for edge in graph.blocks[index].successors
         if edge.target not in inside
     }
-    if not leaving <= {test, *(t.block for t in decision_at(graph, graph.blocks[test]).tests)}:
+    if not leaving <= tests:
         raise Refused("loop-exit")
-    handler = graph.last(guard).handler
     ops = [op for index in sorted(inside) for op in graph.ops(graph.blocks[index])]
     for op in ops:
         check_op(op, handler)
         if op.name in ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS"):
             raise Refused("loop-exit")
-    base = stack.depth_before(graph, guard.stop - 1) - 1
-    if stack.lowest_depth(graph, inside) < base or stack.depth_at(graph)[loop.header] != base:
+    if stack.lowest_depth(graph, inside) < stack.depth_at(graph)[loop.header]:
         raise Refused("stack-live-in")
-    carried, fixed = _state(graph, guard, loop.header, way_out, ops)
-    return Round(guard.index, loop.header, test, way_out, enters, again, carried, fixed, handler)
+    carried, fixed, unbound = _state(graph, loop.header, way_out, ops, bound)
+    return Round(loop.header, test, way_out, True, again, carried, fixed, unbound, handler)
 
 
 def _test_of(graph: Graph, loop: Loop, way_out: int) -> tuple[int, bool]:
@@ -148,15 +190,17 @@ def _same(graph: Graph, one: int, two: int) -> bool:
 
 
 def _state(
-    graph: Graph, guard: Block, header: int, way_out: int, ops: Iterable[Op]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    graph: Graph, header: int, way_out: int, ops: Iterable[Op], bound: Collection[str]
+) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
     live = live_in(graph)
     written = {name for op in ops for name in writes(op)}
     read = {name for op in ops for name in reads(op)}
     carried = sorted(written & (live[header] | live[way_out]))
     fixed = sorted((read & live[header]) - written)
-    bound = definitely_assigned_before(graph, guard.stop - 1)
-    for name in [*carried, *fixed]:
-        if name not in bound:
-            raise Refused("unbound-in-one-arm", f"The variable is '{name}'.")
-    return tuple(carried), tuple(fixed)
+    at_once = [*fixed, *(name for name in carried if name in live[header])]
+    after = definitely_assigned(graph)[way_out]
+    for name in [name for name in at_once if name not in bound]:
+        raise Refused("unbound-in-one-arm", f"The variable is '{name}'.")
+    for name in [name for name in carried if name not in after]:
+        raise Refused("unbound-in-one-arm", f"The variable is '{name}'.")
+    return tuple(carried), tuple(fixed), frozenset(carried) - frozenset(bound)

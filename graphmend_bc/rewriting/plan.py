@@ -15,6 +15,7 @@ class Plan:
         conds: those of `branches` whose arms are to run only if taken, by `torch.cond`.
         loops: conditional jumps that guard a while loop, to turn into `Loop` calls.
         entered: those of `loops` that are guessed to go round at least once.
+        rounds: conditional jumps at the end of a loop's round, to turn the loop into a `Loop` call.
         guesses: conditional jumps and `not` whose condition is to be asked by `Guess`.
         asks: calls that give a Python value of a tensor, whose callee is to be marked by `Ask`.
         effects: calls whose callee is to be marked by `Defer`.
@@ -24,6 +25,7 @@ class Plan:
     conds: frozenset[int] = frozenset()
     loops: frozenset[int] = frozenset()
     entered: frozenset[int] = frozenset()
+    rounds: frozenset[int] = frozenset()
     guesses: frozenset[int] = frozenset()
     asks: frozenset[int] = frozenset()
     effects: frozenset[int] = frozenset()
@@ -45,6 +47,9 @@ class Plan:
 
     def with_entered_loop(self, offset: int) -> Plan:
         return replace(self.with_loop(offset), entered=self.entered | {offset})
+
+    def with_round(self, offset: int) -> Plan:
+        return replace(self, rounds=self.rounds | {offset})
 
     def with_guesses(self, offsets: Iterable[int]) -> Plan:
         return replace(self, guesses=self.guesses | frozenset(offsets))

@@ -30,7 +30,7 @@ from graphmend_bc.rewriting.asking import ask_at, guess_at, write_guess
 from graphmend_bc.rewriting.calls import Writer
 from graphmend_bc.rewriting.decision import Decision, Test, decision_at
 from graphmend_bc.rewriting.defer import marked_callees, write_marked
-from graphmend_bc.rewriting.loops import Round, round_at
+from graphmend_bc.rewriting.loops import Round, round_at, round_ended_by
 from graphmend_bc.rewriting.plan import Plan
 from graphmend_bc.runtime import Both, Branch, Defer, Loop, Primitive, Site
 
@@ -110,6 +110,9 @@ class _Rewriter:
         self.graph: Graph = build(listing)
         self.plan = plan
         self.marked = marked_callees(self.graph, plan.effects | plan.asks)
+        ends = [self.graph.block_of(listing.at_offset(o).index) for o in plan.rounds]
+        rounds = [round_ended_by(self.graph, end) for end in ends]
+        self.rounds = {found.header: found for found in rounds}
         self.parts: list[Assembled] = []
         self.size = 0
 
@@ -151,7 +154,9 @@ class _Rewriter:
             block = self.graph.blocks[index]
             if index == scope.test:
                 continue
-            if self._is_loop(block):
+            if (found := self._unguarded(scope, block)) is not None:
+                work.append(found.exit)
+            elif self._is_loop(block):
                 work.append(round_at(self.graph, block).exit)
             elif self._is_planned(block):
                 work.append(lift(self.graph, block).join)
@@ -162,6 +167,11 @@ class _Rewriter:
             if block.handler is not None and scope.outer is None:
                 work.append(block.handler)
         return [scope.entry, *sorted(seen - {scope.entry})] if seen else []
+
+    def _unguarded(self, scope: _Scope, block: Block) -> Round | None:
+        """The planned loop without a guard that begins here, unless its round is being written."""
+        found = self.rounds.get(block.index)
+        return None if found is None or found.test == scope.test else found
 
     def _is_loop(self, block: Block) -> bool:
         return self.graph.last(block).offset in self.plan.loops
@@ -178,9 +188,14 @@ class _Rewriter:
             again = self._writer(scope, last).emit("STORE_FAST", _AGAIN)
             leave = self._writer(scope, last).emit("JUMP_FORWARD", label=scope.leave)
             return [*self._write_condition(scope, block), again, leave]
+        if (found := self._unguarded(scope, block)) is not None:
+            end = self.graph.last(self.graph.blocks[found.test])
+            enter = self._writer(scope, ops[0]).emit("LOAD_CONST", True)
+            items = [enter, *self._write_loop(scope, found, end, ops[0])]
+            return items + self._jump(scope, ops[0], found.exit, following, written)
         if self._is_loop(block):
             found = round_at(self.graph, block)
-            items = [*self._write_condition(scope, block), *self._write_loop(scope, found, last)]
+            items = [*self._write_condition(scope, block), *self._write_loop(scope, found, last, last)]
             return items + self._jump(scope, last, found.exit, following, written)
         if self._is_planned(block):
             lifted = lift(self.graph, block)
@@ -312,8 +327,9 @@ class _Rewriter:
         tests = decision_at(self.graph, block).tests
         return items + self._write_tests(scope, block, tests)
 
-    def _write_loop(self, scope: _Scope, found: Round, op: Op) -> list[Emit]:
-        writer = self._writer(scope, op)
+    def _write_loop(self, scope: _Scope, found: Round, op: Op, place: Op) -> list[Emit]:
+        """A loop for the jump `op`, written where `place` stands."""
+        writer = self._writer(scope, place)
         is_entered = op.offset in self.plan.entered
         loop = Loop(self._site(op), len(found.carried), found.enters, found.again, is_entered)
         inner = _Scope(entry=found.header, test=found.test, outer=found.handler or _NOWHERE)
@@ -329,7 +345,10 @@ class _Rewriter:
         return [
             *writer.callable_under_top(loop),
             *self._make_function(scope, body, parameters, writer),
-            *writer.load_all(parameters),
+            *(
+                writer.emit("LOAD_CONST", None) if name in found.unbound else load
+                for name, load in zip(parameters, writer.load_all(parameters), strict=True)
+            ),
             *writer.call(2 + len(parameters)),
             writer.emit("UNPACK_SEQUENCE", len(found.carried)),
             *writer.store_all(found.carried),

@@ -184,6 +184,33 @@ FORMS = (
                     break
             return y
         """,
+        "while_loop@5",
+    ),
+    Form(
+        "while on a flag",
+        """
+        def f(x):
+            y, done, n = x.abs() + 1, False, 0
+            while not done:
+                y = y * 2
+                n = n + 1
+                done = (y.sum() > 40) | torch.isnan(y).any()
+            return y, n
+        """,
+        "while_loop@3",
+    ),
+    Form(
+        "while with a break in the middle",
+        """
+        def f(x):
+            y = x.abs() + 1
+            while True:
+                y = y * 2
+                if not y.sum() <= 100:
+                    break
+                y = y + 1
+            return y
+        """,
         declines="loop-unbounded@5",
         breaks=1,
     ),

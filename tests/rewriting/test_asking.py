@@ -14,7 +14,7 @@ from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting import Plan, rewrite
 from graphmend_bc.rewriting.asking import asks_truth, guess_at, jumps_of_decision
 from graphmend_bc.rewriting.decision import is_condition
-from graphmend_bc.rewriting.loops import round_at
+from graphmend_bc.rewriting.loops import ends_round, round_at
 from graphmend_bc.runtime import Site
 
 
@@ -118,6 +118,7 @@ def endless(x: Any) -> Any:
         x = x.next
         if x.done:
             break
+        x.visit()
     return x
 
 
@@ -199,6 +200,51 @@ def test_loops_as_functions_of_a_round(function: Any, calls: list[tuple[int, ...
             break
     assert plan.loops
     looping = with_plan(function, plan)
+    assert [looping(*call) for call in calls] == [function(*call) for call in calls]
+
+
+def doing(x: int) -> Any:
+    while True:
+        x = x + 1
+        y = x * 2
+        if x > 5:
+            break
+    return x, y
+
+
+def repeating(x: int, n: int) -> Any:
+    out = []
+    for i in range(3):
+        while True:
+            x += 1
+            if n == 2:
+                x += 5
+            if x > i * 10 and (n or x % 2):
+                break
+        out.append(x)
+    return out
+
+
+def flagged(x: int) -> Any:
+    done = False
+    while not done:
+        x = x + 1
+        done = x > 7
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "calls"),
+    [
+        (doing, [(1,), (9,)]),
+        (repeating, [(3, 4), (1, 0), (2, 2)]),
+        (flagged, [(3,), (9,)]),
+    ],
+)
+def test_loops_without_a_guard(function: Any, calls: list[tuple[int, ...]]) -> None:
+    graph = build(decode(function.__code__))
+    ends = [b for b in graph.blocks if is_condition(graph.last(b)) and ends_round(graph, b)]
+    looping = with_plan(function, Plan().with_round(graph.last(ends[0]).offset))
     assert [looping(*call) for call in calls] == [function(*call) for call in calls]
 
 

@@ -136,7 +136,7 @@ def forget_compiled(code: CodeType, change: Callable[[], None]) -> None:
             known = entry.guard_manager
             if isinstance(known, DeletedGuardManagerWrapper) or known.extra_state is None:
                 continue
-            known.extra_state.invalidate(entry, _Forgotten(known))
+            known.extra_state.invalidate(entry, _Forgotten(known, entry.code))
     finally:
         compile_lock.release()
 
@@ -149,9 +149,11 @@ class _Forgotten(DeletedGuardManagerWrapper):
 
     Args:
         former: the guards. They are kept, because another thread may be waiting to check them.
+        code: the generated code. It is kept, because torch frees code that only a captured
+            traceback holds while it holds a lock, and may then wait for a thread that wants it.
     """
 
-    def __init__(self, former: GuardManagerWrapper) -> None:
+    def __init__(self, former: GuardManagerWrapper, code: CodeType) -> None:
         super().__init__("graphmend_bc guesses otherwise now")
-        self.former = former
+        self.former = former, code
         self.id_matched_objs = {"": cast(Any, object)}

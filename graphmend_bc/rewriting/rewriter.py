@@ -195,7 +195,10 @@ class _Rewriter:
             return items + self._jump(scope, ops[0], found.exit, following, written)
         if self._is_loop(block):
             found = round_at(self.graph, block)
-            items = [*self._write_condition(scope, block), *self._write_loop(scope, found, last, last)]
+            items = [
+                *self._write_condition(scope, block),
+                *self._write_loop(scope, found, last, last),
+            ]
             return items + self._jump(scope, last, found.exit, following, written)
         if self._is_planned(block):
             lifted = lift(self.graph, block)

@@ -19,7 +19,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 
 from graphmend_bc.dynamo import select
-from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.guess import call, method
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.choose import check_predicate
@@ -83,7 +83,7 @@ class AskedVariable(VariableTracker):
                 return None
             check_predicate(example)
             self.compilation.trace.used.setdefault(self.primitive.site, "capture")
-            return HostNumberVariable(_wide(tx, tensors[0]))
+            return HostNumberVariable(_wide(tx, tensors[0]), tracer, self.primitive)
         truth = self._truth(tx, name, tensors, operands, kwargs)
         if truth is None or not isinstance(truth, TensorVariable):
             return truth
@@ -116,16 +116,28 @@ class HostNumberVariable(VariableTracker):
 
     Args:
         tensor: a 0-dim tensor of float64 or int64 with the same value.
+        tracer: of the site where the number is asked for.
+        primitive: what the comparison is used for.
     """
 
-    def __init__(self, tensor: TensorVariable, **kwargs: Any) -> None:
+    _nonvar_fields: ClassVar[set[str]] = {  # type: ignore[misc]
+        "tracer",
+        "primitive",
+        *VariableTracker._nonvar_fields,
+    }
+
+    def __init__(
+        self, tensor: TensorVariable, tracer: select.SiteTracer, primitive: Ask, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.tensor = tensor
+        self.tracer = tracer
+        self.primitive = primitive
 
     def compare(
         self, tx: InstructionTranslatorBase, name: str, other: VariableTracker, reverse: bool
-    ) -> TensorVariable:
-        """The comparison with another number as a tensor.
+    ) -> VariableTracker:
+        """The comparison with another number, as a tensor or guessed.
 
         Args:
             tx: translator of the frame.
@@ -134,8 +146,19 @@ class HostNumberVariable(VariableTracker):
             reverse: True if `other` is on the left.
 
         Raises:
-            Refused: the comparison of tensors might round where Python does not.
+            SiteRefused: the comparison of tensors might round where Python does not.
         """
+        try:
+            truth = self._truth(tx, name, other, reverse)
+            if self.primitive.tested:
+                return truth
+            return self.tracer.guess(truth, Guess(self.tracer.site, self.primitive.likely))
+        except Refused as refused:
+            raise SiteRefused(refused, self.tracer.site) from refused
+
+    def _truth(
+        self, tx: InstructionTranslatorBase, name: str, other: VariableTracker, reverse: bool
+    ) -> TensorVariable:
         right: Any
         if isinstance(other, HostNumberVariable):
             right = other.tensor

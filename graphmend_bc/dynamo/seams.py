@@ -23,13 +23,14 @@ hold primitives, and may be compiled after `disable()`.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from functools import partial
 from types import CodeType
 from typing import Any, Protocol
 
 import torch._dynamo
-from torch._dynamo import convert_frame, exc, output_graph, symbolic_convert
+from torch._dynamo import convert_frame, output_graph, symbolic_convert
 from torch._dynamo.variables import builtin, misc, tensor
 from torch._dynamo.variables.base import VariableTracker
 
@@ -258,14 +259,10 @@ def _compare_numbers(function: str, stock: Callable[..., Any]) -> Callable[..., 
         for number, other, reverse in ((args[0], args[1], False), (args[1], args[0], True)):
             if isinstance(number, HostNumberVariable):
                 return number.compare(tx, function, other.realize(), reverse)
-        try:
-            return stock(tx, args, kwargs)
-        except exc.ObservedException:
-            # Some versions take it for a TypeError of the program's.
-            for value in args:
-                if isinstance(value, HostVariable):
-                    value.refuse(function)
-            raise
+        for value in args:
+            if isinstance(value, HostVariable):
+                return host_ops.computed(value, getattr(operator, function), args, kwargs)
+        return stock(tx, args, kwargs)
 
     return compare
 

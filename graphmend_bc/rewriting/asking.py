@@ -58,16 +58,18 @@ def write_guess(op: Op, guess: Guess, writer: Writer, label: Label | None) -> li
 def ask_at(graph: Graph, call: Op, site: Site) -> Ask:
     """The primitive that marks the callee of a call."""
     ops = graph.listing.ops[call.index + 1 : graph.block_of(call.index).stop]
-    jump = next((op for op in ops if op.name != "TO_BOOL"), call)
+    compare = _comparison(graph, call, ops)
+    asked = call if compare is None else compare
+    jump = next((op for op in ops if op.index > asked.index and op.name != "TO_BOOL"), call)
     tested = is_condition(jump) and "POP_JUMP" in jump.name
     likely = expectation(graph, graph.block_of(jump.index)).outcome if is_condition(jump) else True
-    return Ask(site, tested=tested, compared=_is_compared(graph, call, ops), likely=likely)
+    return Ask(site, tested=tested, compared=compare is not None, likely=likely)
 
 
-def _is_compared(graph: Graph, call: Op, following: Sequence[Op]) -> bool:
-    """True if the call's result goes into a comparison, next to something that is just loaded."""
+def _comparison(graph: Graph, call: Op, following: Sequence[Op]) -> Op | None:
+    """The comparison of the call's result with something that is just loaded, if there is one."""
     compare = next((op for op in following if not op.name.startswith("LOAD_")), call)
-    if compare.name != "COMPARE_OP":
-        return False
     slots = slots_before(graph, compare.index)
-    return slots is not None and frozenset({call.index}) in slots[-2:]
+    if compare.name != "COMPARE_OP" or slots is None:
+        return None
+    return compare if frozenset({call.index}) in slots[-2:] else None

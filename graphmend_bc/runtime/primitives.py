@@ -146,9 +146,9 @@ class Ask(Primitive):
     """Marks the callee of a call that gives a Python value of a tensor, as `t.item()` does.
 
     Attributes:
-        tested: True if the value is used for nothing but a conditional jump, so that a tensor with
-            the same truth value may stand for it.
-        compared: True if it is used for nothing but one comparison.
+        tested: True if the value, or what it is compared to, is used for nothing but a conditional
+            jump, so that a tensor with the same truth value may stand for it.
+        compared: True if the value is used for nothing but one comparison.
         likely: the truth value that is likely, if it is one.
     """
 

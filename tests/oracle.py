@@ -21,6 +21,7 @@ import itertools
 import logging
 import sys
 import textwrap
+import threading
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -142,7 +143,13 @@ class _Records(logging.Handler):
         self.into = into
 
     def emit(self, record: logging.LogRecord) -> None:
-        place = (record.pathname, record.lineno, record.funcName, record.module, record.thread)
+        place = (
+            record.pathname,
+            record.lineno,
+            record.funcName,
+            record.module,
+            record.thread == threading.get_ident(),
+        )
         text = (record.name, record.levelname, record.getMessage(), record.msg, repr(record.args))
         trouble = record.exc_info and (record.exc_info[0], repr(record.exc_info[1]))
         extra = sorted((k, repr(v)) for k, v in vars(record).items() if k not in _RECORD_NAMES)

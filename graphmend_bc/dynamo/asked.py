@@ -194,8 +194,8 @@ def _exact(other: VariableTracker, dtype: torch.dtype) -> int | float:
 
 def _wide(tx: InstructionTranslatorBase, tensor: TensorVariable) -> TensorVariable:
     dtype = _dtype(tensor)
-    if dtype.is_complex:
-        raise Refused("predicate-not-exact", "The tensor is complex.")
+    if dtype.is_complex or dtype is torch.uint64:
+        raise Refused("predicate-not-exact", f"The tensor is of {dtype}.")
     wide = torch.float64 if dtype.is_floating_point else torch.int64
     return method(tx, "to", method(tx, "reshape", tensor, ()), wide)
 

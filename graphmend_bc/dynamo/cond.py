@@ -28,7 +28,7 @@ from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.arm import check_runs_taken
 from graphmend_bc.legality.choose import check_same_layout
 from graphmend_bc.legality.ops import OpRecord
-from graphmend_bc.legality.reach import check_same_reach
+from graphmend_bc.legality.reach import check_reaches_all
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 
@@ -43,6 +43,7 @@ class ArmFunctionVariable(UserFunctionVariable):
             what the variables say later.
         given: the tensors it gives to the operator, in order; the same as its tensor leaves or
             clones of them.
+        outside: tensors from before the branch that it uses or gives back.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class ArmFunctionVariable(UserFunctionVariable):
         self.leaves: list[Leaf] = []
         self.tensors: list[torch.Tensor] = []
         self.given: list[torch.Tensor] = []
+        self.outside: list[torch.Tensor] = []
 
     def call_function(
         self,
@@ -78,6 +80,7 @@ class ArmFunctionVariable(UserFunctionVariable):
             seen.add(storage)
             given.append(leaf.value if fresh else method(tx, "clone", leaf.value))
         self.given = [example(value) for value in given]
+        self.outside = _outside(self.arm, self.tensors)
         return TupleVariable(cast(list[VariableTracker], given))
 
 
@@ -142,6 +145,10 @@ def _joined(
     assert other.arm is not None
     if [leaf.path for leaf in taken.leaves] != [leaf.path for leaf in other.leaves]:
         raise Refused("arms-differ-in-type", "The containers differ.")
+    if torch.is_grad_enabled():
+        outside = [*taken.outside, *other.outside]
+        check_reaches_all(taken.given, outside)
+        check_reaches_all(other.given, outside)
     values: list[VariableTracker] = []
     position = 0
     for left, right in zip(taken.leaves, other.leaves, strict=True):
@@ -157,19 +164,15 @@ def _joined(
         if _is_outside(left.value) and left.value.as_proxy() is right.value.as_proxy():
             values.append(left.value)
             continue
-        _check_alike(a, taken.arm, b, other.arm, result)
+        _check_alike(a, b, result)
         sides = ((one, taken.arm.allocated()), (two, other.arm.allocated()))
         note_sharing(trace, site, result.as_proxy().node, *sides)
         values.append(result)
     return rebuilt(taken.arm.result, iter(values))
 
 
-def _check_alike(
-    a: torch.Tensor, taken: Arm, b: torch.Tensor, other: Arm, result: TensorVariable
-) -> None:
+def _check_alike(a: torch.Tensor, b: torch.Tensor, result: TensorVariable) -> None:
     check_same_layout(a, b)
-    if a.requires_grad:
-        check_same_reach(a, _outside(taken), b, _outside(other))
     chosen = example(result)
     if (chosen.shape, chosen.stride(), chosen.dtype) != (a.shape, a.stride(), a.dtype):
         raise Refused("arms-differ-in-layout", "The chosen tensor would be laid out differently.")
@@ -177,12 +180,9 @@ def _check_alike(
         raise Refused("gradient-reach", "torch.cond would not pass the gradient.")
 
 
-def _outside(arm: Arm) -> list[torch.Tensor]:
-    """Tensors from before the branch that the arm's operators use, or that it gives back."""
+def _outside(arm: Arm, given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     made = {id(t) for record in arm.records for t in record.results()}
-    given = [leaf.value for leaf in leaves_of(arm.result)]
-    tensors = [t for record in arm.records for t in record.tensors()]
-    tensors += [example(value) for value in given if isinstance(value, TensorVariable)]
+    tensors = [*given, *(t for record in arm.records for t in record.tensors())]
     return [t for t in tensors if id(t) not in made]
 
 

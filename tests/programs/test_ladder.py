@@ -105,6 +105,50 @@ def test_cond_gives_no_gradient_that_eager_does_not_give() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "arms",
+    [
+        ("y, n = x @ w, torch.tensor([1])", "y, n = (x + 1) @ w, torch.tensor([2])"),
+        ("y, n = x @ w, (x @ v).detach()", "y, n = (x + 1) @ w, (x @ v * 2).detach()"),
+        ("y, n = x @ w + (x @ v).detach(), 0", "y, n = x @ w - (x @ v).detach(), 0"),
+    ],
+)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_cond_sends_gradients_to_all_its_operands(arms: tuple[str, str], backend: str) -> None:
+    check(
+        f"""
+        v, w = nn.Parameter(torch.ones(3, 3)), nn.Parameter(torch.ones(3, 3))
+
+        def f(x):
+            if x.sum() > 0:
+                {arms[0]}
+            else:
+                {arms[1]}
+            return y * 2, n
+        """,
+        [torch.stack([x, x, x]) for x in BOTH],
+        mends="speculate@4",
+        grad=True,
+        backend=backend,
+        orders=1,
+    )
+
+
+def test_numbers_that_no_wide_type_holds() -> None:
+    check(
+        """
+        def f(x, y):
+            if x.item() > 5:
+                return y + 1
+            return y * 2
+        """,
+        [(torch.tensor(value, dtype=torch.uint64), UP) for value in (2**64 - 1, 3)],
+        None,
+        None,
+        None,
+    )
+
+
 def test_cond_may_give_back_what_exists_outside() -> None:
     check(
         """
@@ -157,7 +201,7 @@ def test_loop_carries_what_the_operator_can_carry() -> None:
         return y, text
     """
     check(body.format("text = ''"), BOTH, mends="while_loop@3")
-    wanted = "loop-carries-value@3 loop-unbounded@3"
+    wanted = "loop-carries-value@3 loop-unbounded@3 unhandled-instruction@4"
     check(body.format("text += 'a'"), BOTH, declines=wanted, breaks=1)
 
 

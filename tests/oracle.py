@@ -178,6 +178,9 @@ def _warnings_of_programs() -> Iterator[list[object]]:
         stock = warnings.showwarning
 
         def show(message: Any, category: Any, filename: str, lineno: int, *rest: Any) -> None:
+            # Those of torch's own code come once in a process, or once in a run of an operator.
+            if "Triggered internally at" in str(message):
+                return
             if filename in ("<program>", __file__):
                 shown.append((str(message), category.__name__, filename, lineno))
             else:

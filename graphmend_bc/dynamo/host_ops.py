@@ -102,21 +102,35 @@ def _cannot_raise(function: Any, args: list[VariableTracker]) -> bool:
         return len(args) == 2 and args[0].is_python_constant() and _fits_format(*args)
     if function is round:
         digits = args[1].as_python_constant() if len(args) == 2 and numbers[0] else None
-        return isinstance(digits, int)
+        return isinstance(digits, int) and digits >= 0
     if function in _DIVISIONS:
         return all(numbers) and _is_never_zero(args[1])
     return function in _TOTAL and all(numbers)
 
 
 def _fits_format(text: VariableTracker, value: VariableTracker) -> bool:
-    """True for one number formatted by a conversion that takes every float."""
+    """True for one number formatted by a conversion that takes every number of its type."""
     pattern = text.as_python_constant()
     if not isinstance(pattern, str) or not isinstance(value, HostVariable):
         return False
-    conversions = pattern.replace("%%", "").split("%")[1:]
-    return value.kind is int or not any(
-        piece.lstrip("0123456789.+-# ")[:1] in "dioxXc" for piece in conversions
-    )
+    try:
+        for sample in samples(value.kind):
+            pattern % sample
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def samples(kind: type) -> tuple[Any, ...]:
+    """Values of a type among which there is one that fails, if any does."""
+    found: dict[type, tuple[Any, ...]] = {
+        bool: (True, False),
+        int: (0, -1, 2**64),
+        float: (0.0, -1e308, float("nan"), float("inf")),
+        str: ("",),
+        list: ([],),
+    }
+    return found.get(kind, (kind(),))
 
 
 def _is_never_zero(value: VariableTracker) -> bool:
@@ -131,7 +145,11 @@ def _is_number(value: VariableTracker) -> bool:
         return value.kind in _NUMBERS
     if isinstance(value, SymNodeVariable):
         return value.python_type() in _NUMBERS
-    return value.is_python_constant() and type(value.as_python_constant()) in _NUMBERS
+    if not value.is_python_constant():
+        return False
+    constant = value.as_python_constant()
+    # Larger ones could make an int that no float holds.
+    return type(constant) in _NUMBERS and not (type(constant) is int and abs(constant) >= 2**63)
 
 
 def _is_text(value: VariableTracker) -> bool:

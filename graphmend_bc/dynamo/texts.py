@@ -13,6 +13,7 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.dynamo.compilation import Compilation, current
 from graphmend_bc.dynamo.host import HostVariable
+from graphmend_bc.dynamo.host_ops import samples
 from graphmend_bc.dynamo.host_read import is_plain
 from graphmend_bc.dynamo.keep import Keeper
 from graphmend_bc.reasons import Refused
@@ -67,11 +68,36 @@ def make_format(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation = current()
         if compilation is None or not compilation.may_mend:
             return
+        _check_spec(self)
         keep = partial(_kept, compilation)
         self.sym_args = [keep(arg) for arg in self.sym_args]
         self.sym_kwargs = {name: keep(arg) for name, arg in self.sym_kwargs.items()}
 
     return __init__
+
+
+def _check_spec(text: StringFormatVariable) -> None:
+    """Give up a host value whose text could raise: `f"{value:d}"` of a float does."""
+    values = [value.realize() for value in (*text.sym_args, *text.sym_kwargs.values())]
+    for host in (value for value in values if isinstance(value, HostVariable)):
+        for sample in samples(host.kind):
+            args = [_shown(arg.realize(), host, sample) for arg in text.sym_args]
+            kwargs = {k: _shown(v.realize(), host, sample) for k, v in text.sym_kwargs.items()}
+            try:
+                text.format_string.format(*args, **kwargs)
+            except (TypeError, ValueError, OverflowError, AttributeError, LookupError):
+                host.refuse("format")
+
+
+class _AnyText:
+    """Formatted by any specification."""
+
+    def __format__(self, spec: str) -> str:
+        return ""
+
+
+def _shown(value: VariableTracker, host: HostVariable, sample: object) -> object:
+    return sample if value is host else _AnyText()
 
 
 def _kept(compilation: Compilation, value: VariableTracker) -> VariableTracker:

@@ -278,3 +278,30 @@ def test_none_check_and_types() -> None:
         BOTH,
         mends="defer@8 defer@9",
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f'{x.max().item():d}'",
+        "'%ld' % x.max().item()",
+        "'%c' % x.to(torch.int64).max().item()",
+        "str(round(x.max().item(), -308))",
+        "str(float(x.to(torch.int64).max().item() * 10**400))",
+    ],
+)
+def test_texts_that_cannot_be_made_of_every_value(text: str) -> None:
+    check(
+        f"""
+        def f(x):
+            try:
+                v = {text}
+            except (ValueError, OverflowError, TypeError):
+                v = "none"
+            return x + 1, v
+        """,
+        [torch.tensor([1.0, 2.0]), torch.tensor([float("nan"), -3.0]), torch.tensor([-1.0, -2.0])],
+        None,
+        None,
+        None,
+    )

@@ -52,7 +52,6 @@ _COND_HELPS = frozenset(
         "arm-may-raise",
         "arm-op-unknown",
         "arm-too-dear",
-        "gradient-not-finite",
     }
 )
 """Reasons against computing both arms that do not matter if only one of them runs."""

@@ -197,7 +197,9 @@ def _wide(tx: InstructionTranslatorBase, tensor: TensorVariable) -> TensorVariab
     if dtype.is_complex or dtype is torch.uint64:
         raise Refused("predicate-not-exact", f"The tensor is of {dtype}.")
     wide = torch.float64 if dtype.is_floating_point else torch.int64
-    return method(tx, "to", method(tx, "reshape", tensor, ()), wide)
+    # The number is what it is now, whatever is written to the tensor before it is compared.
+    copy = method(tx, "clone", method(tx, "reshape", tensor, ()))
+    return method(tx, "to", copy, wide)
 
 
 def _dtype(tensor: TensorVariable) -> torch.dtype:

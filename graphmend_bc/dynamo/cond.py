@@ -28,7 +28,6 @@ from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.arm import check_runs_taken
 from graphmend_bc.legality.choose import check_same_layout
 from graphmend_bc.legality.ops import OpRecord
-from graphmend_bc.legality.reach import check_reaches_all
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 
@@ -145,10 +144,10 @@ def _joined(
     assert other.arm is not None
     if [leaf.path for leaf in taken.leaves] != [leaf.path for leaf in other.leaves]:
         raise Refused("arms-differ-in-type", "The containers differ.")
-    if torch.is_grad_enabled():
-        outside = [*taken.outside, *other.outside]
-        check_reaches_all(taken.given, outside)
-        check_reaches_all(other.given, outside)
+    # The operator's backward sends zeros where eager sends nothing, has no second order, and keeps
+    # what eager need not keep.
+    if torch.is_grad_enabled() and any(t.requires_grad for t in [*taken.outside, *other.outside]):
+        raise Refused("gradient-reach", "torch.cond has another backward than its arms.")
     values: list[VariableTracker] = []
     position = 0
     for left, right in zip(taken.leaves, other.leaves, strict=True):

@@ -12,6 +12,7 @@ import torch._dynamo
 from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch._dynamo.convert_frame import compile_lock
 from torch._dynamo.guards import DeletedGuardManagerWrapper, GuardManagerWrapper
+from torch.autograd import forward_ad
 
 from graphmend_bc.dynamo.annotations import deoptimisation
 from graphmend_bc.dynamo.compilation import Compilation
@@ -51,6 +52,8 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
         graph = _taking_back(graph, trace.undo, tally, extra, missed)
     elif extra:
         graph = _without_outputs(graph, extra)
+    if trace.functional:
+        graph = _without_tangents(graph)
     return graph if trace.apart is None else _kept_apart(graph, trace.apart)
 
 
@@ -58,6 +61,18 @@ def _without_outputs(graph: Callable[..., Any], extra: int) -> Callable[..., Any
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
         return graph(*args, **kwargs)[:-extra]
+
+    return run_graph
+
+
+def _without_tangents(graph: Callable[..., Any]) -> Callable[..., Any]:
+    """The operators for conditions and loops drop the tangents of forward-mode differentiation."""
+
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        if forward_ad._current_level >= 0:
+            raise Miss
+        return graph(*args, **kwargs)
 
     return run_graph
 

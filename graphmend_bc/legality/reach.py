@@ -7,7 +7,7 @@ send gradients to the same tensors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor
@@ -30,27 +30,6 @@ def check_same_reach(
     edges = {_edge(t) for t in [*left_outside, *right_outside] if t.requires_grad}
     if _reached(left, edges) != _reached(right, edges):
         raise Refused("gradient-reach")
-
-
-def check_reaches_all(results: Sequence[Tensor], outside: Iterable[Tensor]) -> None:
-    """Show that every result depends, differentiably, on every outside tensor.
-
-    The backward of `torch.cond` sends a gradient to each tensor that its arms use, zeros if need
-    be, whichever of its results was asked for a gradient.
-
-    Args:
-        results: the tensors that one arm gives.
-        outside: tensors from before the branch that either arm uses.
-
-    Raises:
-        Refused: some result does not depend on some tensor, or needs no gradient.
-    """
-    edges = {_edge(t) for t in outside if t.requires_grad}
-    if not edges and not any(result.requires_grad for result in results):
-        return
-    for result in results:
-        if not result.requires_grad or not edges <= _reached(result, edges):
-            raise Refused("gradient-reach", "Not every result of the arms depends on it.")
 
 
 def _edge(tensor: Tensor) -> Any:

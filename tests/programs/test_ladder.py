@@ -67,7 +67,7 @@ def test_cond_is_not_used_under_autocast() -> None:
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
-def test_cond_with_gradients(backend: str) -> None:
+def test_arms_with_gradients(backend: str) -> None:
     check(
         """
         w = nn.Parameter(torch.ones(3))
@@ -80,7 +80,7 @@ def test_cond_with_gradients(backend: str) -> None:
             return y * 2
         """,
         [UP, DOWN, UP * 0],
-        mends="cond@4",
+        mends="speculate@4",
         grad=True,
         backend=backend,
         orders=1,
@@ -114,7 +114,7 @@ def test_cond_gives_no_gradient_that_eager_does_not_give() -> None:
     ],
 )
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_cond_sends_gradients_to_all_its_operands(arms: tuple[str, str], backend: str) -> None:
+def test_cond_is_not_used_for_gradients(arms: tuple[str, str], backend: str) -> None:
     check(
         f"""
         v, w = nn.Parameter(torch.ones(3, 3)), nn.Parameter(torch.ones(3, 3))
@@ -276,3 +276,27 @@ def test_guesses_follow_what_happens() -> None:
         (guess,) = gm.report().guesses
     assert (guess.calls, guess.misses, guess.turned) == (5, 2, 1)
     assert str(guess).endswith("2 of 5 calls missed, turned 1 times")
+
+
+def test_forward_mode_tangents_pass() -> None:
+    import torch.autograd.forward_ad as fwd
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        if x.sum() > 0:
+            y = torch.cumsum(y, 0) @ x
+        else:
+            y = y.prod()
+        return y * 2
+
+    with gm.enabled():
+        compiled = torch.compile(f, backend="eager")
+        with torch.no_grad():
+            compiled(UP)
+        assert [mend.strategy for mend in gm.report().mends] == ["cond"]
+        with torch.no_grad(), fwd.dual_level():
+            dual = fwd.make_dual(UP, torch.ones(3))
+            wanted, found = fwd.unpack_dual(f(dual)), fwd.unpack_dual(compiled(dual))
+    assert wanted.tangent is not None
+    assert found.tangent is not None
+    assert torch.equal(found.tangent, wanted.tangent)

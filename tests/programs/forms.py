@@ -200,21 +200,6 @@ FORMS = (
         "while_loop@3",
     ),
     Form(
-        "while with a break in the middle",
-        """
-        def f(x):
-            y = x.abs() + 1
-            while True:
-                y = y * 2
-                if not y.sum() <= 100:
-                    break
-                y = y + 1
-            return y
-        """,
-        declines="loop-unbounded@5",
-        breaks=1,
-    ),
-    Form(
         "with no_grad around and inside",
         """
         def f(x):

@@ -205,6 +205,21 @@ def test_loop_carries_what_the_operator_can_carry() -> None:
     check(body.format("text += 'a'"), BOTH, declines=wanted, breaks=1)
 
 
+def test_loop_left_in_the_middle_of_a_round() -> None:
+    body = """
+    def f(x):
+        y = x.abs() + 1
+        while True:
+            y = y * 2
+            if y.sum() > 100:
+                break
+            y = y + 1
+        return y
+    """
+    # What follows the break that stays may be mended: from there on the loop is another one.
+    check(body, BOTH, None, "loop-unbounded@5", breaks=1)
+
+
 def test_loop_counters_under_inductor() -> None:
     body = """
     def f(x):

@@ -332,7 +332,7 @@ class _Rewriter:
 
     def _write_loop(self, scope: _Scope, found: Round, op: Op, place: Op) -> list[Emit]:
         """A loop for the jump `op`, written where `place` stands."""
-        writer = self._writer(scope, place)
+        writer = replace(self._writer(scope, place), op=op)
         is_entered = op.offset in self.plan.entered
         loop = Loop(self._site(op), len(found.carried), found.enters, found.again, is_entered)
         inner = _Scope(entry=found.header, test=found.test, outer=found.handler or _NOWHERE)

@@ -42,7 +42,7 @@ def test_ways_to_compile(settings: dict[str, Any]) -> None:
     ("around", "mends"),
     [
         ("torch.no_grad()", "where@6 speculate@10"),
-        ("torch.enable_grad()", "cond@6 speculate@10"),
+        ("torch.enable_grad()", "speculate@6 speculate@10"),
         ("torch.inference_mode()", "where@6 speculate@10"),
     ],
 )

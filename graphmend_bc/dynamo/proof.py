@@ -158,7 +158,11 @@ def _written_inputs(recorder: Recorder, gm: GraphModule) -> tuple[int, ...]:
         if not isinstance(tensor, torch.Tensor) or storage_of(tensor) not in written:
             continue
         storage = storage_of(tensor)
-        if type(tensor) is not FakeTensor or storage in recorder.attached:
+        if (
+            type(tensor) is not FakeTensor
+            or storage in recorder.attached
+            or tensor.grad_fn is not None
+        ):
             raise Refused("speculation-writes-input", "The write has an autograd history.")
         if storage not in found:
             found[storage] = position

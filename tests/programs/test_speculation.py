@@ -271,6 +271,23 @@ def test_inputs_that_are_part_of_their_memory_are_taken_back(view: str) -> None:
     )
 
 
+def test_writes_with_an_autograd_history_are_not_taken_back() -> None:
+    check(
+        """
+        w = nn.Parameter(torch.ones(3))
+
+        def f(x, y):
+            if x.sum() > 0:
+                y[0].copy_(w * x)
+            return x
+        """,
+        [(x, torch.ones(2, 3)) for x in BOTH],
+        None,
+        "speculation-writes-input@4",
+        None,
+    )
+
+
 def test_what_is_too_large_to_be_taken_back() -> None:
     with gm.config.patch(snapshot_limit=8):
         check(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import torch
-from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builtin import BuiltinVariable
@@ -19,6 +18,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 
 from graphmend_bc.dynamo import select
+from graphmend_bc.dynamo.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.guess import call, method
 from graphmend_bc.legality.alias import storage_of
@@ -27,28 +27,16 @@ from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Ask, Guess
 
 
-class AskedVariable(VariableTracker):
+class AskedVariable(MarkedCalleeVariable):
     """The callee of a marked call."""
 
-    _nonvar_fields: ClassVar[set[str]] = {  # type: ignore[misc]
-        "primitive",
-        "compilation",
-        *VariableTracker._nonvar_fields,
-    }
+    _nonvar_fields: ClassVar[set[str]] = {"primitive", *MarkedCalleeVariable._nonvar_fields}  # type: ignore[misc]
 
     def __init__(
         self, callee: VariableTracker, primitive: Ask, compilation: Compilation, **kwargs: Any
     ) -> None:
-        super().__init__(**kwargs)
-        self.callee = callee
+        super().__init__(primitive.site, callee, compilation, **kwargs)
         self.primitive = primitive
-        self.compilation = compilation
-
-    def python_type(self) -> type:
-        return self.callee.python_type()
-
-    def reconstruct(self, codegen: PyCodegen) -> None:
-        codegen(self.callee)
 
     def call_function(
         self,

@@ -3,16 +3,44 @@
 from __future__ import annotations
 
 from inspect import CO_GENERATOR
-from typing import Any
+from typing import Any, ClassVar
 
 from torch._dynamo import variables as vts
+from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import WrapperUserMethodVariable
 
+from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.stack import Place, is_machinery
+
+
+class MarkedCalleeVariable(VariableTracker):
+    """The callee of a call that rewriting marked; outside a call it is the callee itself.
+
+    Args:
+        site: the call in the user's code.
+        callee: what is called.
+        compilation: what is being compiled.
+    """
+
+    _nonvar_fields: ClassVar[set[str]] = {"site", "compilation", *VariableTracker._nonvar_fields}  # type: ignore[misc]
+
+    def __init__(
+        self, site: Site, callee: VariableTracker, compilation: Compilation, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.site = site
+        self.callee = callee
+        self.compilation = compilation
+
+    def python_type(self) -> type:
+        return self.callee.python_type()
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        codegen(self.callee)
 
 
 def real_object(callee: VariableTracker) -> object:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, cast
 
 from torch._dynamo import variables as vts
-from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
@@ -18,7 +17,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc import config
 from graphmend_bc.dynamo import levels
-from graphmend_bc.dynamo.callees import owner_of, places, real_object
+from graphmend_bc.dynamo.callees import MarkedCalleeVariable, owner_of, places, real_object
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.host_read import MarkedReadVariable, is_read, read_predicate
@@ -58,15 +57,13 @@ def deferred(
     return DeferredCallVariable(site, callee, function, observer, compilation)
 
 
-class DeferredCallVariable(VariableTracker):
+class DeferredCallVariable(MarkedCalleeVariable):
     """A callee whose call is noted for later instead of being traced."""
 
     _nonvar_fields: ClassVar[set[str]] = {  # type: ignore[misc]
-        "site",
         "function",
         "observer",
-        "compilation",
-        *VariableTracker._nonvar_fields,
+        *MarkedCalleeVariable._nonvar_fields,
     }
 
     def __init__(
@@ -78,18 +75,9 @@ class DeferredCallVariable(VariableTracker):
         compilation: Compilation,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.site = site
-        self.callee = callee
+        super().__init__(site, callee, compilation, **kwargs)
         self.function = function
         self.observer = observer
-        self.compilation = compilation
-
-    def python_type(self) -> type:
-        return self.callee.python_type()
-
-    def reconstruct(self, codegen: PyCodegen) -> None:
-        codegen(self.callee)
 
     def call_function(
         self,

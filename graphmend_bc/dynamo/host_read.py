@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import torch
 from torch._dynamo import variables as vts
-from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.tensor import TensorVariable, UnspecializedPythonVariable
 
+from graphmend_bc.dynamo.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.host import ComputedVariable, HostVariable, ReadVariable
 from graphmend_bc.dynamo.keep import Keeper
@@ -40,30 +38,8 @@ def is_plain(value: VariableTracker) -> bool:
     return isinstance(value, TensorVariable) and not isinstance(value, UnspecializedPythonVariable)
 
 
-class MarkedReadVariable(VariableTracker):
-    """The callee of such a call.
-
-    Args:
-        site: the call in the user's code.
-        callee: what is called.
-        compilation: what is being compiled.
-    """
-
-    _nonvar_fields: ClassVar[set[str]] = {"site", "compilation", *VariableTracker._nonvar_fields}  # type: ignore[misc]
-
-    def __init__(
-        self, site: Site, callee: VariableTracker, compilation: Compilation, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.site = site
-        self.callee = callee
-        self.compilation = compilation
-
-    def python_type(self) -> type:
-        return self.callee.python_type()
-
-    def reconstruct(self, codegen: PyCodegen) -> None:
-        codegen(self.callee)
+class MarkedReadVariable(MarkedCalleeVariable):
+    """The callee of such a call."""
 
     def call_function(
         self,

@@ -10,14 +10,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.guards import install_guard
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._guards import Guard, GuardBuilderBase
 
-from graphmend_bc.dynamo.callees import owner_of
+from graphmend_bc.dynamo.callees import MarkedCalleeVariable, owner_of
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.observers import LOGGER_BREAK, Observer
 from graphmend_bc.runtime import Site
@@ -65,15 +64,10 @@ def _has_plain_level(logger: object) -> bool:
     return getattr(getattr(logger, "isEnabledFor", None), "__func__", None) in _QUESTIONS
 
 
-class QuestionVariable(VariableTracker):
+class QuestionVariable(MarkedCalleeVariable):
     """A method of a logger that is asked while tracing."""
 
-    _nonvar_fields: ClassVar[set[str]] = {  # type: ignore[misc]
-        "site",
-        "function",
-        "compilation",
-        *VariableTracker._nonvar_fields,
-    }
+    _nonvar_fields: ClassVar[set[str]] = {"function", *MarkedCalleeVariable._nonvar_fields}  # type: ignore[misc]
 
     def __init__(
         self,
@@ -83,17 +77,8 @@ class QuestionVariable(VariableTracker):
         compilation: Compilation,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.site = site
-        self.callee = callee
+        super().__init__(site, callee, compilation, **kwargs)
         self.function = function
-        self.compilation = compilation
-
-    def python_type(self) -> type:
-        return self.callee.python_type()
-
-    def reconstruct(self, codegen: PyCodegen) -> None:
-        codegen(self.callee)
 
     def call_function(
         self,

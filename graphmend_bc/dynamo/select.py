@@ -10,7 +10,6 @@ from torch._dynamo import exc
 from torch._dynamo.current_scope_id import current_scope_id
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
-from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.functions import UserFunctionVariable
 from torch._dynamo.variables.lists import ListVariable, TupleVariable
@@ -196,8 +195,7 @@ class SiteTracer:
         if value.dtype is not torch.bool:
             return method(self.tx, "to", condition, torch.bool)
         # The predicate must stay what it is now: its backward and its effects ask for it later.
-        proxy = self.tx.output.create_proxy("call_method", "clone", (condition.as_proxy(),), {})
-        copy = cast(TensorVariable, wrap_fx_proxy(self.tx, proxy))
+        copy = method(self.tx, "clone", condition)
         self.trace.snapshots.append((copy.as_proxy().node, len(self.recorder.written)))
         return copy
 

@@ -68,6 +68,7 @@ class Trace:
         ahead: looks whether an effect is about to raise, before the first one runs.
         may_raise: the effects it looks at, as it wants them.
         reads: the outputs of the graph that become Python values.
+        captured: sites at which Dynamo made a symbol for what is known only at run time.
         formatted: nodes that copy a tensor when a text of it is made.
         apart: inputs that must not share memory when the graph runs.
         recorder: listens to the fake tensor mode once a site needs it.
@@ -95,6 +96,7 @@ class Trace:
     ahead: Ahead = field(default_factory=Ahead)
     may_raise: list[VariableTracker] = field(default_factory=list)
     reads: Reads = field(default_factory=Reads)
+    captured: dict[Site, None] = field(default_factory=dict)
     formatted: set[Node] = field(default_factory=set)
     recorder: Recorder | None = None
 
@@ -132,6 +134,8 @@ class Compilation:
         likely: the value to guess at a site, by how often the trace came by it before, and what the
             bytecode suggests.
         missed: told by a compiled graph that a guess was wrong, by its index; None if it raised.
+        captures: whether Dynamo makes symbols of what is known only at run time.
+        note_capture: told of each instruction at which it does; gives the user's site.
         graphs: how many graphs were handed to the backend.
     """
 
@@ -140,6 +144,8 @@ class Compilation:
     likely: Callable[[Site, int, bool], bool]
     missed: Callable[[Tally, int | None], None]
     declined: Container[Site] = ()
+    captures: bool = False
+    note_capture: Callable[[CodeType, int], Site] | None = None
     trace: Trace = field(default_factory=Trace)
     graphs: int = 0
 

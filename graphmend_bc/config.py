@@ -25,6 +25,16 @@ Example: GRAPHMEND_BC_ATTACH="package.models.*:*.forward,package.loss:focal"
 where_op_limit = 64
 """Most operators that an arm may have for both arms to be computed."""
 
+hoist_op_limit = 64
+"""Most operators that may be run before a graph to compute a number that its trace needs."""
+
+hoist_size_limit = 2**20
+"""Most elements that these operators may compute together."""
+
+hoist_limit = 6
+"""How often a frame may be compiled anew for a value that is computed before its graph; it must
+stay below `torch._dynamo.config.recompile_limit`, or Dynamo gives the whole frame up."""
+
 guess_limit = 512
 """How often the trace of a frame may come by a site and guess; more suggests an endless loop."""
 
@@ -37,6 +47,7 @@ strategies: tuple[str, ...] = (
     "cond",
     "while_loop",
     "capture",
+    "hoist",
     "speculate",
     "defer",
 )

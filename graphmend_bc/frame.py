@@ -76,7 +76,7 @@ class Frame:
                 compilation = self._compilation()
                 try:
                     with attempt.breaks_are_errors():
-                        result = self._trace(compilation)
+                        result = self._trace(compilation, self.call.with_breaks)
                 except Exception as error:
                     attempt.clean_up(error)
                     try:
@@ -98,11 +98,11 @@ class Frame:
                 return self._commit(compilation, result)
         return self._compile_as_stock()
 
-    def _trace(self, compilation: Compilation) -> Any:
+    def _trace(self, compilation: Compilation, call: attempt.Arguments) -> Any:
         """One attempt by Dynamo's own `compile_frame`."""
         code = self.code_for(self.code)
         with running(compilation), attempt.capturing(compilation.captures):
-            return self.stock(code, *self.call.args, **self.call.kwargs)
+            return self.stock(code, *call.args, **call.kwargs)
 
     def _compile_unmended(self, error: Exception) -> Any:
         """Nothing of ours takes part; if anything did before, the error may have been ours."""
@@ -123,7 +123,7 @@ class Frame:
             self._take_out(site)
         compilation = self._compilation()
         try:
-            result = self._trace(compilation)
+            result = self._trace(compilation, self.call)
         except SiteRefused as refused:
             if not self._stop_capturing(refused.refused, refused.sites):
                 if self.declined.keys() >= set(refused.sites):
@@ -244,9 +244,7 @@ class Frame:
             return self._climb(site, refused)
         if self._start(original, site):
             return True
-        if attempt.is_data_dependent(error) and self._stop_capturing(
-            Refused("capture-fails", f"It is needed at {site}.")
-        ):
+        if self._stop_capturing(Refused("capture-fails", f"Tracing stopped at {site}.")):
             self.declined.pop(site, None)
             return True
         if trace.arms:
@@ -288,7 +286,7 @@ class Frame:
             if code in self.mender.left_alone:
                 raise Refused("left-alone")
             if site in self.mender.given_up:
-                raise Refused("speculation-missed", f"The limit is {config.miss_limit} times.")
+                raise self.mender.given_up[site]
             if site in self.declined:
                 return False
             self._try(code, site, self._rungs(code, site), None)
@@ -398,6 +396,8 @@ class Frame:
     def _finish(self, trace: Trace, used: dict[Site, str]) -> None:
         """Report what this frame came to and remember the plans that worked."""
         for site, strategy in used.items():
+            if strategy == "hoist":
+                self.mender.note_hoist(site)
             gb_type = self._gb_type(site) or trace.gb_types.get(site, "")
             passed_over = tuple(str(refused) for refused in self.passed_over.get(site, ()))
             mend = Mend(strategy, site, gb_type, gb_id_of(gb_type), passed_over)

@@ -55,6 +55,7 @@ def name_of_rung(plan: Plan, offset: int) -> str:
         ("round", plan.rounds),
         ("guess", plan.guesses),
         ("ask", plan.asks),
+        ("hoist", plan.hoists),
         ("defer", plan.effects),
         ("capture", plan.captures),
     ):

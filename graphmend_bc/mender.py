@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from types import CodeType
@@ -12,6 +13,7 @@ from graphmend_bc import config
 from graphmend_bc.dynamo.way_back import forget_compiled
 from graphmend_bc.frame import Frame
 from graphmend_bc.history import History, Tally
+from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import FrameResult, Report
 from graphmend_bc.rewrites import Key, Rewrites
 from graphmend_bc.rewriting import Plan
@@ -31,7 +33,8 @@ class Mender:
         remember: False to start every compilation without `proven`.
         on_frame: called with each frame's result.
         history: how the guesses at each site went.
-        given_up: sites that are not speculated on any more.
+        given_up: sites that are not mended any more, and why.
+        hoisted: how often a frame was compiled with the value of a site as an input.
     """
 
     rewrites: Rewrites = field(default_factory=Rewrites)
@@ -42,7 +45,8 @@ class Mender:
     remember: bool = True
     on_frame: list[Callable[[FrameResult], None]] = field(default_factory=list)
     history: dict[Site, History] = field(default_factory=dict)
-    given_up: set[Site] = field(default_factory=set)
+    given_up: dict[Site, Refused] = field(default_factory=dict)
+    hoisted: Counter[Site] = field(default_factory=Counter)
 
     def forget(self) -> None:
         """Forget mends, plans and counts; rewritten code stays known."""
@@ -50,6 +54,7 @@ class Mender:
         self.proven.clear()
         self.history.clear()
         self.given_up.clear()
+        self.hoisted.clear()
 
     def likely(self, site: Site, occurrence: int, default: bool) -> bool:
         """The value to take for granted at a site; see `History.likely`."""
@@ -77,9 +82,10 @@ class Mender:
         """
         if index is None:
             tally.raised += 1
-            sites = {guessed.site for guessed in tally.guesses}.union(tally.captured)
-            if sites and tally.is_bad(tally.raised, config.miss_limit):
-                self._give_up(code, tally, sites)
+            if tally.is_bad(tally.raised, config.miss_limit):
+                captured = Refused("capture-fails", "Its graph raised too often.")
+                sites = dict.fromkeys(tally.captured, captured)
+                self._give_up(code, tally, sites | _missed(g.site for g in tally.guesses))
             return
         tally.misses[index] += 1
         guessed = tally.guesses[index]
@@ -87,20 +93,27 @@ class Mender:
         history = self.history.setdefault(guessed.site, History())
         if guessed.firm or history.turned >= config.turn_limit:
             if often:
-                self._give_up(code, tally, {guessed.site})
+                self._give_up(code, tally, _missed([guessed.site]))
         elif (often or tally.hits == 0) and not tally.retired:
             forget_compiled(code, partial(history.turn_from, tally, guessed))
 
-    def _give_up(self, code: CodeType, tally: Tally, sites: set[Site]) -> None:
+    def _give_up(self, code: CodeType, tally: Tally, sites: dict[Site, Refused]) -> None:
         def change() -> None:
             tally.retired = True
             self.given_up |= sites
 
-        if not tally.retired:
+        if sites and not tally.retired:
             forget_compiled(code, change)
 
+    def note_hoist(self, site: Site) -> None:
+        """A frame is in use that was compiled for one value, or kind of value, at a site."""
+        self.hoisted[site] += 1
+        if self.hoisted[site] >= config.hoist_limit:
+            detail = f"The limit is {config.hoist_limit} times."
+            self.given_up[site] = Refused("hoist-varies", detail)
+
     def without_given_up(self, key: Key, plan: Plan) -> Plan:
-        """A plan without the sites that are not speculated on any more."""
+        """A plan without the sites that are not mended any more."""
         for site in self.given_up:
             if key.holds(site):
                 plan = plan.without(site.offset)
@@ -111,3 +124,8 @@ class Mender:
     ) -> Any:
         """Compile one frame, mended where that is exact; Dynamo's `compile_frame` otherwise."""
         return Frame(self, stock, code, args, kwargs).compile()
+
+
+def _missed(sites: Iterable[Site]) -> dict[Site, Refused]:
+    refused = Refused("speculation-missed", f"The limit is {config.miss_limit} times.")
+    return dict.fromkeys(sites, refused)

@@ -131,6 +131,21 @@ _ALL = (
         ("Keep shapes static, for example by masking with torch.where.",),
     ),
     Reason(
+        "hoist-not-input",
+        "The value cannot be computed before the graph, from the frame's inputs alone.",
+        ("Compute it outside the compiled function and pass it in.",),
+    ),
+    Reason(
+        "hoist-varies",
+        "The value is another one in too many calls, and the graph depends on it.",
+        ("Keep the value a tensor.",),
+    ),
+    Reason(
+        "hoist-too-dear",
+        "Computing the value before the graph would cost too much.",
+        ("Compute it outside the compiled function and pass it in.",),
+    ),
+    Reason(
         "effect-raises",
         "The call would raise.",
         ("Let the filter show the warning instead of raising it.",),

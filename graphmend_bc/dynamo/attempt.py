@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch._dynamo
@@ -36,6 +36,20 @@ class Arguments:
         """Whether a graph break is an error to the caller: `fullgraph=True`, export."""
         return bool(self._get("one_graph")) or bool(_get_error_on_graph_break())
 
+    @property
+    def with_breaks(self) -> Arguments:
+        """The same arguments, but for one graph only if the frame is exported.
+
+        One graph also makes symbols of what is known only at run time, whether or not that is
+        exact; `breaks_are_errors` does not.
+        """
+        if self.kwargs.get("export"):
+            return self
+        if "one_graph" in self.kwargs:
+            return replace(self, kwargs={**self.kwargs, "one_graph": False})
+        position = _POSITIONS["one_graph"]
+        return replace(self, args=[*self.args[:position], False, *self.args[position + 1 :]])
+
     def _get(self, name: str) -> Any:
         return self.kwargs[name] if name in self.kwargs else self.args[_POSITIONS[name]]
 
@@ -67,12 +81,6 @@ def restore_error_setting(result: Any) -> None:
 def is_break(error: BaseException) -> bool:
     """True for the exceptions by which Dynamo stops tracing at something it cannot trace."""
     return isinstance(error, (exc.Unsupported, exc.UserError))
-
-
-def is_data_dependent(error: BaseException) -> bool:
-    """True if tracing stopped because a value is needed that is known only at run time."""
-    text = str(error).lower()
-    return "data-dependent" in text or "unbacked" in text or "dynamic shape" in text
 
 
 def is_dynamos(error: BaseException) -> bool:

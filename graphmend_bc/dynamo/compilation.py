@@ -69,6 +69,7 @@ class Trace:
         may_raise: the effects it looks at, as it wants them.
         reads: the outputs of the graph that become Python values.
         captured: sites at which Dynamo made a symbol for what is known only at run time.
+        hoisted: values computed before the graph, in the call that is being compiled.
         formatted: nodes that copy a tensor when a text of it is made.
         apart: inputs that must not share memory when the graph runs.
         recorder: listens to the fake tensor mode once a site needs it.
@@ -96,6 +97,7 @@ class Trace:
     ahead: Ahead = field(default_factory=Ahead)
     may_raise: list[VariableTracker] = field(default_factory=list)
     reads: Reads = field(default_factory=Reads)
+    hoisted: list[object] = field(default_factory=list)
     captured: dict[Site, None] = field(default_factory=dict)
     formatted: set[Node] = field(default_factory=set)
     recorder: Recorder | None = None

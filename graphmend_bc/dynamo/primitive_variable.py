@@ -15,10 +15,11 @@ from graphmend_bc.dynamo.asked import AskedVariable
 from graphmend_bc.dynamo.captured import is_unknown
 from graphmend_bc.dynamo.compilation import Compilation, current
 from graphmend_bc.dynamo.guess import assume
+from graphmend_bc.dynamo.hoist import HoistedCalleeVariable
 from graphmend_bc.dynamo.host_read import is_plain
 from graphmend_bc.dynamo.loop import loop
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Ask, Both, Branch, Defer, Guess, Loop, Primitive
+from graphmend_bc.runtime import Ask, Both, Branch, Defer, Guess, Hoist, Loop, Primitive
 
 
 class PrimitiveVariable(VariableTracker):
@@ -55,6 +56,10 @@ class PrimitiveVariable(VariableTracker):
             if compilation is None:
                 return args[0]
             return effects.deferred(tx, compilation, self.primitive.site, args[0])
+        if isinstance(self.primitive, Hoist):
+            if compilation is None:
+                return args[0]
+            return HoistedCalleeVariable(self.primitive.site, args[0], compilation)
         condition = args[0].realize()
         if isinstance(self.primitive, Loop):
             return self._as_loop(tx, compilation, condition, args[1:])

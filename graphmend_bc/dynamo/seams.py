@@ -16,6 +16,8 @@
     _load_const            a primitive is a constant Dynamo does not know
     get_dynamo_observed-   an exception that tracing raises because of a number known only at run
       _exception             time is not the program's
+    get_guard_manager_-    guards on values that are computed from the inputs
+      from_source
     reset                  `torch._dynamo.reset()` forgets what was mended
 
 The `_load_const` seam stays for the life of the process: resume functions made from rewritten code
@@ -32,11 +34,11 @@ from types import CodeType
 from typing import Any, Protocol
 
 import torch._dynamo
-from torch._dynamo import convert_frame, exc, output_graph, symbolic_convert
+from torch._dynamo import convert_frame, exc, guards, output_graph, symbolic_convert
 from torch._dynamo.variables import builtin, misc, tensor
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo import captured, guess, host_ops, proof, texts
+from graphmend_bc.dynamo import captured, guess, hoisted_source, host_ops, proof, texts
 from graphmend_bc.dynamo.annotations import annotated_graph
 from graphmend_bc.dynamo.asked import COMPARISONS, HostNumberVariable
 from graphmend_bc.dynamo.compilation import current
@@ -99,6 +101,7 @@ class Seams:
             self._replace_item(
                 symbolic_convert.compare_op_handlers, name, partial(_compare_numbers, function)
             )
+        self._replace(guards.GuardBuilder, "get_guard_manager_from_source", hoisted_source.guarding)
         self._replace(exc, "get_dynamo_observed_exception", captured.raising)
         self._replace(torch._dynamo, "reset", self._reset)
 

@@ -18,6 +18,7 @@ class Plan:
         rounds: conditional jumps at the end of a loop's round, to turn the loop into a `Loop` call.
         guesses: conditional jumps and `not` whose condition is to be asked by `Guess`.
         asks: calls that give a Python value of a tensor, whose callee is to be marked by `Ask`.
+        hoists: calls that are to run before the graph, whose callee is to be marked by `Hoist`.
         effects: calls whose callee is to be marked by `Defer`.
         captures: instructions at which Dynamo is to make symbols of what is known only at run time;
             the code stays as it is.
@@ -30,6 +31,7 @@ class Plan:
     rounds: frozenset[int] = frozenset()
     guesses: frozenset[int] = frozenset()
     asks: frozenset[int] = frozenset()
+    hoists: frozenset[int] = frozenset()
     effects: frozenset[int] = frozenset()
     captures: frozenset[int] = frozenset()
 
@@ -64,6 +66,9 @@ class Plan:
 
     def with_ask(self, offset: int) -> Plan:
         return replace(self, asks=self.asks | {offset})
+
+    def with_hoist(self, offset: int) -> Plan:
+        return replace(self, hoists=self.hoists | {offset})
 
     def with_effect(self, offset: int) -> Plan:
         return replace(self, effects=self.effects | {offset})

@@ -88,6 +88,15 @@ class Defer(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
+class Hoist(Primitive):
+    """Marks the callee of a call that a tracer may make before everything else in the frame."""
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function itself."""
+        return function
+
+
+@dataclass(frozen=True, slots=True)
 class Loop(Primitive):
     """A `while` loop one round of which was made a function.
 

@@ -1,0 +1,169 @@
+"""Calls whose result Dynamo cannot know: it is computed before the graph and enters as an input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._dynamo import variables as vts
+from torch._dynamo.guards import GuardBuilder, install_guard
+from torch._dynamo.source import GetItemSource
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
+from torch._dynamo.variables.builder import VariableBuilder
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._guards import Source
+from torch.fx import Node
+
+from graphmend_bc.dynamo import select
+from graphmend_bc.dynamo.callees import MarkedCalleeVariable
+from graphmend_bc.dynamo.hoisted_source import HoistedSource
+from graphmend_bc.dynamo.host_read import is_plain
+from graphmend_bc.dynamo.slices import slice_of
+from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.reasons import Refused
+
+
+class HoistedCalleeVariable(MarkedCalleeVariable):
+    """The callee of a call that is to run before the graph."""
+
+    def call_function(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """The call's value as an input of the graph; else what stock Dynamo does."""
+        try:
+            return self._hoisted(tx, [arg.realize() for arg in args], kwargs)
+        except Refused as refused:
+            self.compilation.trace.refused[self.site] = refused
+        return self.callee.call_function(tx, args, kwargs)
+
+    def _hoisted(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        if tx.export:
+            raise Refused("under-export")
+        select.check_is_outermost(tx)
+        trace = self.compilation.trace
+        function, operands = _called(self.callee.realize(), args)
+        nodes, finish = _bound(function, operands, kwargs)
+        if not nodes:
+            raise Refused("hoist-not-input", "It asks no tensor.")
+        _check_modes(nodes[0])
+        self._check_inputs(nodes[0])
+        name = f"{self.site.name}:{self.site.lineno}"
+        piece = slice_of(nodes, finish, name)
+        source = HoistedSource(piece.label, piece)
+        value = _evaluated(tx, source)
+        trace.hoisted.append(value)
+        wrapped = _wrap(tx, value, source)
+        trace.used[self.site] = "hoist"
+        return wrapped
+
+    def _check_inputs(self, node: Node) -> None:
+        """Refuse if an input was written before: its first value is not the one that is asked."""
+        recorder = self.compilation.trace.recorder
+        assert recorder is not None
+        written = set(recorder.written)
+        for other in node.graph.nodes:
+            if other.op != "placeholder" or not written:
+                continue
+            example = other.meta.get("example_value")
+            if isinstance(example, torch.Tensor) and storage_of(example) in written:
+                raise Refused("hoist-not-input", "An input was changed before.")
+
+
+def _called(
+    callee: VariableTracker, args: list[VariableTracker]
+) -> tuple[Callable[..., Any], list[VariableTracker]]:
+    """A Python function that does what the callee does, and its operands."""
+    if isinstance(callee, vts.GetAttrVariable) and is_plain(callee.obj):
+        name = callee.name
+        return lambda tensor, *rest, **kw: getattr(tensor, name)(*rest, **kw), [callee.obj, *args]
+    if isinstance(callee, vts.BuiltinVariable) and callee.fn in (int, float, bool):
+        return callee.fn, args
+    if isinstance(callee, vts.TorchInGraphFunctionVariable):
+        return callee.value, args
+    raise Refused("call-not-traced")
+
+
+def _bound(
+    function: Callable[..., Any],
+    operands: list[VariableTracker],
+    kwargs: dict[str, VariableTracker],
+) -> tuple[list[Node], Callable[..., Any]]:
+    """The nodes of the operands that are tensors, and the function of those alone."""
+    nodes: list[Node] = []
+    fixed: list[Any] = []
+    for operand in operands:
+        if is_plain(operand):
+            fixed.append(None)
+            nodes.append(operand.as_proxy().node)
+        else:
+            fixed.append((_constant(operand),))
+    named = {name: _constant(value.realize()) for name, value in kwargs.items()}
+
+    def finish(*tensors: torch.Tensor) -> Any:
+        given = iter(tensors)
+        return function(*(next(given) if f is None else f[0] for f in fixed), **named)
+
+    return nodes, finish
+
+
+def _constant(value: VariableTracker) -> Any:
+    if not value.is_python_constant():
+        raise Refused("hoist-not-input", f"An argument is {value}.")
+    return value.as_python_constant()
+
+
+def _check_modes(node: Node) -> None:
+    """Refuse after a switch of modes: before the graph they are as the frame found them."""
+    for other in node.graph.nodes:
+        name = getattr(other.target, "__name__", "")
+        if name in ("_enter_autocast", "_exit_autocast", "_enter_inference_mode"):
+            raise Refused("hoist-not-input", f"{name} comes before it.")
+
+
+def _evaluated(tx: InstructionTranslatorBase, source: HoistedSource) -> Any:
+    """The value in this call.
+
+    Raises:
+        Refused: it cannot be computed, draws, or is of a type that cannot enter the graph.
+    """
+    root = tx.output.root_tx
+    before = torch.get_rng_state()
+    try:
+        value = source.slice.fresh({"L": root.f_locals, "G": root.f_globals})
+    except Exception as error:
+        raise Refused("hoist-not-input", f"It raises {type(error).__name__}.") from error
+    if not torch.equal(before, torch.get_rng_state()):
+        torch.set_rng_state(before)
+        raise Refused("hoist-not-input", "It draws random numbers.")
+    return value
+
+
+def _wrap(tx: InstructionTranslatorBase, value: Any, source: Source) -> VariableTracker:
+    """The value as an input with guards; containers are new in every call."""
+    if type(value) in (list, tuple):
+        install_guard(source.make_guard(GuardBuilder.SEQUENCE_LENGTH))
+        items = [_wrap(tx, item, GetItemSource(source, i)) for i, item in enumerate(value)]
+        if type(value) is tuple:
+            return vts.TupleVariable(items)
+        return vts.ListVariable(items, mutation_type=ValueMutationNew())
+    if type(value) not in (int, bool, float) and not _is_index(value):
+        raise Refused("hoist-not-input", f"It gives a {type(value).__name__}.")
+    if type(value) is float:  # Dynamo would make an unknown of the second value
+        install_guard(source.make_guard(GuardBuilder.CONSTANT_MATCH))
+        return ConstantVariable.create(value)
+    return VariableBuilder(tx, source)(value)
+
+
+def _is_index(value: Any) -> bool:
+    """True for a tensor without a gradient."""
+    return type(value) is torch.Tensor and not value.requires_grad

@@ -1,0 +1,80 @@
+"""Where a hoisted value comes from: guards and generated code compute it from the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._dynamo import guards
+from torch._dynamo.bytecode_transformation import create_call_function
+from torch._dynamo.codegen import PyCodegen
+from torch._guards import GuardSource, Source
+
+from graphmend_bc.dynamo.slices import Slice
+
+_SLICES = "___graphmend_bc_slices"
+"""The name under which the text of a guard finds the slices."""
+
+
+@dataclass(frozen=True)
+class HoistedSource(Source):
+    """A value that a slice computes.
+
+    Attributes:
+        label: the slice's.
+        slice: what computes it.
+    """
+
+    label: str
+    slice: Slice = field(compare=False)
+
+    def __post_init__(self) -> None:
+        known: Any = guards._get_closure_vars().setdefault(_SLICES, {})
+        known[self.label] = lambda L, G: self.slice.fresh({"L": L, "G": G})
+
+    @property
+    def _name_template(self) -> str:
+        return f"{_SLICES}[{self.label!r}](L, G)"
+
+    @property
+    def guard_source(self) -> GuardSource:
+        return GuardSource.LOCAL
+
+    def get_value(self, globals: Any, locals: Any, cache: Any) -> Any:
+        if self not in cache:
+            cache[self] = self.slice.recent(*self.slice.arguments({**globals, **locals}))
+        return cache[self]
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        # Called from generated code, where Dynamo would compile it like any other function.
+        value = torch._dynamo.disable(self.slice.recent)  # type: ignore[no-untyped-call]
+        name = codegen.tx.output.install_global("__gm_hoisted", value)
+        codegen.add_push_null(
+            lambda: codegen.append_output(codegen.create_load_global(name, add=True))
+        )
+        for source in self.slice.sources:
+            codegen(source)
+        codegen.extend_output(create_call_function(len(self.slice.sources), False))
+
+
+def guarding(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`GuardBuilder.get_guard_manager_from_source`, which does not know this source."""
+
+    def get_guard_manager_from_source(self: Any, source: Source) -> Any:
+        if type(source) is not HoistedSource or source.name in self._cached_guard_managers:
+            return stock(self, source)
+        value = self.get(source)
+        self.guard_tree_values[id(value)] = value
+        module_globals = self.scope["G"]
+        manager = self.guard_manager.root.lambda_manager(
+            python_lambda=lambda f_locals: source.slice.fresh({"L": f_locals, "G": module_globals}),
+            source=source.name,
+            example_value=value,
+            guard_manager_enum=self.get_guard_manager_type(source, value),
+        )
+        self._cached_guard_managers[source.name] = manager
+        return manager
+
+    return get_guard_manager_from_source

@@ -1,0 +1,147 @@
+"""Pieces of a graph that depend on the frame's inputs only, to be run before the graph."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._guards import Source
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.arm import is_in_place
+from graphmend_bc.reasons import Refused
+
+_DEAR = ("mm", "matmul", "linear", "conv", "attention", "einsum", "embedding", "lstm", "gru", "rnn")
+"""Parts of names of functions that are not run twice."""
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """Computes a value from the inputs of a frame, without a trace of having done so.
+
+    Attributes:
+        label: names the value; the same for the same computation.
+        sources: where its arguments are found in a frame.
+        function: from the arguments to the value.
+    """
+
+    label: str
+    sources: tuple[Source, ...]
+    function: Callable[..., Any]
+    _recent: threading.local = field(default_factory=threading.local)
+
+    def arguments(self, scope: dict[str, Any]) -> list[Any]:
+        """The arguments in a frame.
+
+        Args:
+            scope: the frame's locals as "L" and its globals as "G", as Dynamo names them.
+        """
+        return [source.get_value(scope, {}, {}) for source in self.sources]
+
+    def fresh(self, scope: dict[str, Any]) -> Any:
+        """The value in a frame that begins."""
+        arguments = self.arguments(scope)
+        value = self._run(arguments)
+        self._recent.last = [_identity(argument) for argument in arguments], value
+        return value
+
+    def recent(self, *arguments: Any) -> Any:
+        """The value that was just computed for the guards of the frame that is running."""
+        last = getattr(self._recent, "last", None)
+        if last is not None and last[0] == [_identity(argument) for argument in arguments]:
+            return last[1]
+        return self._run(arguments)
+
+    def _run(self, arguments: Sequence[Any]) -> Any:
+        with torch.no_grad():
+            return self.function(*arguments)
+
+
+def _identity(value: Any) -> object:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return weakref.ref(value), 0 if value.is_inference() else value._version
+
+
+def slice_of(operands: Sequence[Node], finish: Callable[..., Any], name: str) -> Slice:
+    """The slice of a graph that computes some of its nodes.
+
+    Args:
+        operands: nodes of the graph that is being traced.
+        finish: from their values to the slice's value.
+        name: says where, and what `finish` does.
+
+    Raises:
+        Refused: it depends on more than the inputs, draws, writes, or costs too much.
+    """
+    nodes = _ancestors(operands)
+    graph, copies = Graph(), dict[Node, Node]()
+    sources: list[Source] = []
+    size = 0
+    for node in nodes:
+        if node.op == "placeholder":
+            sources.append(_source(node))
+        else:
+            _check(node)
+            size += _numel(node)
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    if len(nodes) > config.hoist_op_limit or size > config.hoist_size_limit:
+        raise Refused("hoist-too-dear", f"It takes {len(nodes)} operators on {size} elements.")
+    graph.output(tuple(copies[node] for node in operands))
+    module = GraphModule(torch.nn.Module(), graph)
+    text = "\n".join([name, module.code, *(source.name for source in sources)])
+    label = f"{name} {hashlib.sha1(text.encode()).hexdigest()[:12]}"
+    return Slice(label, tuple(sources), lambda *arguments: finish(*module(*arguments)))
+
+
+def _ancestors(operands: Iterable[Node]) -> list[Node]:
+    """The nodes with everything they are computed from, in the order of the graph."""
+    found, work = set[Node](), list(operands)
+    while work:
+        node = work.pop()
+        if node not in found:
+            found.add(node)
+            work += node.all_input_nodes
+    return [node for node in next(iter(found)).graph.nodes if node in found] if found else []
+
+
+def _source(node: Node) -> Source:
+    argument = node.meta.get("grapharg")
+    source = getattr(argument, "source", None)
+    if not isinstance(source, Source) or source.is_ephemeral():
+        raise Refused("hoist-not-input", "An input of the graph has no name in the frame.")
+    return source
+
+
+def _check(node: Node) -> None:
+    if node.op not in ("call_function", "call_method"):
+        raise Refused("hoist-not-input", f"The graph holds {node.name} itself.")
+    target = node.target
+    name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+    foreign = isinstance(target, HigherOrderOperator) or (
+        isinstance(target, OpOverload) and target.namespace not in ("aten", "prims")
+    )
+    if foreign or is_in_place(node) or "out" in node.kwargs or name in ("setitem", "iadd"):
+        raise Refused("hoist-not-input", f"{name} is not run twice.")
+    if any(part in name for part in _DEAR):
+        raise Refused("hoist-too-dear", f"It needs the result of {name}.")
+
+
+def _numel(node: Node) -> int:
+    value = node.meta.get("example_value")
+    total = 0
+    for leaf in torch.utils._pytree.tree_leaves(value):
+        if isinstance(leaf, torch.Tensor):
+            if free_unbacked_symbols(leaf):
+                raise Refused("hoist-not-input", f"The size of {node.name} is not known.")
+            numel = leaf.numel()
+            total += numel if isinstance(numel, int) else numel.node.hint
+    return total

@@ -1,0 +1,185 @@
+"""Values that depend on the inputs only are computed before the graph and enter it as inputs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import graphmend_bc as gm
+from tests.oracle import check
+
+A, B, C = (
+    torch.tensor([3.0, 1.0, 0.0]),
+    torch.tensor([2.0, 2.0, 1.0]),
+    torch.tensor([0.0, 1.0, 4.0]),
+)
+CALLS = [A, B, C]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    ("body", "mends"),
+    [
+        ("for i in (x > 1).nonzero():\n        y = y + x[i]", "hoist@3"),
+        ("for i in range(int(x[0].item())):\n        y = y + i", "hoist@3"),
+        (
+            "for n in x.long().tolist():\n        for j in range(n):\n            y = y + j",
+            "hoist@3",
+        ),
+        ("y = y * [1, 2, 3, 4, 5][int(x.max().item())]", "hoist@3"),
+        ("for v in x.tolist():\n        y = y + {0.0: 7}.get(v, 1)", "hoist@3"),
+        (
+            "sizes = x.long().tolist()\n    sizes.append(1)\n    y = [y + n for n in sizes for _ in range(n)]",
+            "hoist@3",
+        ),
+        ("y = {n: y + n for n in x.long().tolist()}", "hoist@3"),
+        ("d = {x.sum().item(): 1}\n    y = y + d.get(4.0, 2)", "hoist@3"),
+        ("y = y.view(*([1] * int(x[2].item())), -1)", "hoist@3"),
+    ],
+)
+def test_forms(body: str, mends: str | None, backend: str) -> None:
+    outcome = check(
+        f"def f(x):\n    y = x + 1\n    {body}\n    return y\n", CALLS, mends, backend=backend
+    )
+    assert "hoist@3" in outcome.mends
+
+
+def test_in_an_inlined_method_from_a_buffer_and_two_inputs() -> None:
+    check(
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("offset", torch.tensor([1, 0, 2]))
+
+            def spans(self, x, k):
+                return (x.long() + self.offset * k).tolist()
+
+            def forward(self, x, k):
+                return [x[:n] * n for n in self.spans(x, k) for _ in range(n)]
+
+        net = Net()
+
+        def f(x, k):
+            return net(x, k)
+        """,
+        [(A, 1), (B, 2), (C, 1)],
+        mends="hoist@7",
+        fullgraph=True,
+    )
+
+
+def test_gradients_go_through_the_rest() -> None:
+    check(
+        """
+        w = nn.Parameter(torch.ones(3))
+
+        def f(x):
+            y = x * w
+            for n in x.long().tolist():
+                for i in range(n):
+                    y = y * w
+            return y
+        """,
+        CALLS,
+        mends="hoist@5",
+        grad=True,
+    )
+
+
+def test_a_value_of_changed_memory_is_computed_anew() -> None:
+    """The same tensor object, written between calls, once behind autograd's back."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        for i in range(int(x[0].item())):
+            x = x + i
+        return x
+
+    with gm.enabled():
+        compiled = torch.compile(f, backend="eager", fullgraph=True)
+        x = torch.tensor([3.0, 1.0])
+        for change in (lambda: None, lambda: x.sub_(1), lambda: x.data.add_(2), lambda: None):
+            change()
+            assert torch.equal(compiled(x), f(x))
+        assert {mend.strategy for mend in gm.report().mends} == {"hoist"}
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("n = int(torch.rand(2).sum().item() * 4)", "hoist-not-input"),
+        ("x.add_(1)\n    n = int(x[0].item())", "hoist-not-input"),
+        ("n = int((x @ x).item() / 7)", "hoist-too-dear"),
+        ("n = int(x.cumsum(0)[0].item())\n    print(n)", ""),
+        ("with torch.autocast('cpu'):\n        n = int(x[0].item())", "hoist-not-input"),
+    ],
+)
+def test_what_is_not_an_input_is_declined(body: str, reason: str) -> None:
+    outcome = check(
+        f"def f(x):\n    {body}\n    for i in range(n):\n        x = x + i\n    return x\n",
+        [A.clone(), C.clone()],
+        None,
+        None,
+        None,
+    )
+    assert reason in outcome.declines
+
+
+def test_a_call_that_raises_raises_as_in_eager() -> None:
+    check(
+        """
+        def f(x):
+            y = x + 1
+            return [y] * int(x[:2].item())
+        """,
+        [A, B],
+        mends=None,
+        declines=None,
+        breaks=None,
+    )
+
+
+def test_inside_a_guessed_arm_and_with_an_effect() -> None:
+    check(
+        """
+        def f(x):
+            if x.max() > 3:
+                print("large")
+                return x * len(range(int(x[2].item())))
+            return x
+        """,
+        CALLS,
+        None,
+        None,
+        None,
+    )
+
+
+def test_dynamic_shapes() -> None:
+    check(
+        """
+        def f(x):
+            y = x * 2
+            for n in x[:2].long().tolist():
+                for i in range(n):
+                    y = y + n
+            return y
+        """,
+        [A, torch.tensor([3.0, 1.0, 5.0, 6.0]), torch.tensor([3.0, 1.0, 5.0, 6.0, 7.0]), C],
+        mends="hoist@3",
+        dynamic=True,
+    )
+
+
+def test_a_value_that_varies_too_much_is_given_up() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        for i in range(int(x[0].item())):
+            x = x + i
+        return x
+
+    with gm.enabled():
+        compiled = torch.compile(f, backend="eager")
+        for n in [*range(12), *range(12)]:
+            x = torch.tensor([float(n), 1.0])
+            assert torch.equal(compiled(x), f(x))
+        assert [d.reason for d in gm.report().declines] == ["hoist-varies"]

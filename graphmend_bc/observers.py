@@ -32,6 +32,8 @@ class Observer:
         raises: whether a closed stream or a filter can make the call raise.
         gradients: what becomes of a tensor with a gradient: "show" for functions that make text of
             it, "numbers" for those that read only its values, "refuse" if it is not known.
+        objects: what it does with an object of the user's: "text" if it makes its text and no more,
+            "read" if it is the user who says that it only reads; empty if it is not known.
     """
 
     gb_type: str
@@ -41,6 +43,7 @@ class Observer:
     stack: str = ""
     raises: bool = False
     gradients: str = "show"
+    objects: str = ""
 
 
 PRINT_BREAK = "Failed to trace builtin operator"
@@ -73,22 +76,27 @@ def _each(module: str, prefix: str, names: Iterable[str], observer: Observer) ->
 
 def _logging(prefix: str, gb_type: str) -> dict[Any, Any]:
     leveled = {
-        ("logging", prefix + name): Observer(gb_type, level=level, stack="stacklevel")
+        ("logging", prefix + name): Observer(
+            gb_type, level=level, stack="stacklevel", objects="text"
+        )
         for name, level in _LEVELS.items()
     }
-    return {**leveled, ("logging", prefix + "log"): Observer(gb_type, stack="stacklevel")}
+    log = Observer(gb_type, stack="stacklevel", objects="text")
+    return {**leveled, ("logging", prefix + "log"): log}
 
 
 _NUMBERS = Observer(INLINED, gradients="numbers")
+_WARN = Observer(CALLED, stack="stacklevel", raises=True, objects="text")
+_PRETTY = Observer(STREAM_BREAK, stream="stream", objects="text")
 _BY_NAME: Final = MappingProxyType(
     {
         **_logging("Logger.", LOGGER_BREAK),
         **_logging("LoggerAdapter.", LOGGER_BREAK),
         **_logging("", ROOT_BREAK),
-        ("warnings", "warn"): Observer(CALLED, stack="stacklevel", raises=True),
+        ("warnings", "warn"): _WARN,
         ("warnings", "warn_explicit"): Observer(CALLED, raises=True),
-        ("pprint", "pprint"): Observer(STREAM_BREAK, stream="stream"),
-        ("pprint", "pp"): Observer(STREAM_BREAK, stream="stream"),
+        ("pprint", "pprint"): _PRETTY,
+        ("pprint", "pp"): _PRETTY,
         **_each("loguru._logger", "Logger.", _LOGURU, Observer(CALLED)),
         **_each("absl.logging", "", _ABSL, Observer(ROOT_BREAK)),
         **_each("tqdm.std", "tqdm.", _TQDM, Observer(INLINED)),
@@ -126,11 +134,11 @@ def observer_of(function: object, registered: Iterable[object] = ()) -> Observer
         'file'
     """
     if function is builtins.print:
-        return Observer(PRINT_BREAK, stream="file", raises=True)
+        return Observer(PRINT_BREAK, stream="file", raises=True, objects="text")
     owner, method = getattr(function, "__self__", None), getattr(function, "__func__", function)
     for known in registered:
         if known is function or known == function or known is method:
-            return Observer("", returns_none=False, gradients="refuse")
+            return Observer("", returns_none=False, gradients="refuse", objects="read")
     if isinstance(owner, _STREAMS):
         name = getattr(function, "__name__", "")
         plain = getattr(io.TextIOBase, name, None) is not None and type(owner) in _STREAMS

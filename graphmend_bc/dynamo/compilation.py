@@ -67,6 +67,9 @@ class Trace:
             guess, or the effects it would lose by raising.
         ahead: looks whether an effect is about to raise, before the first one runs.
         may_raise: the effects it looks at, as it wants them.
+        objects: the arguments that it looks at, as it wants them.
+        whole: effects that get an object as it is.
+        proven: whether there was a graph, and it was shown to be exact.
         reads: the outputs of the graph that become Python values.
         formatted: nodes that copy a tensor when a text of it is made.
         apart: inputs that must not share memory when the graph runs.
@@ -94,6 +97,9 @@ class Trace:
     tally: Tally | None = None
     ahead: Ahead = field(default_factory=Ahead)
     may_raise: list[VariableTracker] = field(default_factory=list)
+    objects: list[VariableTracker] = field(default_factory=list)
+    whole: list[Site] = field(default_factory=list)
+    proven: bool = False
     reads: Reads = field(default_factory=Reads)
     formatted: set[Node] = field(default_factory=set)
     recorder: Recorder | None = None

@@ -111,7 +111,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
     ) -> None:
         _check_print_keywords(kwargs)
         _check_owner(tx, self.callee)
-        keep = Keeper(tx, self.compilation, self.observer.gradients)
+        keep = Keeper(tx, self.compilation, self.observer.gradients, self.observer.objects)
         kept = [keep(arg) for arg in args]
         stream = self.observer.stream
         kept_kwargs = {
@@ -124,6 +124,8 @@ class DeferredCallVariable(MarkedCalleeVariable):
             for predicate, taken in trace.predicates
         ]
         call = [self.callee, TupleVariable(predicates), TupleVariable(kept), as_dict(kept_kwargs)]
+        if keep.objects:
+            self._look_at_objects(tx, TupleVariable(predicates), keep.objects)
         if self.observer.raises:
             self._look_ahead(tx, effect, call)
         run = RuntimeCallVariable("__gm_effect", effect.run)
@@ -140,9 +142,25 @@ class DeferredCallVariable(MarkedCalleeVariable):
         trace, effects = self.compilation.trace, tx.output.root_tx.debug_locals
         if not trace.may_raise:
             check = RuntimeCallVariable("__gm_ahead", trace.ahead.check)
-            effects.insert(0, (check, trace.may_raise))
+            effects.insert(int(bool(trace.objects)), (check, trace.may_raise))
         trace.may_raise.append(TupleVariable(call))
         trace.ahead.effects.append(effect)
+
+    def _look_at_objects(
+        self,
+        tx: InstructionTranslatorBase,
+        predicates: TupleVariable,
+        objects: list[VariableTracker],
+    ) -> None:
+        """Have the objects looked at first of all: they may be others in another call."""
+        trace, effects = self.compilation.trace, tx.output.root_tx.debug_locals
+        trace.whole.append(self.site)
+        if self.observer.objects == "read":
+            return
+        if not trace.objects:
+            check = RuntimeCallVariable("__gm_objects", trace.ahead.check_objects)
+            effects.insert(0, (check, trace.objects))
+        trace.objects.append(TupleVariable([predicates, TupleVariable(objects)]))
 
     def _check_raises(
         self,

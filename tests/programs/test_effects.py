@@ -368,14 +368,12 @@ def test_argument_that_cannot_be_kept() -> None:
             def __repr__(self):
                 return f"Config({self.size})"
 
-        config = Config()
-
         def f(x):
-            print(config, x.sum())
+            print(Config(), x.sum())
             return x + 1
         """,
         BOTH,
-        declines="effect-argument@10",
+        declines="effect-argument@8",
         breaks=1,
     )
 

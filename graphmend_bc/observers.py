@@ -34,6 +34,7 @@ class Observer:
             it, "numbers" for those that read only its values, "refuse" if it is not known.
         objects: what it does with an object of the user's: "text" if it makes its text and no more,
             "read" if it is the user who says that it only reads; empty if it is not known.
+        counts: whether it changes the object whose method it is.
     """
 
     gb_type: str
@@ -44,6 +45,7 @@ class Observer:
     raises: bool = False
     gradients: str = "show"
     objects: str = ""
+    counts: bool = False
 
 
 PRINT_BREAK = "Failed to trace builtin operator"
@@ -87,6 +89,7 @@ def _logging(prefix: str, gb_type: str) -> dict[Any, Any]:
 
 _NUMBERS = Observer(INLINED, gradients="numbers")
 _WARN = Observer(CALLED, stack="stacklevel", raises=True, objects="text")
+_COUNT = Observer(INLINED, returns_none=False, counts=True)
 _PRETTY = Observer(STREAM_BREAK, stream="stream", objects="text")
 _BY_NAME: Final = MappingProxyType(
     {
@@ -99,8 +102,8 @@ _BY_NAME: Final = MappingProxyType(
         ("pprint", "pp"): _PRETTY,
         **_each("loguru._logger", "Logger.", _LOGURU, Observer(CALLED)),
         **_each("absl.logging", "", _ABSL, Observer(ROOT_BREAK)),
-        **_each("tqdm.std", "tqdm.", _TQDM, Observer(INLINED)),
-        **_each("tqdm.std", "tqdm.", ("update", "refresh"), Observer(INLINED, returns_none=False)),
+        **_each("tqdm.std", "tqdm.", (*_TQDM, "close"), Observer(INLINED, counts=True)),
+        **_each("tqdm.std", "tqdm.", ("update", "refresh"), _COUNT),
         **_each("torch.utils.tensorboard.writer", "SummaryWriter.add_", _WRITER, _NUMBERS),
         **_each("tensorboardX.writer", "SummaryWriter.add_", _WRITER, _NUMBERS),
     }
@@ -111,6 +114,7 @@ _CLASS_METHODS = MappingProxyType({("tqdm.std", "tqdm.write"): Observer(INLINED,
 _CALLED_AS = {name.rsplit(".", 1)[-1] for _, name in [*_BY_NAME, *_CLASS_METHODS]}
 NAMES: Final = frozenset(
     _CALLED_AS
+    | {"tqdm", "trange"}
     | {"print", "write", "writelines", "flush", "warn_once", "warning_advice"}
     | {"isEnabledFor", "getEffectiveLevel", "hasHandlers"}
     | {"item", "tolist", "float", "int", "str", "repr"}
@@ -148,6 +152,17 @@ def observer_of(function: object, registered: Iterable[object] = ()) -> Observer
     return _listed(method, _BY_NAME) or (
         _cached(method) if isinstance(owner, logging.Logger) or owner is None else None
     )
+
+
+def makes_bar(function: object) -> bool:
+    """True for `tqdm` and `trange`, which make a bar that shows how long something takes."""
+    bar = getattr(sys.modules.get("tqdm.std"), "tqdm", None)
+    if bar is None:
+        return False
+    if isinstance(function, type):
+        return issubclass(function, bar)
+    module, name = getattr(function, "__module__", ""), getattr(function, "__name__", "")
+    return name in ("trange", "tnrange") and str(module).startswith("tqdm.")
 
 
 def _listed(function: Any, table: Any) -> Observer | None:

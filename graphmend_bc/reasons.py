@@ -131,8 +131,13 @@ _ALL = (
         ("Let the filter show the warning instead of raising it.",),
     ),
     Reason(
+        "effect-shows-time",
+        "The call makes a progress bar, which shows how long the code around it takes.",
+        ("Make the bar outside the compiled function, and call its `update()` inside.",),
+    ),
+    Reason(
         "effect-result-used",
-        "The call's result is used, and it is not known to be None.",
+        "The call's result is used, or what it changes is.",
         ("Call the function as a statement of its own.",),
     ),
     Reason(

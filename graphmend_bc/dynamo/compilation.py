@@ -57,6 +57,7 @@ class Trace:
         counters: ints that a loop in the graph counts, known only at run time.
         snapshots: nodes that copy an effect's argument, with the number of writes before.
         effects: calls that run after the graph, in order.
+        counting: objects that these calls change, each with a call.
         guesses: truth values that were taken for granted, each with a 0-dim bool tensor that is
             True if that was wrong.
         kept: values that must stay outputs of the graph although nothing uses them.
@@ -86,6 +87,7 @@ class Trace:
     counters: list[tuple[Site, VariableTracker]] = field(default_factory=list)
     snapshots: list[tuple[Node, int]] = field(default_factory=list)
     effects: list[Site] = field(default_factory=list)
+    counting: list[tuple[VariableTracker, Site]] = field(default_factory=list)
     guesses: list[tuple[Guessed, TensorVariable]] = field(default_factory=list)
     questions: list[VariableTracker] = field(default_factory=list)
     drawn: list[TensorVariable] = field(default_factory=list)

@@ -6,6 +6,8 @@ side effects. An effect is put there from however deep an inlined function it wa
 
 from __future__ import annotations
 
+from inspect import getattr_static
+from types import FunctionType
 from typing import Any, ClassVar, cast
 
 from torch._dynamo import variables as vts
@@ -18,14 +20,14 @@ from torch._dynamo.variables.tensor import TensorVariable
 from graphmend_bc import config
 from graphmend_bc.dynamo import levels
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable, owner_of, places, real_object
-from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.host_read import MarkedReadVariable, is_read, read_predicate
 from graphmend_bc.dynamo.keep import Keeper, as_dict, kept_stream
 from graphmend_bc.dynamo.select import check_is_outermost
 from graphmend_bc.observers import LOGGER_BREAK as LOGGER_BREAK
 from graphmend_bc.observers import PRINT_BREAK as PRINT_BREAK
-from graphmend_bc.observers import Observer, observer_of
+from graphmend_bc.observers import Observer, makes_bar, observer_of
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.ahead import would_raise
@@ -43,6 +45,9 @@ def deferred(
         compilation: what is being compiled.
         site: the call in the user's code.
         callee: what is to be called.
+
+    Raises:
+        SiteRefused: it makes something that measures time.
     """
     if tx.export or isinstance(callee, (DeferredCallVariable, MarkedReadVariable)):
         return callee
@@ -51,6 +56,8 @@ def deferred(
     function = real_object(callee)
     if levels.is_question(function):
         return levels.QuestionVariable(site, callee, function, compilation)
+    if makes_bar(function):
+        raise SiteRefused(Refused("effect-shows-time"), site)
     observer = observer_of(function, config.effects)
     if observer is None:
         return callee
@@ -131,6 +138,9 @@ class DeferredCallVariable(MarkedCalleeVariable):
         run = RuntimeCallVariable("__gm_effect", effect.run)
         tx.output.root_tx.debug_locals.append((run, call))
         trace.effects.append(self.site)
+        owner = owner_of(self.callee)
+        if self.observer.counts and owner is not None:
+            trace.counting.append((owner, self.site))
 
     def _truth(self, tx: InstructionTranslatorBase, predicate: TensorVariable) -> VariableTracker:
         return read_predicate(tx, self.compilation, self.site, predicate)
@@ -237,6 +247,20 @@ def _check_no_exception(tx: InstructionTranslatorBase | None) -> None:
         if len(tx.exn_vt_stack):
             raise Refused("effect-stack", "An exception is being handled in the function.")
         tx = tx.parent
+
+
+def check_unread(compilation: Compilation, owner: VariableTracker, name: str) -> None:
+    """Refuse to read an object that a deferred call is going to change; its methods may be called.
+
+    Raises:
+        SiteRefused: the object is such a one.
+    """
+    kind = type(getattr(owner, "value", None))
+    if isinstance(getattr_static(kind, name, None), FunctionType):
+        return
+    for counting, site in compilation.trace.counting:
+        if counting is owner or getattr(counting, "value", None) is getattr(owner, "value", owner):
+            raise SiteRefused(Refused("effect-result-used", f"'{name}' is read."), site)
 
 
 def _check_owner(tx: InstructionTranslatorBase, callee: VariableTracker) -> None:

@@ -11,6 +11,8 @@
       _fx_graph
     compare_op_handlers    `is` between tensors: a chosen tensor must not be compared by identity
     TensorVariable         questions about memory and autograd of tensors, once one is chosen
+    UserDefinedObject-     attributes of an object that a deferred call is going to change
+      Variable
     BuiltinVariable        operators on values that the host reads from tensors after the graph
     StringFormatVariable   when a text was made; `!r` of a tensor is left to the format
     _load_const            a primitive is a constant Dynamo does not know
@@ -31,10 +33,10 @@ from typing import Any, Protocol
 
 import torch._dynamo
 from torch._dynamo import convert_frame, output_graph, symbolic_convert
-from torch._dynamo.variables import builtin, misc, tensor
+from torch._dynamo.variables import builtin, misc, tensor, user_defined
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo import guess, host_ops, proof, texts
+from graphmend_bc.dynamo import effects, guess, host_ops, proof, texts
 from graphmend_bc.dynamo.annotations import annotated_graph
 from graphmend_bc.dynamo.asked import COMPARISONS, HostNumberVariable
 from graphmend_bc.dynamo.compilation import current
@@ -85,6 +87,7 @@ class Seams:
         for name in ("hash_impl", "get_python_hash", "is_python_equal"):
             if name in vars(tensor.TensorVariable):
                 self._replace(tensor.TensorVariable, name, _ask_identity)
+        self._replace(user_defined.UserDefinedObjectVariable, "var_getattr", _ask_object)
         self._replace(misc.StringFormatVariable, "__init__", texts.make_format)
         translator = symbolic_convert.InstructionTranslatorBase
         self._replace(translator, "_convert_value", texts.convert_value)
@@ -220,6 +223,15 @@ def _ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
     def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         if (compilation := current()) is not None and compilation.trace.choices:
             proof.check_question(compilation, name)
+        return stock(self, tx, name, *args, **kwargs)
+
+    return ask
+
+
+def _ask_object(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None and compilation.trace.counting:
+            effects.check_unread(compilation, self, name)
         return stock(self, tx, name, *args, **kwargs)
 
     return ask

@@ -89,7 +89,7 @@ def _unpacks_in_order(graph: Graph, call: Op) -> bool:
         return True
     slots = slots_before(graph, call.index) or ()
     makers = [graph.listing.ops[i] for i in slots[-2 if call.arg & 1 else -1]] if slots else []
-    return bool(makers) and all(op.name in _TUPLES or _is_own(graph, op) for op in makers)
+    return bool(makers) and all(op.name in _ROWS or _is_own(graph, op) for op in makers)
 
 
 def _is_own(graph: Graph, load: Op) -> bool:
@@ -120,4 +120,4 @@ _LOADS = facts.op_set(
     "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "LOAD_FAST", "LOAD_DEREF", "LOAD_FAST_CHECK"
 )
 
-_TUPLES = facts.op_set("BUILD_TUPLE", "LOAD_CONST", "LIST_TO_TUPLE", "CALL_INTRINSIC_1")
+_ROWS = facts.op_set("BUILD_TUPLE", "LOAD_CONST", "LIST_EXTEND", "LIST_TO_TUPLE")

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from graphmend_bc.code import facts
+
 _FORMATS: Final = re.compile(
-    "BUILD_STRING|CACHE|CALL|CONVERT_VALUE|COPY_FREE_VARS|FORMAT_.*|MAKE_CELL|NOP|PRECALL|RESUME"
+    "BUILD_STRING|CACHE|CALL|CONVERT_VALUE|COPY_FREE_VARS|FORMAT_.*|MAKE_CELL|NOP|PRECALL|RERAISE|RESUME"
     "|LOAD_(ATTR|CLOSURE|CONST|DEREF|FAST|GLOBAL|METHOD)|RETURN_.*"
 )
 """Instructions of code that only puts texts together."""
@@ -149,6 +151,11 @@ def _allow(
     if now.opname == "BINARY_OP":
         found.formats_only = False
         return "=" not in now.argrepr
+    if now.opname == "CALL_INTRINSIC_1":
+        return now.argrepr in ("INTRINSIC_STOPITERATION_ERROR", "INTRINSIC_LIST_TO_TUPLE")
+    if now.opname in facts.PAIRED_OPS:
+        found.formats_only = False
+        return own not in now.argval
     if not _FORMATS.fullmatch(now.opname):
         found.formats_only = False
         is_own = now.opname == "STORE_FAST" and now.argval == own

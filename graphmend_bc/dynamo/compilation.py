@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CodeType
+from typing import Any
 
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
+from torch._guards import Source
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 
@@ -57,6 +59,7 @@ class Trace:
         counters: ints that a loop in the graph counts, known only at run time.
         snapshots: nodes that copy an effect's argument, with the number of writes before.
         effects: calls that run after the graph, in order.
+        answers: what is guarded on that loggers answered, by where each is found.
         counting: objects that these calls change, each with a call.
         guesses: truth values that were taken for granted, each with a 0-dim bool tensor that is
             True if that was wrong.
@@ -87,6 +90,7 @@ class Trace:
     counters: list[tuple[Site, VariableTracker]] = field(default_factory=list)
     snapshots: list[tuple[Node, int]] = field(default_factory=list)
     effects: list[Site] = field(default_factory=list)
+    answers: dict[Source, Any] = field(default_factory=dict)
     counting: list[tuple[VariableTracker, Site]] = field(default_factory=list)
     guesses: list[tuple[Guessed, TensorVariable]] = field(default_factory=list)
     questions: list[VariableTracker] = field(default_factory=list)

@@ -100,7 +100,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
             is_users = not is_machinery(tx.output.root_tx.f_globals)
             effect = Effect(places(tx, self.site), self._depth(tx, args, kwargs), is_users)
             self._check_raises(tx, effect, args, kwargs)
-            if not levels.is_off(self.function, self.observer, self.callee, args):
+            if not levels.is_off(trace, self.function, self.observer, self.callee, args):
                 self._note(tx, effect, args, kwargs)
         except Refused as refused:
             trace.refused[self.site] = refused

@@ -14,6 +14,7 @@ import datetime
 import decimal
 import enum
 import fractions
+import inspect
 import pathlib
 import reprlib
 import sys
@@ -22,7 +23,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from graphmend_bc.runtime.readers import Reading, reading_of
+from graphmend_bc.runtime.readers import is_descriptor, reading_of
 
 _PLAIN: Final = frozenset(
     (
@@ -71,6 +72,8 @@ def only_reads(value: object, seen: set[int] | None = None) -> bool:
     if _is_plain(value) or id(value) in seen:
         return True
     seen.add(id(value))
+    if isinstance(type(value).__getattribute__, types.FunctionType):
+        return False  # looking at the object would run it
     if (parts := _items(value)) is None:
         parts = _parts_of_module(value) if _is_module(value) else _parts(value)
     return parts is not None and all(only_reads(part, seen) for part in parts)
@@ -131,7 +134,7 @@ def _is_written_by_dataclass(method: Any) -> bool:
 def _is_asked_for_more(value: object) -> bool:
     """True for objects that `%` may ask for something else than their text."""
     numbers = (getattr(type(value), name, None) for name in _NUMBERS)
-    return isinstance(value, Mapping) or any(
+    return issubclass(type(value), Mapping) or any(
         isinstance(method, types.FunctionType) for method in numbers
     )
 
@@ -152,10 +155,13 @@ def _parts(value: Any) -> Iterable[object] | None:
     if is_enum(kind):
         return [value._value_]
     if all(owner in _BASES for owner in owners):
-        return value.args if isinstance(value, BaseException) else []
+        return value.args if issubclass(kind, BaseException) else []
     shown = vars(owners[1])["__repr__"]
     if _is_written_by_dataclass(shown) and owners[::2] == [object, object]:
-        return _values(value, [f.name for f in dataclasses.fields(value) if f.repr])
+        names = [field.name for field in dataclasses.fields(value) if field.repr]
+        shared = [inspect.getattr_static(kind, name, None) for name in names]
+        is_plain = not any(map(is_descriptor, shared)) and _has_plain_attributes(value, names)
+        return _values(value, names) if is_plain else None
     methods = [
         vars(owner)[name] for name, owner in zip(_TEXTS, owners, strict=True) if owner not in _BASES
     ]
@@ -164,52 +170,65 @@ def _parts(value: Any) -> Iterable[object] | None:
 
 def _is_module(value: object) -> bool:
     torch: Any = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.nn.Module)
+    return torch is not None and issubclass(type(value), torch.nn.Module)
 
 
 def _parts_of_module(value: Any) -> Iterable[object] | None:
     """What the text of a module shows: the children, and what `extra_repr` reads."""
     kind: Any = type(value)
     string, shown, formatted = _texts(kind)
-    if (string, formatted) != (object, object) or not kind._get_name.__module__.startswith("torch"):
+    if (string, formatted) != (object, object) or not _is_torchs(kind._get_name):
         return None
-    if not shown.__module__.startswith("torch.nn."):
+    if shown is not sys.modules["torch"].nn.Module and not _is_torchs(kind):
         return _parts_by_code(value, [kind.__repr__])
     children = list(value._modules.values())
-    if kind.extra_repr.__module__.startswith("torch.nn."):
-        return children
+    if _is_torchs(kind.extra_repr):
+        names = kind.extra_repr.__code__.co_names
+        own = [owner for owner in kind.__mro__ if not _is_torchs(owner)]
+        overrides = any(name in vars(owner) for owner in own for name in names)
+        return None if overrides else children
     extra = _parts_by_code(value, [kind.extra_repr])
     return None if extra is None else [*children, *extra]
+
+
+def _is_torchs(definition: Any) -> bool:
+    """True for a class or a function of `torch.nn`; `object` counts too."""
+    return definition is object or str(definition.__module__).startswith("torch.nn.")
 
 
 def _parts_by_code(value: Any, methods: Iterable[object]) -> list[object] | None:
     """The attributes that methods of an object read, if they do nothing else."""
     reading = reading_of(methods, type(value))
-    if reading is None or not _has_plain_attributes(value, reading):
+    if reading is None or not _has_plain_attributes(value, reading.names):
         return None
     parts = _values(value, reading.names)
     if reading.reads_all:
-        parts += vars(value).values()
+        parts += _own(value).values()
     return parts if reading.formats_only or all(map(_is_data, parts)) else None
 
 
-def _has_plain_attributes(value: Any, reading: Reading) -> bool:
-    """True if reading the attributes runs no code of the user's but what was looked at."""
+def _has_plain_attributes(value: Any, names: Iterable[str]) -> bool:
+    """True if attributes come from the object or its class, not from a method of the user's."""
     kind: Any = type(value)
-    own = getattr(value, "__dict__", {})
-    return kind.__getattribute__ is object.__getattribute__ and all(
-        name in own or hasattr(kind, name) or not hasattr(kind, "__getattr__")
-        for name in reading.names
-    )
+    if not hasattr(kind, "__getattr__"):
+        return True
+    own = _own(value)
+    return _is_torchs(kind.__getattr__) and all(n in own or hasattr(kind, n) for n in names)
+
+
+def _own(value: Any) -> dict[str, Any]:
+    """The attributes in an object's own dict, if it has one; nobody's `__getattr__` is asked."""
+    return dict(value.__dict__) if type(value).__dictoffset__ else {}
 
 
 def _values(value: Any, names: Iterable[str]) -> list[object]:
     """Attributes of an object: its own, and those that all objects of its class share."""
     found: list[object] = []
+    own = _own(value)
     for name in names:
-        shared = getattr(type(value), name, None)
+        shared = inspect.getattr_static(type(value), name, None)
         if isinstance(shared, types.MemberDescriptorType):
             found.append(getattr(value, name, None))
         elif not isinstance(shared, property):
-            found.append(getattr(value, "__dict__", {}).get(name, shared))
+            found.append(own.get(name, shared))
     return found

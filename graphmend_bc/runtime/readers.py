@@ -14,6 +14,7 @@ import types
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import Any, Final
 
 from graphmend_bc.code import facts
@@ -26,7 +27,7 @@ _FORMATS: Final = re.compile(
 
 _COMPUTES: Final = re.compile(
     "BINARY_(SLICE|SUBSCR)|BUILD_.*|COMPARE_OP|CONTAINS_OP|COPY|END_FOR|FOR_ITER|GET_ITER|IS_OP"
-    "|(POP_)?JUMP_.*|KW_NAMES|LIST_(APPEND|EXTEND)|MAKE_FUNCTION|POP_TOP|STORE_FAST|SWAP|TO_BOOL"
+    "|(POP_)?JUMP_.*|KW_NAMES|(LIST_APPEND|LIST_EXTEND|MAP_ADD)|MAKE_FUNCTION|POP_TOP|STORE_FAST|SWAP|TO_BOOL"
     "|UNARY_.*|UNPACK_SEQUENCE|YIELD_VALUE"
 )
 """Further ones, which call methods of what they work on."""
@@ -37,7 +38,10 @@ _WORK: Final[tuple[Any, ...]] = (
     *(int, float, bool, any, all, hex, format, isinstance, reversed),
 )
 _ASKED_OF_SELF = ("type", "id", "vars")
-_METHODS: Final = ("join", "items", "keys", "values", "format", "get", "split", "strip", "upper")
+_METHODS: Final = (
+    *("join", "items", "keys", "values", "format", "get", "split", "strip", "upper", "lower"),
+    *("startswith", "endswith", "replace", "title"),
+)
 _OF_CLASSES = frozenset(("__class__", "__name__", "__qualname__", "__module__", "__dict__"))
 _PIECES = frozenset(("<genexpr>", "<listcomp>", "<dictcomp>"))
 
@@ -74,7 +78,7 @@ def reading_of(methods: Iterable[object], owner: type) -> Reading | None:
         if any(method is other for other in seen):
             continue
         seen.append(method)
-        if not isinstance(method, types.FunctionType) or method.__code__.co_argcount != 1:
+        if not isinstance(method, types.FunctionType) or not _takes_itself_alone(method.__code__):
             return None
         scan = _scan(method.__code__)
         if scan is None or not all(_is_known(method, name) for name in scan.globals):
@@ -83,9 +87,9 @@ def reading_of(methods: Iterable[object], owner: type) -> Reading | None:
         formats_only &= scan.formats_only
         for name in scan.attributes | scan.calls:
             found = _of_class(owner, name)
-            if name in scan.calls or isinstance(found, property):
-                left.append(found.fget if isinstance(found, property) else found)
-            elif callable(found) or _is_other_descriptor(found):
+            if name in scan.calls or type(found) is property:
+                left.append(found.fget if type(found) is property else found)
+            elif callable(found) or is_descriptor(found):
                 return None
         names |= scan.attributes
     return Reading(names, reads_all, formats_only)
@@ -95,8 +99,16 @@ def _of_class(owner: type, name: str) -> Any:
     return next((vars(kind)[name] for kind in owner.__mro__ if name in vars(kind)), None)
 
 
-def _is_other_descriptor(value: object) -> bool:
+def is_descriptor(value: object) -> bool:
+    """True for what a class has in place of an attribute's value, other than a slot."""
     return hasattr(type(value), "__get__") and not isinstance(value, types.MemberDescriptorType)
+
+
+def _takes_itself_alone(code: types.CodeType) -> bool:
+    """True for code of a method that has nothing but its object to work on."""
+    is_plain = not code.co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
+    takes_one = (code.co_argcount, code.co_kwonlyargcount) == (1, 0)
+    return is_plain and takes_one and not code.co_freevars
 
 
 def _is_known(function: types.FunctionType, name: str) -> bool:

@@ -69,6 +69,7 @@ _LOGURU = ("trace", "debug", "info", "success", "warning", "error", "critical", 
 _ABSL = ("debug", "info", "warning", "warn", "error", "log", "vlog", "log_every_n", "log_first_n")
 _TQDM = ("set_postfix", "set_postfix_str", "set_description", "set_description_str")
 _WRITER = ("scalar", "scalars", "histogram", "text", "image", "images", "tensor")
+_LOGGERS = (logging.Logger, logging.LoggerAdapter)
 _STREAMS = (io.TextIOWrapper, io.StringIO)
 
 
@@ -150,7 +151,7 @@ def observer_of(function: object, registered: Iterable[object] = ()) -> Observer
     if isinstance(owner, type):
         return _listed(method, _CLASS_METHODS)
     return _listed(method, _BY_NAME) or (
-        _cached(method) if isinstance(owner, logging.Logger) or owner is None else None
+        _cached(method, owner) if owner is None or isinstance(owner, _LOGGERS) else None
     )
 
 
@@ -178,22 +179,29 @@ def _listed(function: Any, table: Any) -> Observer | None:
     return observer if getattr(found, "__func__", found) is function else None
 
 
-def _cached(function: Any) -> Observer | None:
+def _cached(function: Any, owner: object) -> Observer | None:
     """A function cached by its arguments that only passes them on to observing functions."""
-    if not hasattr(function, "cache_info"):
+    if not hasattr(function, "cache_info") or not _only_passes_on(function.__wrapped__, owner):
         return None
-    return Observer(LOGGER_BREAK) if _only_passes_on(function.__wrapped__) else None
+    return Observer(LOGGER_BREAK, returns_none=False)
 
 
-def _only_passes_on(function: Callable[..., Any]) -> bool:
-    """True for a function whose code names nothing but loggers and their methods."""
+def _only_passes_on(function: Callable[..., Any], owner: object) -> bool:
+    """True for a function whose code names nothing but loggers and their own methods."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_freevars:
         return False
-    return all(
-        name in _LEVELS or _is_front_end(function.__globals__.get(name)) for name in code.co_names
+    names, known = code.co_names, function.__globals__
+    attributes = [name for name in names if name not in known]
+    return all(_is_front_end(known[name]) for name in names if name in known) and all(
+        name in _LEVELS and (owner is None or _is_logging(getattr(type(owner), name, None)))
+        for name in attributes
     )
 
 
 def _is_front_end(value: object) -> bool:
-    return isinstance(value, logging.Logger) or value in (logging, warnings)
+    return isinstance(value, logging.Logger) or value is logging or value is warnings
+
+
+def _is_logging(function: object) -> bool:
+    return function is not None and _listed(function, _BY_NAME) is not None

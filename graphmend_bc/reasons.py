@@ -113,6 +113,11 @@ _ALL = (
         "effect-in-generator", "The call is inside a generator.", ("Move it out of the generator.",)
     ),
     Reason(
+        "effect-in-cache",
+        "The call is inside a function that caches its results, and is not made every time.",
+        ("Call the function outside the compiled region.",),
+    ),
+    Reason(
         "effect-moved",
         "The stream that the call writes to is exchanged in the function.",
         ("Exchange the stream outside the compiled function.",),

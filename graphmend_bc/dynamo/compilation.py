@@ -59,6 +59,7 @@ class Trace:
         counters: ints that a loop in the graph counts, known only at run time.
         snapshots: nodes that copy an effect's argument, with the number of writes before.
         effects: calls that run after the graph, in order.
+        caches: how many functions that cache their results are around what is being traced.
         answers: what is guarded on that loggers answered, by where each is found.
         counting: objects that these calls change, each with a call.
         guesses: truth values that were taken for granted, each with a 0-dim bool tensor that is
@@ -90,6 +91,7 @@ class Trace:
     counters: list[tuple[Site, VariableTracker]] = field(default_factory=list)
     snapshots: list[tuple[Node, int]] = field(default_factory=list)
     effects: list[Site] = field(default_factory=list)
+    caches: int = 0
     answers: dict[Source, Any] = field(default_factory=dict)
     counting: list[tuple[VariableTracker, Site]] = field(default_factory=list)
     guesses: list[tuple[Guessed, TensorVariable]] = field(default_factory=list)

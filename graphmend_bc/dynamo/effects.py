@@ -96,6 +96,8 @@ class DeferredCallVariable(MarkedCalleeVariable):
         trace = self.compilation.trace
         try:
             check_is_outermost(tx)
+            if trace.caches:
+                raise Refused("effect-in-cache")
             self._check_result(tx)
             is_users = not is_machinery(tx.output.root_tx.f_globals)
             effect = Effect(places(tx, self.site), self._depth(tx, args, kwargs), is_users)

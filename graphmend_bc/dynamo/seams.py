@@ -14,6 +14,8 @@
     UserDefinedObject-     attributes of an object that a deferred call is going to change
       Variable
     BuiltinVariable        operators on values that the host reads from tensors after the graph
+    WrapperUserFunction-   functions that cache their results: Dynamo traces them every time
+      Variable
     StringFormatVariable   when a text was made; `!r` of a tensor is left to the format
     _load_const            a primitive is a constant Dynamo does not know
     reset                  `torch._dynamo.reset()` forgets what was mended
@@ -33,7 +35,7 @@ from typing import Any, Protocol
 
 import torch._dynamo
 from torch._dynamo import convert_frame, output_graph, symbolic_convert
-from torch._dynamo.variables import builtin, misc, tensor, user_defined
+from torch._dynamo.variables import builtin, functions, misc, tensor, user_defined
 from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo import effects, guess, host_ops, proof, texts
@@ -88,6 +90,7 @@ class Seams:
             if name in vars(tensor.TensorVariable):
                 self._replace(tensor.TensorVariable, name, _ask_identity)
         self._replace(user_defined.UserDefinedObjectVariable, "var_getattr", _ask_object)
+        self._replace(functions.WrapperUserFunctionVariable, "call_function", _call_cached)
         self._replace(misc.StringFormatVariable, "__init__", texts.make_format)
         translator = symbolic_convert.InstructionTranslatorBase
         self._replace(translator, "_convert_value", texts.convert_value)
@@ -226,6 +229,21 @@ def _ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
         return stock(self, tx, name, *args, **kwargs)
 
     return ask
+
+
+def _call_cached(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def call_function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        compilation = current()
+        if compilation is None or not hasattr(self.wrapper_obj, "cache_info"):
+            return stock(self, *args, **kwargs)
+        trace = compilation.trace
+        trace.caches += 1
+        try:
+            return stock(self, *args, **kwargs)
+        finally:
+            trace.caches -= 1
+
+    return call_function
 
 
 def _ask_object(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -154,6 +154,70 @@ def test_unpacked_arguments(call: str, mends: str, declines: str) -> None:
     )
 
 
+CACHED = """
+import functools
+
+logger = logging.getLogger("program")
+
+class Adapter(logging.LoggerAdapter):
+    @functools.lru_cache(None)
+    def warning_once(self, *args, **kwargs):
+        self.warning(*args, **kwargs)
+
+class Counting(logging.Logger):
+    calls = 0
+
+    @functools.lru_cache(None)
+    def warning_once(self, *args, **kwargs):
+        self.warning(*args, **kwargs)
+
+    def warning(self, *args, **kwargs):
+        self.calls += 1
+        super().warning(*args, **kwargs)
+
+adapter, counting = Adapter(logger, {}), Counting("program")
+counting.parent = logger
+
+def info(text):
+    print("own", text)
+
+@functools.lru_cache(None)
+def own_once(text):
+    info(text)
+
+@functools.lru_cache(None)
+def printed_once(text):
+    print(text)
+
+@functools.cache
+def warning_once(text):
+    logger.warning(text)
+    return 3
+
+def f(x):
+    {call}
+    return x + 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "mends", "declines"),
+    [
+        ("adapter.warning_once('%s is old', 'it')", "defer", ""),
+        ("warning_once('dropped')", "defer", ""),
+        ("counting.warning_once('text')", None, "call-not-traced"),
+        ("own_once('text')", "", "effect-in-cache"),
+        ("printed_once('a'); printed_once('b'); printed_once('a')", "", "effect-in-cache"),
+        ("x = x * warning_once('used')", "", "effect-in-cache"),
+    ],
+)
+def test_functions_that_cache(call: str, mends: str | None, declines: str) -> None:
+    source = CACHED.replace("{call}", call)
+    outcome = check(source, [UP, DOWN, UP], mends=None, declines=None, breaks=bool(declines))
+    assert mends is None or outcome.mends.split("@")[0] == mends
+    assert declines in outcome.declines
+
+
 class Run:
     """Looks like a run of an experiment tracker."""
 

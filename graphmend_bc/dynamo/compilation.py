@@ -76,7 +76,7 @@ class Trace:
         whole: effects that get an object as it is.
         proven: whether there was a graph, and it was shown to be exact.
         reads: the outputs of the graph that become Python values.
-        formatted: nodes that copy a tensor when a text of it is made.
+        formatted: copies of what texts were made of, as it was then.
         apart: inputs that must not share memory when the graph runs.
         recorder: listens to the fake tensor mode once a site needs it.
     """
@@ -109,7 +109,7 @@ class Trace:
     whole: list[Site] = field(default_factory=list)
     proven: bool = False
     reads: Reads = field(default_factory=Reads)
-    formatted: set[Node] = field(default_factory=set)
+    formatted: list[VariableTracker] = field(default_factory=list)
     recorder: Recorder | None = None
 
     def listen(self, mode: FakeTensorMode) -> Recorder:

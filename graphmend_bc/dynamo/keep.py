@@ -103,6 +103,10 @@ class Keeper:
 
         def piece(arg: VariableTracker) -> VariableTracker:
             arg = arg.realize()
+            if any(arg is made for made in self.trace.formatted):
+                return arg
+            if is_container(arg):
+                raise Refused("effect-argument", "A text shows a container as it was before.")
             if plain and isinstance(arg, TensorVariable):
                 return self._tensor(arg, as_number=True)
             return self(arg)
@@ -136,6 +140,12 @@ class Keeper:
     def _call(self, value: VariableTracker, method: str) -> VariableTracker:
         proxy = self.tx.output.create_proxy("call_method", method, (value.as_proxy(),), {})
         return wrap_fx_proxy(self.tx, proxy)
+
+
+def is_container(value: VariableTracker) -> bool:
+    """True for containers that are copied."""
+    is_dict = type(value) is ConstDictVariable and value.python_type() is dict
+    return is_dict or type(value) in (ListVariable, TupleVariable)
 
 
 def kept_stream(value: VariableTracker) -> VariableTracker:

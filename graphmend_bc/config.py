@@ -42,6 +42,9 @@ strategies: tuple[str, ...] = (
 )
 """The ways in which sites may be mended; a site that needs another one is left as stock has it."""
 
+rules_off: tuple[str, ...] = ()
+"""Names of rules that are not used, such as "cond"; docs/breaks.md lists them."""
+
 miss_limit = 16
 """How often a guess may be wrong, in at least an eighth of the calls, before it is changed."""
 

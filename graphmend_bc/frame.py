@@ -18,14 +18,15 @@ from graphmend_bc import config
 from graphmend_bc.dynamo import attempt
 from graphmend_bc.dynamo.breaks import Break, break_of, gb_id_of
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace, running
-from graphmend_bc.dynamo.effects import LOGGER_BREAK, PRINT_BREAK
 from graphmend_bc.dynamo.way_back import give_way_back
-from graphmend_bc.ladder import Rung, name_of_rung, rungs_above, rungs_ahead, rungs_at
+from graphmend_bc.ladder import name_of_rung, rungs_above, rungs_ahead
 from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import Decline, FrameResult, Mend
 from graphmend_bc.rewrites import Key, site_of
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.defer import CALLS, OBSERVERS
+from graphmend_bc.rules.registry import rungs_at
+from graphmend_bc.rules.rule import Met, Rung
 from graphmend_bc.runtime import Site
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("graphmend_bc")
 mends_log = logging.getLogger("graphmend_bc.mends")
 declines_log = logging.getLogger("graphmend_bc.declines")
-
-EFFECT_BREAKS = frozenset({PRINT_BREAK, LOGGER_BREAK})
 
 PROGRAM_ERRORS = frozenset({"Observed exception"})
 """Break types that are the program's own exceptions: there is nothing to mend."""
@@ -61,10 +60,13 @@ class Frame:
         self.call = attempt.Arguments(args, kwargs)
         self.plans: dict[Key, Plan] = {}
         self.breaks: dict[Site, Break] = {}
+        self.gb_types: dict[Site, str] = {}
         self.declined: dict[Site, Decline] = {}
         self.rung: dict[Site, str] = {}
         self.passed_over: dict[Site, list[Refused]] = {}
         self.unmet: set[Site] = set()  # planned ahead, and not met by a trace so far
+        self.captures_work = True
+        self.captured: set[Site] = set()
         self.off = not mender.mends
         self.wants_errors = self.call.wants_errors
 
@@ -73,10 +75,8 @@ class Frame:
             for _ in range(config.retrace_limit):
                 compilation = self._compilation()
                 try:
-                    with running(compilation), attempt.breaks_are_errors():
-                        result = self.stock(
-                            self.code_for(self.code), *self.call.args, **self.call.kwargs
-                        )
+                    with attempt.breaks_are_errors():
+                        result = self._trace(compilation)
                 except Exception as error:
                     attempt.clean_up(error)
                     try:
@@ -98,6 +98,12 @@ class Frame:
                 return self._commit(compilation, result)
         return self._compile_as_stock()
 
+    def _trace(self, compilation: Compilation) -> Any:
+        """One attempt by Dynamo's own `compile_frame`."""
+        code = self.code_for(self.code)
+        with running(compilation), attempt.capturing(compilation.captures):
+            return self.stock(code, *self.call.args, **self.call.kwargs)
+
     def _compile_unmended(self, error: Exception) -> Any:
         """Nothing of ours takes part; if anything did before, the error may have been ours."""
         rewritten = any(self.plans.values())
@@ -117,15 +123,18 @@ class Frame:
             self._take_out(site)
         compilation = self._compilation()
         try:
-            with running(compilation):
-                result = self.stock(self.code_for(self.code), *self.call.args, **self.call.kwargs)
+            result = self._trace(compilation)
         except SiteRefused as refused:
-            if self.declined.keys() >= set(refused.sites):
-                raise
-            for site in refused.sites:
-                self._drop(site, refused.refused)
+            if not self._stop_capturing(refused.refused, refused.sites):
+                if self.declined.keys() >= set(refused.sites):
+                    raise
+                for site in refused.sites:
+                    self._drop(site, refused.refused)
             return self._compile_as_stock()
         except Exception as error:
+            if not attempt.is_break(error) and self._stop_capturing(_not_captured(error)):
+                attempt.clean_up(error)
+                return self._compile_as_stock()
             self._finish(compilation.trace, {})
             self._tell(compilation, error)
             raise
@@ -156,7 +165,7 @@ class Frame:
             give_way_back(result, self.code, self.call.module_globals)
         if trace.tally is not None:
             self.mender.remember_tally(trace.tally)
-        self._finish(trace, trace.used)
+        self._finish(trace, dict.fromkeys(trace.captured, "capture") | trace.used)
         self._tell(compilation, result)
         return result
 
@@ -167,7 +176,16 @@ class Frame:
             likely=self.mender.likely,
             missed=partial(self.mender.missed, self.code),
             declined=self.declined,
+            captures=any(plan.captures for plan in self.plans.values()),
+            note_capture=self._note_capture,
         )
+
+    def _note_capture(self, code: CodeType, offset: int) -> Site:
+        """The user's instruction at which Dynamo made a symbol."""
+        original, place = self.mender.rewrites.original(code, offset)
+        site = site_of(original, max(place, 0))
+        self.captured.add(site)
+        return site
 
     # Plans
 
@@ -198,14 +216,19 @@ class Frame:
         """Change a plan after a failed attempt; False if nothing can be done about it."""
         trace = compilation.trace
         self.unmet -= {*trace.used, *trace.refused}
+        self.gb_types |= trace.gb_types
         if isinstance(error, SiteRefused):
-            return self._climb_all(error.sites, error.refused)
+            return self._stop_capturing(error.refused, error.sites) or self._climb_all(
+                error.sites, error.refused
+            )
         found = break_of(error)
         if found is not None and found.gb_type in PROGRAM_ERRORS:
             return False
         if trace.functional and not trace.arms and not attempt.is_break(error):
             refused = Refused("backend-refuses", str(error).split("\n")[0])
             return self._climb_all(dict.fromkeys(trace.functional.values()), refused)
+        if not attempt.is_break(error) and self._stop_capturing(_not_captured(error)):
+            return True
         if found is None or not attempt.is_break(error):
             in_arm = bool(trace.arms) and attempt.is_dynamos(error)
             first_line = str(error).split("\n")[0]
@@ -223,14 +246,45 @@ class Frame:
             "call-not-traced" if site.opname in CALLS else "arm-does-not-trace"
         )
         if self._is_planned(site):
+            if site in self._captures() and not compilation.captures:
+                return True  # the plan was found when the trace had begun
             return self._climb(site, refused)
         if self._start(original, site):
+            return True
+        if attempt.is_data_dependent(error) and self._stop_capturing(
+            Refused("capture-fails", f"It is needed at {site}.")
+        ):
+            self.declined.pop(site, None)
             return True
         if trace.arms:
             return self._climb(
                 trace.arms[-1], Refused("arm-does-not-trace", f"It breaks at {site}.")
             )
         return False
+
+    def _captures(self) -> list[Site]:
+        """The sites that are planned to be captured."""
+        return [
+            site_of(key.code, offset)
+            for key, plan in self.plans.items()
+            for offset in plan.captures
+        ]
+
+    def _stop_capturing(self, refused: Refused, sites: Iterable[Site] | None = None) -> bool:
+        """Capture nothing in this frame any more.
+
+        Args:
+            refused: why it does not work.
+            sites: where it does not; None for all.
+
+        Returns:
+            False if nothing was captured there.
+        """
+        planned = self._captures()
+        if not planned or (sites is not None and self.captured.isdisjoint(sites)):
+            return False
+        self.captures_work = False
+        return self._climb_all(planned, refused)
 
     def _is_planned(self, site: Site) -> bool:
         return any(key.holds(site) and site.offset in plan for key, plan in self.plans.items())
@@ -279,9 +333,14 @@ class Frame:
             return
 
     def _rungs(self, code: CodeType, site: Site) -> tuple[Rung, ...]:
+        rungs = rungs_at(Met(code, site.offset, self._gb_type(site)))
+        if self.captures_work:
+            return rungs
+        return tuple(rung for rung in rungs if rung.name != "capture")
+
+    def _gb_type(self, site: Site) -> str:
         found = self.breaks.get(site)
-        is_effect = found is not None and found.gb_type in EFFECT_BREAKS
-        return rungs_at(code, site.offset, is_effect=is_effect)
+        return found.gb_type if found else self.gb_types.get(site, "")
 
     def _try(
         self, code: CodeType, site: Site, rungs: tuple[Rung, ...], refused: Refused | None
@@ -335,20 +394,18 @@ class Frame:
     # Telling
 
     def _decline(self, site: Site, refused: Refused) -> None:
-        found = self.breaks.get(site)
-        gb_type, gb_id = (found.gb_type, found.gb_id) if found else ("", "")
+        gb_type = self._gb_type(site)
         before = [r for r in self.passed_over.get(site, ()) if str(r) != str(refused)]
         if before and refused.reason.code == "call-not-traced":
             # An earlier refusal says more.
             refused, before = before[0], []
-        decline = Decline.of(refused, site, gb_type, gb_id, tuple(map(str, before)))
+        decline = Decline.of(refused, site, gb_type, gb_id_of(gb_type), tuple(map(str, before)))
         self.declined.setdefault(site, decline)
 
     def _finish(self, trace: Trace, used: dict[Site, str]) -> None:
         """Report what this frame came to and remember the plans that worked."""
         for site, strategy in used.items():
-            found = self.breaks.get(site)
-            gb_type = found.gb_type if found else trace.gb_types.get(site, "")
+            gb_type = self._gb_type(site) or trace.gb_types.get(site, "")
             passed_over = tuple(str(refused) for refused in self.passed_over.get(site, ()))
             mend = Mend(strategy, site, gb_type, gb_id_of(gb_type), passed_over)
             if self.mender.report.add(mend):
@@ -379,3 +436,7 @@ class Frame:
         """Add our reasons below Dynamo's own message."""
         for decline in self.declined.values():
             error.add_note(f"graphmend_bc could not mend this break.\n{decline}")
+
+
+def _not_captured(error: Exception) -> Refused:
+    return Refused("capture-fails", str(error).strip().split("\n")[0])

@@ -17,12 +17,14 @@ class Guessed:
         occurrence: how often the trace had come by the site before.
         likely: the value taken for granted.
         firm: True if the other value only leads to a raise.
+        asserted: True if the graph raises when the value is wrong, before it can say which was.
     """
 
     site: Site
     occurrence: int
     likely: bool
     firm: bool
+    asserted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Tally:
 
     Attributes:
         guesses: what it takes for granted, in the order of the program.
+        captured: where it has sizes and numbers known only at run time; Dynamo assumes things about
+            them that the graph checks by raising.
         calls: how often it ran.
         misses: how often each guess was the first to be wrong, by its index.
         raised: how often the graph raised, so that the guesses could not be asked.
@@ -60,6 +64,7 @@ class Tally:
     """
 
     guesses: tuple[Guessed, ...]
+    captured: tuple[Site, ...] = ()
     calls: int = 0
     misses: Counter[int] = field(default_factory=Counter)
     raised: int = 0
@@ -69,6 +74,11 @@ class Tally:
     def hits(self) -> int:
         """Calls whose results were used."""
         return self.calls - self.misses.total() - self.raised
+
+    @property
+    def first_asserted(self) -> int | None:
+        """The guess to suspect when an assertion of the graph fails."""
+        return next((i for i, guessed in enumerate(self.guesses) if guessed.asserted), None)
 
     def is_bad(self, count: int, limit: int) -> bool:
         """True if something that happened `count` times costs more than the graph saves.

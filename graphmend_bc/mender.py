@@ -77,8 +77,9 @@ class Mender:
         """
         if index is None:
             tally.raised += 1
-            if tally.guesses and tally.is_bad(tally.raised, config.miss_limit):
-                self._give_up(code, tally, {guessed.site for guessed in tally.guesses})
+            sites = {guessed.site for guessed in tally.guesses}.union(tally.captured)
+            if sites and tally.is_bad(tally.raised, config.miss_limit):
+                self._give_up(code, tally, sites)
             return
         tally.misses[index] += 1
         guessed = tally.guesses[index]

@@ -131,6 +131,11 @@ _ALL = (
         ("Keep the value a tensor.",),
     ),
     Reason(
+        "capture-fails",
+        "A size or number known only at run time is needed while the graph is traced.",
+        ("Keep shapes static, for example by masking with torch.where.",),
+    ),
+    Reason(
         "effect-raises",
         "The call would raise.",
         ("Let the filter show the warning instead of raising it.",),

@@ -49,7 +49,7 @@ class Rewrites:
         Raises:
             Refused: the plan cannot be carried out.
         """
-        if not plan:
+        if not plan.changes_code:
             return code
         key = (Key.of(code), plan)
         if key not in self.made:

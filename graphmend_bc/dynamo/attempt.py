@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -49,6 +49,16 @@ def breaks_are_errors() -> AbstractContextManager[Any]:
     return torch._dynamo.error_on_graph_break(True)
 
 
+def capturing(on: bool) -> AbstractContextManager[Any]:
+    """A block in which sizes and numbers known only at run time become symbols of the graph."""
+    if not on:
+        return nullcontext()
+    block: AbstractContextManager[Any] = torch._dynamo.config.patch(
+        capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True
+    )
+    return block
+
+
 def restore_error_setting(result: Any) -> None:
     """Let a result say what the caller wants of graph breaks, not what its attempt wanted."""
     result.tracer_output.error_on_graph_break = _get_error_on_graph_break()
@@ -57,6 +67,12 @@ def restore_error_setting(result: Any) -> None:
 def is_break(error: BaseException) -> bool:
     """True for the exceptions by which Dynamo stops tracing at something it cannot trace."""
     return isinstance(error, (exc.Unsupported, exc.UserError))
+
+
+def is_data_dependent(error: BaseException) -> bool:
+    """True if tracing stopped because a value is needed that is known only at run time."""
+    text = str(error).lower()
+    return "data-dependent" in text or "unbacked" in text or "dynamic shape" in text
 
 
 def is_dynamos(error: BaseException) -> bool:

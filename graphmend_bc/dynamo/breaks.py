@@ -34,20 +34,24 @@ class Break:
 def break_of(error: BaseException) -> Break | None:
     """The break that an exception of a trace stands for, or None if no frame of it is known."""
     frames = translators(error.__traceback__)
-    if not frames:
+    found = instruction_of(frames[-1]) if frames else None
+    if found is None:
         return None
-    innermost = frames[-1]
-    offset = _offset(innermost)
-    if offset is None:
-        return None
+    code, offset = found
     gb_type = getattr(error, "gb_type", None) or type(error).__name__
     return Break(
-        code=innermost.f_code,
+        code=code,
         offset=offset,
         gb_type=gb_type,
         gb_id=gb_id_of(gb_type),
         message=str(error).strip().split("\n", 1)[0],
     )
+
+
+def instruction_of(translator: InstructionTranslatorBase) -> tuple[CodeType, int] | None:
+    """The code object that a translator traces and the byte offset of its current instruction."""
+    offset = _offset(translator)
+    return None if offset is None else (translator.f_code, offset)
 
 
 def translators(traceback: TracebackType | None) -> list[InstructionTranslatorBase]:

@@ -76,6 +76,7 @@ class Trace:
         whole: effects that get an object as it is.
         proven: whether there was a graph, and it was shown to be exact.
         reads: the outputs of the graph that become Python values.
+        captured: sites at which Dynamo made a symbol for what is known only at run time.
         formatted: copies of what texts were made of, as it was then.
         apart: inputs that must not share memory when the graph runs.
         recorder: listens to the fake tensor mode once a site needs it.
@@ -109,6 +110,7 @@ class Trace:
     whole: list[Site] = field(default_factory=list)
     proven: bool = False
     reads: Reads = field(default_factory=Reads)
+    captured: dict[Site, None] = field(default_factory=dict)
     formatted: list[VariableTracker] = field(default_factory=list)
     recorder: Recorder | None = None
 
@@ -146,6 +148,8 @@ class Compilation:
         likely: the value to guess at a site, by how often the trace came by it before, and what the
             bytecode suggests.
         missed: told by a compiled graph that a guess was wrong, by its index; None if it raised.
+        captures: whether Dynamo makes symbols of what is known only at run time.
+        note_capture: told of each instruction at which it does; gives the user's site.
         graphs: how many graphs were handed to the backend.
     """
 
@@ -154,6 +158,8 @@ class Compilation:
     likely: Callable[[Site, int, bool], bool]
     missed: Callable[[Tally, int | None], None]
     declined: Container[Site] = ()
+    captures: bool = False
+    note_capture: Callable[[CodeType, int], Site] | None = None
     trace: Trace = field(default_factory=Trace)
     graphs: int = 0
 

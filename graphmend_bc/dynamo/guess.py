@@ -7,6 +7,7 @@ wrapper around the compiled graph sees (way_back.py). A single guess is one outp
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -14,7 +15,8 @@ import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
-from torch._dynamo.variables.tensor import TensorVariable
+from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
+from torch.fx.experimental.symbolic_shapes import expect_true
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.compilation import Compilation, Trace
@@ -24,7 +26,12 @@ from graphmend_bc.runtime import Guess
 
 
 def guess(
-    tx: InstructionTranslatorBase, compilation: Compilation, primitive: Guess, truth: TensorVariable
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    primitive: Guess,
+    truth: TensorVariable,
+    *,
+    asserted: bool = False,
 ) -> bool:
     """The value that a condition is taken to have.
 
@@ -33,6 +40,7 @@ def guess(
         compilation: what is being compiled.
         primitive: where it asks, and what the bytecode suggests.
         truth: the condition, a 0-dim bool tensor.
+        asserted: whether the graph will raise if the value is wrong.
 
     Raises:
         Refused: there would be no place for the check, or no end to the guesses.
@@ -52,8 +60,43 @@ def guess(
         wrong = call(tx, "logical_and", wrong, around)
     assert trace.recorder is not None
     trace.recorder.guessed = True
-    trace.guesses.append((Guessed(site, occurrence, value, primitive.firm), wrong))
+    trace.guesses.append((Guessed(site, occurrence, value, primitive.firm, asserted), wrong))
     trace.used[site] = "speculate"
+    return value
+
+
+def assume(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    primitive: Guess,
+    condition: SymNodeVariable,
+) -> bool:
+    """The truth value that a condition on numbers known only at run time is taken to have.
+
+    Dynamo learns it too, where the condition is about sizes and other ints, so that what follows
+    from it need not be guessed again.
+
+    Args:
+        tx, compilation, primitive: as for `guess`.
+        condition: a comparison, or a number that is asked whether it is zero.
+
+    Raises:
+        Refused: there would be no place for the check, or no end to the guesses.
+    """
+    if condition.python_type() is not bool:
+        proxy = tx.output.create_proxy("call_function", operator.ne, (condition.as_proxy(), 0), {})
+        condition = cast(SymNodeVariable, SymNodeVariable.create(tx, proxy))
+    symbol: Any = condition.sym_num
+    told = not compilation.trace.predicates and all(
+        s.is_integer for s in symbol.node.expr.free_symbols
+    )
+    proxy = tx.output.create_proxy(
+        "call_function", torch.scalar_tensor, (condition.as_proxy(),), {"dtype": torch.bool}
+    )
+    truth = cast(TensorVariable, wrap_fx_proxy(tx, proxy))
+    value = guess(tx, compilation, primitive, truth, asserted=told)
+    if told:
+        expect_true(symbol if value else torch.sym_not(symbol))  # type: ignore[no-untyped-call]
     return value
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -11,6 +11,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
 
+from graphmend_bc.dynamo.captured import is_unknown, refuse_captured
 from graphmend_bc.dynamo.host import ComputedVariable, HostVariable
 
 _NUMBERS = (int, float, bool)
@@ -45,7 +46,7 @@ _ASKS_IDENTITY = {operator.is_: False, operator.is_not: True}
 
 
 def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`BuiltinVariable.call_function` for arguments that are host values."""
+    """`BuiltinVariable.call_function` for arguments that are known only after the graph."""
 
     def call_function(
         self: Any,
@@ -54,6 +55,8 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
         kwargs: dict[str, VariableTracker],
     ) -> Any:
         host = next((arg for arg in args if issubclass(type(arg), HostVariable)), None)
+        if self.fn in (min, max) and _mixes_types(args) and any(map(is_unknown, args)):
+            refuse_captured(f"'{self.fn.__name__}' of an int and a float may be either.")
         if host is None or self.fn in _PASSED_ON:
             return stock(self, tx, args, kwargs)
         return computed(cast(HostVariable, host), self.fn, list(args), kwargs)
@@ -87,9 +90,13 @@ def computed(
         kind = type(function(*[_sample(arg) for arg in args]))
     except Exception:
         host.refuse(name)
-    if kind not in (*_NUMBERS, str):
+    if kind not in (*_NUMBERS, str) or (function in (min, max) and _mixes_types(args)):
         host.refuse(name)
     return ComputedVariable(host.site, kind, function, args)
+
+
+def _mixes_types(args: Sequence[VariableTracker]) -> bool:
+    return len({arg.python_type() for arg in args}) > 1
 
 
 def _cannot_raise(function: Any, args: list[VariableTracker]) -> bool:

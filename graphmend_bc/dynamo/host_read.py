@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import torch
 from torch._dynamo import variables as vts
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -32,7 +34,7 @@ def is_read(callee: VariableTracker) -> bool:
     return isinstance(callee, vts.BuiltinVariable) and callee.fn in _CONVERSIONS
 
 
-def is_plain(value: VariableTracker) -> bool:
+def is_plain(value: VariableTracker) -> TypeGuard[TensorVariable]:
     """True for a tensor that is one in the user's program too."""
     value = value.realize()
     return isinstance(value, TensorVariable) and not isinstance(value, UnspecializedPythonVariable)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar
 
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
-from torch._dynamo.variables.tensor import TensorVariable, UnspecializedPythonVariable
+from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc.dynamo import effects, select
 from graphmend_bc.dynamo.asked import AskedVariable
+from graphmend_bc.dynamo.captured import is_unknown
 from graphmend_bc.dynamo.compilation import Compilation, current
+from graphmend_bc.dynamo.guess import assume
+from graphmend_bc.dynamo.host_read import is_plain
 from graphmend_bc.dynamo.loop import loop
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Ask, Both, Branch, Defer, Guess, Loop, Primitive
@@ -55,12 +58,27 @@ class PrimitiveVariable(VariableTracker):
         condition = args[0].realize()
         if isinstance(self.primitive, Loop):
             return self._as_loop(tx, compilation, condition, args[1:])
-        if compilation is None or not _is_plain_tensor(condition):
+        if compilation is None or not is_plain(condition):
+            if compilation is not None and isinstance(self.primitive, Guess):
+                return self._as_assumption(tx, compilation, condition)
             return self._as_python(tx, condition, args[1:])
         try:
             return self._as_choice(tx, compilation, condition, args[1:])
         except Refused as refused:
             raise select.as_break(compilation, self.primitive.site, refused) from refused
+
+    def _as_assumption(
+        self, tx: InstructionTranslatorBase, compilation: Compilation, condition: VariableTracker
+    ) -> VariableTracker:
+        """A guess at a condition on symbols, such as the size of a tensor."""
+        assert isinstance(self.primitive, Guess)
+        if is_unknown(condition):
+            try:
+                value = assume(tx, compilation, self.primitive, condition)
+                return ConstantVariable.create(value)
+            except Refused as refused:
+                raise select.as_break(compilation, self.primitive.site, refused) from refused
+        return self._as_python(tx, condition, [])
 
     def _as_python(
         self,
@@ -117,10 +135,6 @@ class PrimitiveVariable(VariableTracker):
             return tracer.guess(condition, self.primitive)
         assert isinstance(self.primitive, Branch)
         return tracer.branch(self.primitive, condition, rest[0], rest[1], rest[2:])
-
-
-def _is_plain_tensor(value: VariableTracker) -> TypeGuard[TensorVariable]:
-    return isinstance(value, TensorVariable) and not isinstance(value, UnspecializedPythonVariable)
 
 
 # Traced by Dynamo for conditions that are not tensors; the same as calling the primitive.

@@ -45,7 +45,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         for node in gm.graph.nodes
         if isinstance(node.target, HigherOrderOperator) and node not in trace.functional
     ]
-    if trace.guesses or trace.effects or trace.functional:
+    if trace.guesses or trace.effects or trace.functional or trace.captured:
         try:
             trace.undo = _undo(trace, gm, opaque, output)
             trace.ahead.can_miss = trace.undo.is_nothing
@@ -53,6 +53,8 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
             if trace.guesses:
                 sites = dict.fromkeys(guess.site for guess, _ in trace.guesses)
                 raise SiteRefused(refused, *sites) from refused
+            if trace.captured:
+                raise SiteRefused(refused, *trace.captured) from refused
     if trace.whole and not trace.ahead.can_miss:
         reason = "It is an object, and the graph changes more than its results."
         raise SiteRefused(Refused("effect-argument", reason), *dict.fromkeys(trace.whole))
@@ -143,7 +145,9 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
             raise Refused("speculation-has-effects", f"It calls {_name(node)}.")
     if any(device.type not in ("cpu", "cuda") for device in recorder.draws):
         raise Refused("speculation-has-effects", "The device's generator cannot be reset.")
-    if not trace.guesses and set(recorder.written) & _storages(
+    if trace.captured and recorder.unsized:
+        raise Refused("capture-fails", "A tensor of such a size is changed in place.")
+    if not (trace.guesses or trace.captured) and set(recorder.written) & _storages(
         node for node in gm.graph.nodes if node.op in ("placeholder", "get_attr")
     ):
         raise Refused("speculation-writes-input", "Only a deferred effect would profit.")

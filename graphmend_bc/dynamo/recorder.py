@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.ops import OpRecord, stops_process
@@ -26,6 +27,7 @@ class Recorder:
         guessed: True from the first guess on.
         guarded: the first operator after it that fails beyond repair for some indices: on an
             accelerator, where an index out of bounds stops the process.
+        unsized: whether a tensor was changed in place whose size is known only at run time.
         strided: whether `as_strided` was called, which sees memory outside its argument.
     """
 
@@ -37,6 +39,7 @@ class Recorder:
         self.guessed = False
         self.guarded: OpOverload | None = None
         self.strided = False
+        self.unsized = False
         self._mode = mode
         self._dispatch: Callable[..., Any] = mode.dispatch
         self._depth = 0
@@ -100,4 +103,5 @@ class Recorder:
             leaves = torch.utils._pytree.tree_leaves(values)
             tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
             self.written += map(storage_of, tensors)
+            self.unsized = self.unsized or any(map(free_unbacked_symbols, tensors))
             self.attached |= {storage_of(t) for t in tensors if t.requires_grad}

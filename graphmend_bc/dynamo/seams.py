@@ -18,6 +18,8 @@
       Variable
     StringFormatVariable   when a text was made; `!r` of a tensor is left to the format
     _load_const            a primitive is a constant Dynamo does not know
+    get_dynamo_observed-   an exception that tracing raises because of a number known only at run
+      _exception             time is not the program's
     reset                  `torch._dynamo.reset()` forgets what was mended
 
 The `_load_const` seam stays for the life of the process: resume functions made from rewritten code
@@ -34,11 +36,11 @@ from types import CodeType
 from typing import Any, Protocol
 
 import torch._dynamo
-from torch._dynamo import convert_frame, output_graph, symbolic_convert
+from torch._dynamo import convert_frame, exc, output_graph, symbolic_convert
 from torch._dynamo.variables import builtin, functions, misc, tensor, user_defined
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo import effects, guess, host_ops, proof, texts
+from graphmend_bc.dynamo import captured, effects, guess, host_ops, proof, texts
 from graphmend_bc.dynamo.annotations import annotated_graph
 from graphmend_bc.dynamo.asked import COMPARISONS, HostNumberVariable
 from graphmend_bc.dynamo.compilation import current
@@ -103,6 +105,7 @@ class Seams:
             self._replace_item(
                 symbolic_convert.compare_op_handlers, name, partial(_compare_numbers, function)
             )
+        self._replace(exc, "get_dynamo_observed_exception", captured.raising)
         self._replace(torch._dynamo, "reset", self._reset)
 
     def remove(self) -> None:
@@ -165,6 +168,8 @@ def _output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
         if compilation is not None and compilation.may_mend:
             # From the start: the first rewritten code may be met late, in a callee.
             compilation.trace.listen(self.fake_mode)
+        if compilation is not None and compilation.captures:
+            captured.listen_to_captures(self, compilation)
 
     return __init__
 

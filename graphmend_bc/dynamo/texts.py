@@ -11,6 +11,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.misc import StringFormatVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
+from graphmend_bc.dynamo.captured import is_unknown, refuse_captured
 from graphmend_bc.dynamo.compilation import Compilation, current
 from graphmend_bc.dynamo.host import HostVariable
 from graphmend_bc.dynamo.host_ops import samples
@@ -77,16 +78,24 @@ def make_format(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_spec(text: StringFormatVariable) -> None:
-    """Give up a host value whose text could raise: `f"{value:d}"` of a float does."""
+    """Give up a number whose text could raise: `f"{value:d}"` of a float does."""
     values = [value.realize() for value in (*text.sym_args, *text.sym_kwargs.values())]
-    for host in (value for value in values if isinstance(value, HostVariable)):
-        for sample in samples(host.kind):
-            args = [_shown(arg.realize(), host, sample) for arg in text.sym_args]
-            kwargs = {k: _shown(v.realize(), host, sample) for k, v in text.sym_kwargs.items()}
-            try:
-                text.format_string.format(*args, **kwargs)
-            except (TypeError, ValueError, OverflowError, AttributeError, LookupError):
-                host.refuse("format")
+    for value in values:
+        if isinstance(value, HostVariable) and _may_raise(text, value, value.kind):
+            value.refuse("format")
+        if is_unknown(value) and _may_raise(text, value, value.python_type()):
+            refuse_captured(f"The format {text.format_string!r} does not take every such number.")
+
+
+def _may_raise(text: StringFormatVariable, value: VariableTracker, kind: type) -> bool:
+    for sample in samples(kind):
+        args = [_shown(arg.realize(), value, sample) for arg in text.sym_args]
+        kwargs = {k: _shown(v.realize(), value, sample) for k, v in text.sym_kwargs.items()}
+        try:
+            text.format_string.format(*args, **kwargs)
+        except (TypeError, ValueError, OverflowError, AttributeError, LookupError):
+            return True
+    return False
 
 
 class _AnyText:
@@ -96,8 +105,8 @@ class _AnyText:
         return ""
 
 
-def _shown(value: VariableTracker, host: HostVariable, sample: object) -> object:
-    return sample if value is host else _AnyText()
+def _shown(value: VariableTracker, number: VariableTracker, sample: object) -> object:
+    return sample if value is number else _AnyText()
 
 
 def _kept(compilation: Compilation, value: VariableTracker) -> VariableTracker:

@@ -48,7 +48,8 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
     trace, missed = compilation.trace, compilation.missed
     extra = len(trace.our_outputs())
     if trace.undo is not None:
-        trace.tally = tally = Tally(tuple(guess for guess, _ in trace.guesses))
+        guesses = tuple(guess for guess, _ in trace.guesses)
+        trace.tally = tally = Tally(guesses, tuple(trace.captured))
         graph = _taking_back(graph, trace.undo, tally, extra, missed)
     elif extra:
         graph = _without_outputs(graph, extra)
@@ -123,7 +124,8 @@ def _taking_back(
                 results, wrong = attempt(args, kwargs)
         except Exception as error:
             log.info("A compiled graph raised %r; the original code of its frame runs.", error)
-            missed(tally, None)
+            asserts = "Runtime assertion failed" in str(error)
+            missed(tally, tally.first_asserted if asserts else None)
             raise Miss from error
         if wrong is not None:
             missed(tally, wrong)

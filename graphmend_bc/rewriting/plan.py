@@ -19,6 +19,8 @@ class Plan:
         guesses: conditional jumps and `not` whose condition is to be asked by `Guess`.
         asks: calls that give a Python value of a tensor, whose callee is to be marked by `Ask`.
         effects: calls whose callee is to be marked by `Defer`.
+        captures: instructions at which Dynamo is to make symbols of what is known only at run time;
+            the code stays as it is.
     """
 
     branches: frozenset[int] = frozenset()
@@ -29,9 +31,15 @@ class Plan:
     guesses: frozenset[int] = frozenset()
     asks: frozenset[int] = frozenset()
     effects: frozenset[int] = frozenset()
+    captures: frozenset[int] = frozenset()
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def changes_code(self) -> bool:
+        """False if the plan asks nothing of the rewriter."""
+        return any(getattr(self, field.name) for field in fields(self) if field.name != "captures")
 
     def __contains__(self, offset: object) -> bool:
         return any(offset in getattr(self, field.name) for field in fields(self))
@@ -59,6 +67,9 @@ class Plan:
 
     def with_effect(self, offset: int) -> Plan:
         return replace(self, effects=self.effects | {offset})
+
+    def with_capture(self, offset: int) -> Plan:
+        return replace(self, captures=self.captures | {offset})
 
     def without(self, offset: int) -> Plan:
         return Plan(*(getattr(self, field.name) - {offset} for field in fields(self)))

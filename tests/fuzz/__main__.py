@@ -141,7 +141,7 @@ class _Tally:
         programs = sum(self.faults.values())
         return (
             f"{programs} programs, {self.faults['NONE']} exact, {self.faults['STOCK']} that stock "
-            f"gets wrong too, {self.failures} failures"
+            f"gets wrong too, {self.faults['BACKEND']} the backend, {self.failures} failures"
         )
 
     def details(self) -> str:

@@ -131,7 +131,7 @@ def test_loguru() -> None:
 
 def test_tensorboard(tmp_path: object) -> None:
     pytest.importorskip("tensorboard")
-    check(
+    outcome = check(
         f"""
         import tempfile
         from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
@@ -157,11 +157,12 @@ def test_tensorboard(tmp_path: object) -> None:
                     events.append([event.step, value.tag, str(value.tensor), str(value.metadata)])
         """,
         [(UP, False), (DOWN, False), (UP, True)],
-        mends="defer@12 defer@13 defer@14",
+        mends=None,
         declines=None,
         breaks=1,
         orders=1,
     )
+    assert outcome.mends.startswith("defer@12 defer@13 defer@14")
 
 
 def test_tqdm_bar() -> None:

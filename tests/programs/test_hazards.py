@@ -430,7 +430,11 @@ def test_arm_that_breaks() -> None:
 
 def test_break_at_another_instruction() -> None:
     body = """
+    import threading
+    lock = threading.Lock()
+
     def f(x):
-        return x[x > 0] + 1
+        with lock:
+            return x + 1
     """
-    declined(body, BOTH, "unhandled-instruction")
+    declined(body, BOTH, "unhandled-instruction", line=5)

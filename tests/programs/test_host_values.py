@@ -122,23 +122,34 @@ def test_running_meter() -> None:
 
 
 @pytest.mark.parametrize(
-    "use",
+    ("use", "mends"),
     [
-        "y = y * v",
-        "y = y + torch.full((3,), v)",
-        "y = y[: int(v)]",
-        "y = y * 2 if v > 0 else y",
-        "y = y + len({v: 1})",
-        "y = y + (1 if v in [1.0, 2.0] else 0)",
-        "y = y + 1 / v",
-        "y = y + hash(v) % 7",
+        ("y = y * v", "capture@3"),
+        ("y = y + torch.full((3,), v)", "capture@3"),
+        ("y = y[: int(v)]", "capture@3 capture@4"),
+        ("y = y * 2 if v > 0 else y", "capture@3 speculate@4"),
+        ("y = y + (1 if v in [1.0, 2.0] else 0)", "capture@3 speculate@4"),
+        ("y = y + 1 / v", "capture@3"),
     ],
 )
-def test_values_needed_in_the_graph_break_as_stock(use: str) -> None:
+def test_values_needed_in_the_graph(use: str, mends: str) -> None:
     check(
         f"""
-        import math
+        def f(x):
+            y = x + 1
+            v = x.sum().item()
+            {use}
+            return y
+        """,
+        BOTH,
+        mends,
+    )
 
+
+@pytest.mark.parametrize("use", ["y = y + len({v: 1})", "y = y + hash(v) % 7"])
+def test_values_needed_while_tracing_break_as_stock(use: str) -> None:
+    check(
+        f"""
         def f(x):
             y = x + 1
             v = x.sum().item()
@@ -147,7 +158,7 @@ def test_values_needed_in_the_graph_break_as_stock(use: str) -> None:
         """,
         BOTH,
         mends="",
-        declines="host-value-used@5",
+        declines="host-value-used@3",
         breaks=1,
     )
 

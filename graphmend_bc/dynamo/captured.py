@@ -1,0 +1,70 @@
+"""Where Dynamo makes symbols for sizes and numbers that are known only at run time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeGuard
+
+from torch._dynamo.output_graph import OutputGraph
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.tensor import SymNodeVariable
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from graphmend_bc.dynamo.breaks import instruction_of
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, current
+from graphmend_bc.reasons import Refused
+
+_MAKERS = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbacked_symbool")
+
+
+def listen_to_captures(output: OutputGraph, compilation: Compilation) -> None:
+    """Note in the running trace each of the user's instructions at which a symbol is made."""
+    note = compilation.note_capture
+    assert note is not None
+
+    def heard(stock: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(stock)
+        def make(*args: Any, **kwargs: Any) -> Any:
+            found = instruction_of(output.current_tx)
+            if found is not None:
+                compilation.trace.captured[note(*found)] = None
+            return stock(*args, **kwargs)
+
+        return make
+
+    env = output.shape_env
+    for name in _MAKERS:
+        setattr(env, name, heard(getattr(env, name)))
+
+
+def is_unknown(value: VariableTracker) -> TypeGuard[SymNodeVariable]:
+    """True for a symbol whose value is known only when the graph runs."""
+    return isinstance(value, SymNodeVariable) and bool(free_unbacked_symbols(value.sym_num))
+
+
+def refuse_captured(detail: str) -> NoReturn:
+    """Give up all symbols of the running trace: one of them is not the number it stands for.
+
+    Args:
+        detail: what cannot be done with it; one sentence.
+    """
+    compilation = current()
+    captured = () if compilation is None else compilation.trace.captured
+    raise SiteRefused(Refused("capture-fails", detail), *captured)
+
+
+def raising(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Around Dynamo's choice of an exception that the program is taken to raise.
+
+    A symbol is not the number: `f"{n:d}"` fails for one where the program goes on with the text.
+    """
+
+    def get_dynamo_observed_exception(exc_type: type[Exception]) -> Any:
+        compilation = current()
+        captured = compilation is not None and compilation.trace.captured
+        if captured and issubclass(exc_type, (TypeError, ValueError, ArithmeticError)):
+            refuse_captured(f"Tracing raised {exc_type.__name__} once there were such numbers.")
+        return stock(exc_type)
+
+    return get_dynamo_observed_exception

@@ -1,0 +1,22 @@
+"""Dynamo's own capture of sizes and numbers known only at run time, switched on for one trace.
+
+See `torch._dynamo.config.capture_scalar_outputs` and `capture_dynamic_output_shape_ops`.
+"""
+
+from graphmend_bc.rules.rule import Met, Rule, Widen
+
+CAPTURABLE = frozenset(
+    {
+        "Data dependent operator",
+        "Dynamic shape operator",
+        "Dynamic slicing with Tensor arguments",
+        "Unsupported Tensor.item() call with capture_scalar_outputs=False",
+    }
+)
+
+
+def _matches(met: Met) -> Widen | None:
+    return (lambda plan: plan.with_capture(met.offset)) if met.gb_type else None
+
+
+RULE = Rule("capture", "capture", 50, _matches, CAPTURABLE)

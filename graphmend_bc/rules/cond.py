@@ -1,0 +1,21 @@
+"""Only the arm that is taken runs, inside the graph, by `torch.cond`."""
+
+from graphmend_bc.reasons import Refused
+from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rule, Widen
+
+
+def _matches(met: Met) -> Widen | None:
+    return (lambda plan: plan.with_cond(met.offset)) if met.is_branch else None
+
+
+def _helps(refused: Refused) -> bool:
+    """The reasons against computing both arms that do not matter if only one of them runs."""
+    return refused.reason.code in {
+        "arm-draws-random",
+        "arm-may-raise",
+        "arm-op-unknown",
+        "arm-too-dear",
+    }
+
+
+RULE = Rule("cond", "cond", 20, _matches, DATA_DEPENDENT, _helps)

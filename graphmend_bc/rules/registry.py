@@ -1,0 +1,85 @@
+"""The rules that are in force: ours, and those that users registered."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+import graphmend_bc.rules as room
+from graphmend_bc import config
+from graphmend_bc.reasons import Refused
+from graphmend_bc.rules.rule import Met, Rule, Rung
+
+_NOT_RULES = frozenset({"rule", "registry"})
+
+BUILT_IN: tuple[Rule, ...] = tuple(
+    import_module(f"{room.__name__}.{module.name}").RULE
+    for module in iter_modules(room.__path__)
+    if module.name not in _NOT_RULES
+)
+"""One of each file in this folder."""
+
+_registered: dict[str, Rule] = {}
+
+
+class Registration:
+    """What `register_rule` returns."""
+
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
+
+    def remove(self) -> None:
+        """Take the rule out again, unless another one has taken its name since."""
+        if _registered.get(self._rule.name) is self._rule:
+            del _registered[self._rule.name]
+
+
+def register_rule(rule: Rule) -> Registration:
+    """Mend breaks by a rule of the user's; frames compiled from now on try it.
+
+    Args:
+        rule: its name must not be one of ours.
+
+    Returns:
+        A handle; `handle.remove()` takes the rule out again.
+
+    Raises:
+        TypeError: it is no rule.
+        ValueError: the name is taken.
+
+    Example:
+        >>> rule = Rule("my-log", "defer", 4, my_matches)  # doctest: +SKIP
+        >>> handle = graphmend_bc.register_rule(rule)  # doctest: +SKIP
+    """
+    if not isinstance(rule, Rule):
+        raise TypeError(f"A rule is expected, an object of graphmend_bc.Rule; this is {rule!r}.")
+    if rule.name in _registered or rule.name in {known.name for known in BUILT_IN}:
+        raise ValueError(f"There is a rule named {rule.name!r} already; choose another name.")
+    _registered[rule.name] = rule
+    return Registration(rule)
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule, the cheapest first."""
+    return tuple(sorted((*BUILT_IN, *_registered.values()), key=lambda rule: rule.cost))
+
+
+def rungs_at(met: Met) -> tuple[Rung, ...]:
+    """The ladder of one break: the rules that know it, the cheapest first, as far as they are on.
+
+    Raises:
+        Refused: there is none.
+    """
+    found = [(rule, rung) for rule in all_rules() if (rung := rule.at(met)) is not None]
+    if not found:
+        if met.is_call:
+            raise Refused("call-not-traced")
+        raise Refused("unhandled-instruction", f"The instruction is {met.op.name}.")
+    allowed = tuple(rung for rule, rung in found if _is_on(rule))
+    if not allowed:
+        raise Refused("strategy-off", f"It is {found[-1][0].strategy!r}.")
+    return allowed
+
+
+def _is_on(rule: Rule) -> bool:
+    return rule.strategy in config.strategies and rule.name not in config.rules_off

@@ -1,0 +1,159 @@
+"""A rule: which breaks it knows, and what it adds to the plan of the code they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from types import CodeType
+
+from graphmend_bc.code.blocks import Block, Graph, build
+from graphmend_bc.code.listing import Op, decode
+from graphmend_bc.reasons import Refused
+from graphmend_bc.rewriting import Plan
+from graphmend_bc.rewriting.decision import is_condition
+from graphmend_bc.rewriting.defer import CALLS, name_of_callee
+from graphmend_bc.rewriting.likely import expectation
+from graphmend_bc.rewriting.loops import ends_round, guards_round
+
+Widen = Callable[[Plan], Plan]
+"""Adds one site to a plan that does not have it."""
+
+
+@dataclass(frozen=True)
+class Met:
+    """A graph break, as rules see it.
+
+    Attributes:
+        code: the user's code object, as CPython compiled it.
+        offset: byte offset of the instruction in `code.co_code`.
+        gb_type: what Dynamo calls the break, as in its graph break registry; empty if a site is
+            planned before Dynamo met it.
+    """
+
+    code: CodeType
+    offset: int
+    gb_type: str = ""
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The blocks of the code object."""
+        return _graph(self.code)
+
+    @cached_property
+    def op(self) -> Op:
+        """The instruction."""
+        return self.graph.listing.at_offset(self.offset)
+
+    @cached_property
+    def block(self) -> Block:
+        """The block that the instruction is in."""
+        return self.graph.block_of(self.op.index)
+
+    @property
+    def is_call(self) -> bool:
+        """True for a call whose callee can be marked."""
+        return self.op.name in CALLS
+
+    @cached_property
+    def callee(self) -> str:
+        """The name under which a call's callee was loaded; empty if it was not just loaded."""
+        return name_of_callee(self.graph, self.op) if self.is_call else ""
+
+    @property
+    def is_condition(self) -> bool:
+        """True for a conditional jump that asks for a truth value."""
+        return is_condition(self.op)
+
+    @cached_property
+    def is_guard(self) -> bool:
+        """True for a condition of which one way only leads to a raise."""
+        return self.is_condition and expectation(self.graph, self.block).firm
+
+    @cached_property
+    def guards_loop(self) -> bool:
+        """True for the condition in front of a while loop's first round."""
+        return self.is_condition and not self.is_guard and guards_round(self.graph, self.block)
+
+    @cached_property
+    def ends_round(self) -> bool:
+        """True for the condition at the end of a loop's round."""
+        return (
+            self.is_condition
+            and not (self.is_guard or self.guards_loop)
+            and ends_round(self.graph, self.block)
+        )
+
+    @cached_property
+    def is_branch(self) -> bool:
+        """True for a condition between two ways that come together again."""
+        return self.is_condition and not (self.is_guard or self.guards_loop or self.ends_round)
+
+
+@lru_cache(maxsize=16)
+def _graph(code: CodeType) -> Graph:
+    """The same for every question about a code object, so that analyses are kept."""
+    return build(decode(code))
+
+
+def _always(refused: Refused) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One way to mend breaks of some types.
+
+    Attributes:
+        name: unique; `config.rules_off` and the report know it by this name.
+        strategy: what the report calls the result; see `config.strategies`.
+        cost: rules are tried by rising cost.
+        matches: says how a plan is widened, or None if the rule does not know such a site.
+        gb_types: the break types it is for; empty for any.
+        helps: whether it may succeed where a cheaper rule was refused for the given reason.
+
+    Example:
+        >>> Rule("mine", "defer", 5, lambda met: lambda plan: plan.with_effect(met.offset))
+        ... # doctest: +SKIP
+    """
+
+    name: str
+    strategy: str
+    cost: int
+    matches: Callable[[Met], Widen | None]
+    gb_types: frozenset[str] = frozenset()
+    helps: Callable[[Refused], bool] = _always
+
+    def at(self, met: Met) -> Rung | None:
+        """The rule at one site, or None if it does not apply there."""
+        if met.gb_type and self.gb_types and met.gb_type not in self.gb_types:
+            return None
+        widen = self.matches(met)
+        return None if widen is None else Rung(self.name, self.strategy, widen, self.helps)
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A rule at one site.
+
+    Attributes:
+        name, strategy: as of the rule.
+        apply: adds the site to a plan that does not have it.
+        helps: as of the rule.
+    """
+
+    name: str
+    strategy: str
+    apply: Widen
+    helps: Callable[[Refused], bool] = _always
+
+
+DATA_DEPENDENT = frozenset(
+    {
+        "Data-dependent branching",
+        "Data dependent operator",
+        "Unsupported Tensor.item() call with capture_scalar_outputs=False",
+        "UserError",
+    }
+)
+"""Break types at a condition whose truth value is known only at run time."""

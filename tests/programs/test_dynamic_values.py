@@ -1,0 +1,158 @@
+"""Sizes and numbers that are known only at run time: none, one and several elements."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.oracle import check
+
+NONE, ONE, MANY = (
+    torch.tensor([-1.0, 0.0, 2.0, 1.0]),
+    torch.tensor([-1.0, 0.0, 3.0, 1.0]),
+    torch.tensor([4.0, 3.0, 5.0, 1.0]),
+)
+CALLS = [NONE, ONE, MANY]
+"""Calls of which none, one and three elements are greater than 2."""
+
+FORMS = {
+    "mask": "return x[x > 2].sum() + 1",
+    "mask kept": "return x[x > 2] * 2",
+    "mask with a gradient": "return (x[x > 2] ** 2).sum()",
+    "nonzero": "return x[(x > 2).nonzero()[:, 0]] * 2",
+    "one-argument where": "return x[torch.where(x > 2)[0]] * 2",
+    "item as a factor": "return x * x.max().item()",
+    "item as a size": "return x[: int(x[3].item())] + 1",
+    "tolist": "return x * x.long().tolist()[3]",
+    "repeat_interleave": "return torch.repeat_interleave(x, (x > 2).long())",
+    "unique": "return torch.unique(x.long()) + 1",
+    "masked_select": "return torch.masked_select(x, x > 2).sum()",
+    "broadcast of one element": "return x[x > 2] + torch.arange(3.0)",
+    "squeeze": "return x[x > 2].squeeze()",
+    "unsqueeze and expand": "return x[x > 2].unsqueeze(1).expand(-1, 2)",
+    "view": "return x[x > 2].view(-1, 1).sum(0)",
+    "cat": "return torch.cat([x[x > 2], x])",
+    "largest of none raises": "return x[x > 2].max()",
+    "matmul": "y = x[x > 2]\n    return y @ y",
+    "softmax": "return x[x > 2].softmax(0)",
+    "mean of none is nan": "return x[x > 2].mean()",
+    "contiguous": "return x[x > 2].unsqueeze(0).t().contiguous().reshape(-1)",
+}
+
+
+@pytest.mark.parametrize("body", FORMS.values(), ids=FORMS.keys())
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_captured(body: str, backend: str) -> None:
+    outcome = check(
+        f"def f(x):\n    {body}\n", CALLS, mends=None, backend=backend, grad=backend == "eager"
+    )
+    assert "capture@" in outcome.mends
+
+
+USES = [
+    "v // 2, v % 3, -v, abs(v), v / 3",
+    "int(v), float(v), bool(v)",
+    "v == 1, v != v, v > 1, 0 < v < 3",
+    "v in (1, 2), v is None, v is v",
+    "type(v), isinstance(v, float), isinstance(v, int)",
+    "f'{v}', str(v), repr(v), '%s' % v",
+    "[v, v + 1], {'a': v}",
+    "'a' if v > 1 else 'b'",
+    "x.new_zeros(int(v) if 0 <= v < 5 else 1)",
+    "list(range(int(v))) if 0 <= v < 3 else 0",
+    "[1, 2, 3][int(v) % 3] if -5 < v < 5 else 0",
+    "torch.tensor(v), x.clamp(max=v), x.masked_fill(x > 0, v)",
+    "max(v, 1) if v != v else 0",
+    "round(v), math.floor(v), math.ceil(v), math.sqrt(abs(v))",
+    "v or 3, not v, v and 5",
+    "copy.deepcopy(v), (lambda q=v: q + 1)()",
+    "1 / v",
+]
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [torch.tensor([1.0, 2.0]), torch.tensor([-2.5, 0.0]), torch.tensor([0.0, 1.0])],
+        [torch.tensor([3, 2]), torch.tensor([-7, 2]), torch.tensor([2**60 + 1, 1])],
+        [torch.tensor([True, False]), torch.tensor([False, False])],
+    ],
+    ids=["float", "int", "bool"],
+)
+def test_uses_of_a_captured_number(use: str, calls: list[torch.Tensor]) -> None:
+    check(
+        f"""
+        import copy
+        import math
+
+        def f(x):
+            v = x[0].item()
+            y = x * v
+            try:
+                return y, ({use},)
+            except (TypeError, ValueError, ZeroDivisionError) as error:
+                return y, type(error).__name__
+        """,
+        calls,
+        None,
+        None,
+        None,
+        orders=2,
+    )
+
+
+def test_a_guess_at_a_number_is_checked() -> None:
+    """Dynamo asserts what it is told of ints, but not what it is told of floats."""
+    check(
+        """
+        def f(x):
+            v = x.sum().item()
+            y = x * v
+            return y * 2 if v > 0 else y
+        """,
+        [MANY, -MANY],
+        mends="capture@2 speculate@4",
+    )
+
+
+def test_an_empty_mask_is_guessed_not_to_be() -> None:
+    check(
+        """
+        def f(x):
+            y = x[x > 2]
+            if y.numel() == 0:
+                return x.sum() * 0
+            return y.mean()
+        """,
+        CALLS,
+        mends="capture@2 speculate@3",
+    )
+
+
+def test_a_tensor_of_unknown_size_is_not_changed_in_place() -> None:
+    check(
+        """
+        def f(x):
+            y = x[x > 2]
+            y += 1
+            return y
+        """,
+        CALLS,
+        declines="capture-fails@2",
+        breaks=1,
+    )
+
+
+def test_a_size_that_is_needed_breaks_as_stock() -> None:
+    check(
+        """
+        def f(x):
+            for i in (x > 2).nonzero():
+                x = x + i
+            return x
+        """,
+        CALLS,
+        declines="capture-fails@2",
+        breaks=None,
+    )

@@ -154,7 +154,14 @@ class Frame:
     def _commit(self, compilation: Compilation, result: Any) -> Any:
         """Accept an attempt."""
         trace = compilation.trace
-        if trace.undo is not None or trace.apart is not None or trace.functional:
+        if trace.whole and not trace.proven:  # without a graph nothing has happened yet
+            trace.ahead.can_miss = True
+        if (
+            trace.ahead.can_miss
+            or trace.undo is not None
+            or trace.apart is not None
+            or trace.functional
+        ):
             give_way_back(result, self.code, self.call.module_globals)
         if trace.tally is not None:
             self.mender.remember_tally(trace.tally)

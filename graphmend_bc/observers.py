@@ -32,6 +32,9 @@ class Observer:
         raises: whether a closed stream or a filter can make the call raise.
         gradients: what becomes of a tensor with a gradient: "show" for functions that make text of
             it, "numbers" for those that read only its values, "refuse" if it is not known.
+        objects: what it does with an object of the user's: "text" if it makes its text and no more,
+            "read" if it is the user who says that it only reads; empty if it is not known.
+        counts: whether it changes the object whose method it is.
     """
 
     gb_type: str
@@ -41,6 +44,8 @@ class Observer:
     stack: str = ""
     raises: bool = False
     gradients: str = "show"
+    objects: str = ""
+    counts: bool = False
 
 
 PRINT_BREAK = "Failed to trace builtin operator"
@@ -64,6 +69,7 @@ _LOGURU = ("trace", "debug", "info", "success", "warning", "error", "critical", 
 _ABSL = ("debug", "info", "warning", "warn", "error", "log", "vlog", "log_every_n", "log_first_n")
 _TQDM = ("set_postfix", "set_postfix_str", "set_description", "set_description_str")
 _WRITER = ("scalar", "scalars", "histogram", "text", "image", "images", "tensor")
+_LOGGERS = (logging.Logger, logging.LoggerAdapter)
 _STREAMS = (io.TextIOWrapper, io.StringIO)
 
 
@@ -73,26 +79,32 @@ def _each(module: str, prefix: str, names: Iterable[str], observer: Observer) ->
 
 def _logging(prefix: str, gb_type: str) -> dict[Any, Any]:
     leveled = {
-        ("logging", prefix + name): Observer(gb_type, level=level, stack="stacklevel")
+        ("logging", prefix + name): Observer(
+            gb_type, level=level, stack="stacklevel", objects="text"
+        )
         for name, level in _LEVELS.items()
     }
-    return {**leveled, ("logging", prefix + "log"): Observer(gb_type, stack="stacklevel")}
+    log = Observer(gb_type, stack="stacklevel", objects="text")
+    return {**leveled, ("logging", prefix + "log"): log}
 
 
 _NUMBERS = Observer(INLINED, gradients="numbers")
+_WARN = Observer(CALLED, stack="stacklevel", raises=True, objects="text")
+_COUNT = Observer(INLINED, returns_none=False, counts=True)
+_PRETTY = Observer(STREAM_BREAK, stream="stream", objects="text")
 _BY_NAME: Final = MappingProxyType(
     {
         **_logging("Logger.", LOGGER_BREAK),
         **_logging("LoggerAdapter.", LOGGER_BREAK),
         **_logging("", ROOT_BREAK),
-        ("warnings", "warn"): Observer(CALLED, stack="stacklevel", raises=True),
+        ("warnings", "warn"): _WARN,
         ("warnings", "warn_explicit"): Observer(CALLED, raises=True),
-        ("pprint", "pprint"): Observer(STREAM_BREAK, stream="stream"),
-        ("pprint", "pp"): Observer(STREAM_BREAK, stream="stream"),
+        ("pprint", "pprint"): _PRETTY,
+        ("pprint", "pp"): _PRETTY,
         **_each("loguru._logger", "Logger.", _LOGURU, Observer(CALLED)),
         **_each("absl.logging", "", _ABSL, Observer(ROOT_BREAK)),
-        **_each("tqdm.std", "tqdm.", _TQDM, Observer(INLINED)),
-        **_each("tqdm.std", "tqdm.", ("update", "refresh"), Observer(INLINED, returns_none=False)),
+        **_each("tqdm.std", "tqdm.", (*_TQDM, "close"), Observer(INLINED, counts=True)),
+        **_each("tqdm.std", "tqdm.", ("update", "refresh"), _COUNT),
         **_each("torch.utils.tensorboard.writer", "SummaryWriter.add_", _WRITER, _NUMBERS),
         **_each("tensorboardX.writer", "SummaryWriter.add_", _WRITER, _NUMBERS),
     }
@@ -103,6 +115,7 @@ _CLASS_METHODS = MappingProxyType({("tqdm.std", "tqdm.write"): Observer(INLINED,
 _CALLED_AS = {name.rsplit(".", 1)[-1] for _, name in [*_BY_NAME, *_CLASS_METHODS]}
 NAMES: Final = frozenset(
     _CALLED_AS
+    | {"tqdm", "trange"}
     | {"print", "write", "writelines", "flush", "warn_once", "warning_advice"}
     | {"isEnabledFor", "getEffectiveLevel", "hasHandlers"}
     | {"item", "tolist", "float", "int", "str", "repr"}
@@ -126,11 +139,11 @@ def observer_of(function: object, registered: Iterable[object] = ()) -> Observer
         'file'
     """
     if function is builtins.print:
-        return Observer(PRINT_BREAK, stream="file", raises=True)
+        return Observer(PRINT_BREAK, stream="file", raises=True, objects="text")
     owner, method = getattr(function, "__self__", None), getattr(function, "__func__", function)
     for known in registered:
         if known is function or known == function or known is method:
-            return Observer("", returns_none=False, gradients="refuse")
+            return Observer("", returns_none=False, gradients="refuse", objects="read")
     if isinstance(owner, _STREAMS):
         name = getattr(function, "__name__", "")
         plain = getattr(io.TextIOBase, name, None) is not None and type(owner) in _STREAMS
@@ -138,8 +151,19 @@ def observer_of(function: object, registered: Iterable[object] = ()) -> Observer
     if isinstance(owner, type):
         return _listed(method, _CLASS_METHODS)
     return _listed(method, _BY_NAME) or (
-        _cached(method) if isinstance(owner, logging.Logger) or owner is None else None
+        _cached(method, owner) if owner is None or isinstance(owner, _LOGGERS) else None
     )
+
+
+def makes_bar(function: object) -> bool:
+    """True for `tqdm` and `trange`, which make a bar that shows how long something takes."""
+    bar = getattr(sys.modules.get("tqdm.std"), "tqdm", None)
+    if bar is None:
+        return False
+    if isinstance(function, type):
+        return issubclass(function, bar)
+    module, name = getattr(function, "__module__", ""), getattr(function, "__name__", "")
+    return name in ("trange", "tnrange") and str(module).startswith("tqdm.")
 
 
 def _listed(function: Any, table: Any) -> Observer | None:
@@ -155,22 +179,29 @@ def _listed(function: Any, table: Any) -> Observer | None:
     return observer if getattr(found, "__func__", found) is function else None
 
 
-def _cached(function: Any) -> Observer | None:
+def _cached(function: Any, owner: object) -> Observer | None:
     """A function cached by its arguments that only passes them on to observing functions."""
-    if not hasattr(function, "cache_info"):
+    if not hasattr(function, "cache_info") or not _only_passes_on(function.__wrapped__, owner):
         return None
-    return Observer(LOGGER_BREAK) if _only_passes_on(function.__wrapped__) else None
+    return Observer(LOGGER_BREAK, returns_none=False)
 
 
-def _only_passes_on(function: Callable[..., Any]) -> bool:
-    """True for a function whose code names nothing but loggers and their methods."""
+def _only_passes_on(function: Callable[..., Any], owner: object) -> bool:
+    """True for a function whose code names nothing but loggers and their own methods."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_freevars:
         return False
-    return all(
-        name in _LEVELS or _is_front_end(function.__globals__.get(name)) for name in code.co_names
+    names, known = code.co_names, function.__globals__
+    attributes = [name for name in names if name not in known]
+    return all(_is_front_end(known[name]) for name in names if name in known) and all(
+        name in _LEVELS and (owner is None or _is_logging(getattr(type(owner), name, None)))
+        for name in attributes
     )
 
 
 def _is_front_end(value: object) -> bool:
-    return isinstance(value, logging.Logger) or value in (logging, warnings)
+    return isinstance(value, logging.Logger) or value is logging or value is warnings
+
+
+def _is_logging(function: object) -> bool:
+    return function is not None and _listed(function, _BY_NAME) is not None

@@ -113,6 +113,11 @@ _ALL = (
         "effect-in-generator", "The call is inside a generator.", ("Move it out of the generator.",)
     ),
     Reason(
+        "effect-in-cache",
+        "The call is inside a function that caches its results, and is not made every time.",
+        ("Call the function outside the compiled region.",),
+    ),
+    Reason(
         "effect-moved",
         "The stream that the call writes to is exchanged in the function.",
         ("Exchange the stream outside the compiled function.",),
@@ -151,8 +156,13 @@ _ALL = (
         ("Let the filter show the warning instead of raising it.",),
     ),
     Reason(
+        "effect-shows-time",
+        "The call makes a progress bar, which shows how long the code around it takes.",
+        ("Make the bar outside the compiled function, and call its `update()` inside.",),
+    ),
+    Reason(
         "effect-result-used",
-        "The call's result is used, and it is not known to be None.",
+        "The call's result is used, or what it changes is.",
         ("Call the function as a statement of its own.",),
     ),
     Reason(

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CodeType
+from typing import Any
 
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
+from torch._guards import Source
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 
@@ -57,6 +59,9 @@ class Trace:
         counters: ints that a loop in the graph counts, known only at run time.
         snapshots: nodes that copy an effect's argument, with the number of writes before.
         effects: calls that run after the graph, in order.
+        caches: how many functions that cache their results are around what is being traced.
+        answers: what is guarded on that loggers answered, by where each is found.
+        counting: objects that these calls change, each with a call.
         guesses: truth values that were taken for granted, each with a 0-dim bool tensor that is
             True if that was wrong.
         kept: values that must stay outputs of the graph although nothing uses them.
@@ -67,10 +72,13 @@ class Trace:
             guess, or the effects it would lose by raising.
         ahead: looks whether an effect is about to raise, before the first one runs.
         may_raise: the effects it looks at, as it wants them.
+        objects: the arguments that it looks at, as it wants them.
+        whole: effects that get an object as it is.
+        proven: whether there was a graph, and it was shown to be exact.
         reads: the outputs of the graph that become Python values.
         captured: sites at which Dynamo made a symbol for what is known only at run time.
         hoisted: values computed before the graph, in the call that is being compiled.
-        formatted: nodes that copy a tensor when a text of it is made.
+        formatted: copies of what texts were made of, as it was then.
         apart: inputs that must not share memory when the graph runs.
         recorder: listens to the fake tensor mode once a site needs it.
     """
@@ -85,6 +93,9 @@ class Trace:
     counters: list[tuple[Site, VariableTracker]] = field(default_factory=list)
     snapshots: list[tuple[Node, int]] = field(default_factory=list)
     effects: list[Site] = field(default_factory=list)
+    caches: int = 0
+    answers: dict[Source, Any] = field(default_factory=dict)
+    counting: list[tuple[VariableTracker, Site]] = field(default_factory=list)
     guesses: list[tuple[Guessed, TensorVariable]] = field(default_factory=list)
     questions: list[VariableTracker] = field(default_factory=list)
     drawn: list[TensorVariable] = field(default_factory=list)
@@ -96,10 +107,13 @@ class Trace:
     tally: Tally | None = None
     ahead: Ahead = field(default_factory=Ahead)
     may_raise: list[VariableTracker] = field(default_factory=list)
+    objects: list[VariableTracker] = field(default_factory=list)
+    whole: list[Site] = field(default_factory=list)
+    proven: bool = False
     reads: Reads = field(default_factory=Reads)
     hoisted: list[object] = field(default_factory=list)
     captured: dict[Site, None] = field(default_factory=dict)
-    formatted: set[Node] = field(default_factory=set)
+    formatted: list[VariableTracker] = field(default_factory=list)
     recorder: Recorder | None = None
 
     def listen(self, mode: FakeTensorMode) -> Recorder:

@@ -6,6 +6,8 @@ side effects. An effect is put there from however deep an inlined function it wa
 
 from __future__ import annotations
 
+from inspect import getattr_static
+from types import FunctionType
 from typing import Any, ClassVar, cast
 
 from torch._dynamo import variables as vts
@@ -18,14 +20,14 @@ from torch._dynamo.variables.tensor import TensorVariable
 from graphmend_bc import config
 from graphmend_bc.dynamo import levels
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable, owner_of, places, real_object
-from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.host_read import MarkedReadVariable, is_read, read_predicate
 from graphmend_bc.dynamo.keep import Keeper, as_dict, kept_stream
 from graphmend_bc.dynamo.select import check_is_outermost
 from graphmend_bc.observers import LOGGER_BREAK as LOGGER_BREAK
 from graphmend_bc.observers import PRINT_BREAK as PRINT_BREAK
-from graphmend_bc.observers import Observer, observer_of
+from graphmend_bc.observers import Observer, makes_bar, observer_of
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.ahead import would_raise
@@ -43,6 +45,9 @@ def deferred(
         compilation: what is being compiled.
         site: the call in the user's code.
         callee: what is to be called.
+
+    Raises:
+        SiteRefused: it makes something that measures time.
     """
     if tx.export or isinstance(callee, (DeferredCallVariable, MarkedReadVariable)):
         return callee
@@ -51,6 +56,8 @@ def deferred(
     function = real_object(callee)
     if levels.is_question(function):
         return levels.QuestionVariable(site, callee, function, compilation)
+    if makes_bar(function):
+        raise SiteRefused(Refused("effect-shows-time"), site)
     observer = observer_of(function, config.effects)
     if observer is None:
         return callee
@@ -89,11 +96,13 @@ class DeferredCallVariable(MarkedCalleeVariable):
         trace = self.compilation.trace
         try:
             check_is_outermost(tx)
+            if trace.caches:
+                raise Refused("effect-in-cache")
             self._check_result(tx)
             is_users = not is_machinery(tx.output.root_tx.f_globals)
             effect = Effect(places(tx, self.site), self._depth(tx, args, kwargs), is_users)
             self._check_raises(tx, effect, args, kwargs)
-            if not levels.is_off(self.function, self.observer, self.callee, args):
+            if not levels.is_off(trace, self.function, self.observer, self.callee, args):
                 self._note(tx, effect, args, kwargs)
         except Refused as refused:
             trace.refused[self.site] = refused
@@ -111,7 +120,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
     ) -> None:
         _check_print_keywords(kwargs)
         _check_owner(tx, self.callee)
-        keep = Keeper(tx, self.compilation, self.observer.gradients)
+        keep = Keeper(tx, self.compilation, self.observer.gradients, self.observer.objects)
         kept = [keep(arg) for arg in args]
         stream = self.observer.stream
         kept_kwargs = {
@@ -124,11 +133,16 @@ class DeferredCallVariable(MarkedCalleeVariable):
             for predicate, taken in trace.predicates
         ]
         call = [self.callee, TupleVariable(predicates), TupleVariable(kept), as_dict(kept_kwargs)]
+        if keep.objects:
+            self._look_at_objects(tx, TupleVariable(predicates), keep.objects)
         if self.observer.raises:
             self._look_ahead(tx, effect, call)
         run = RuntimeCallVariable("__gm_effect", effect.run)
         tx.output.root_tx.debug_locals.append((run, call))
         trace.effects.append(self.site)
+        owner = owner_of(self.callee)
+        if self.observer.counts and owner is not None:
+            trace.counting.append((owner, self.site))
 
     def _truth(self, tx: InstructionTranslatorBase, predicate: TensorVariable) -> VariableTracker:
         return read_predicate(tx, self.compilation, self.site, predicate)
@@ -140,9 +154,25 @@ class DeferredCallVariable(MarkedCalleeVariable):
         trace, effects = self.compilation.trace, tx.output.root_tx.debug_locals
         if not trace.may_raise:
             check = RuntimeCallVariable("__gm_ahead", trace.ahead.check)
-            effects.insert(0, (check, trace.may_raise))
+            effects.insert(int(bool(trace.objects)), (check, trace.may_raise))
         trace.may_raise.append(TupleVariable(call))
         trace.ahead.effects.append(effect)
+
+    def _look_at_objects(
+        self,
+        tx: InstructionTranslatorBase,
+        predicates: TupleVariable,
+        objects: list[VariableTracker],
+    ) -> None:
+        """Have the objects looked at first of all: they may be others in another call."""
+        trace, effects = self.compilation.trace, tx.output.root_tx.debug_locals
+        trace.whole.append(self.site)
+        if self.observer.objects == "read":
+            return
+        if not trace.objects:
+            check = RuntimeCallVariable("__gm_objects", trace.ahead.check_objects)
+            effects.insert(0, (check, trace.objects))
+        trace.objects.append(TupleVariable([predicates, TupleVariable(objects)]))
 
     def _check_raises(
         self,
@@ -219,6 +249,20 @@ def _check_no_exception(tx: InstructionTranslatorBase | None) -> None:
         if len(tx.exn_vt_stack):
             raise Refused("effect-stack", "An exception is being handled in the function.")
         tx = tx.parent
+
+
+def check_unread(compilation: Compilation, owner: VariableTracker, name: str) -> None:
+    """Refuse to read an object that a deferred call is going to change; its methods may be called.
+
+    Raises:
+        SiteRefused: the object is such a one.
+    """
+    kind = type(getattr(owner, "value", None))
+    if isinstance(getattr_static(kind, name, None), FunctionType):
+        return
+    for counting, site in compilation.trace.counting:
+        if counting is owner or getattr(counting, "value", None) is getattr(owner, "value", owner):
+            raise SiteRefused(Refused("effect-result-used", f"'{name}' is read."), site)
 
 
 def _check_owner(tx: InstructionTranslatorBase, callee: VariableTracker) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from string import Formatter
 from typing import Any, cast
 
 import torch
-from torch._dynamo import variables as vts
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
@@ -18,6 +18,7 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.history import HistoryVariable, node_of
 from graphmend_bc.dynamo.host import HostVariable
+from graphmend_bc.dynamo.objects import check_whole, is_fixed
 from graphmend_bc.reasons import Refused
 
 _LASTING = (SymNodeVariable, HostVariable, HistoryVariable)
@@ -31,13 +32,24 @@ class Keeper:
         compilation: what is being compiled.
         gradients: what to do with a tensor that has a gradient: "show" its node, take its
             "numbers" alone, or "refuse" it.
+        use: what the call does with an object of the user's; see `Observer.objects`.
+
+    Attributes:
+        objects: those that are passed as they are.
     """
 
     def __init__(
-        self, tx: InstructionTranslatorBase, compilation: Compilation, gradients: str = "show"
+        self,
+        tx: InstructionTranslatorBase,
+        compilation: Compilation,
+        gradients: str = "show",
+        use: str = "",
     ) -> None:
         self.tx = tx
         self.gradients = gradients
+        self.use = use
+        self.objects: list[VariableTracker] = []
+        self._open: list[VariableTracker] = []
         self.trace = compilation.trace
         self.recorder = compilation.trace.listen(tx.output.fake_mode)
 
@@ -48,6 +60,15 @@ class Keeper:
             Refused: it cannot be kept.
         """
         value = value.realize()
+        if any(value is outer for outer in self._open):
+            raise Refused("effect-argument", "It holds itself.")
+        self._open.append(value)
+        try:
+            return self._kept(value)
+        finally:
+            self._open.pop()
+
+    def _kept(self, value: VariableTracker) -> VariableTracker:
         if isinstance(value, TensorVariable):
             return self._tensor(value)
         if isinstance(value, StringFormatVariable):
@@ -60,34 +81,46 @@ class Keeper:
             return cast(VariableTracker, make([self(item) for item in items]))
         if type(value) is ConstDictVariable and value.python_type() is dict:
             return self._dict(value)
-        if isinstance(value, (SymNodeVariable, HostVariable, HistoryVariable)) or _is_constant(
-            value
-        ):
+        if isinstance(value, _LASTING) or is_fixed(value):
             return value
-        raise Refused("effect-argument", f"It is a {type(value).__name__}.")
+        return self._whole(value)
+
+    def _whole(self, value: VariableTracker) -> VariableTracker:
+        """An object that is passed as it is."""
+        check_whole(self.tx, value, self.use)
+        self.objects.append(value)
+        return value
 
     def _dict(self, value: ConstDictVariable) -> VariableTracker:
         keys = [key.vt.realize() for key in value.items]
-        if not all(_is_constant(key) for key in keys):
+        if not all(is_fixed(key) for key in keys):
             raise Refused("effect-argument", "A key of a dict is no constant.")
         items = {key: self(item) for key, item in zip(keys, value.items.values(), strict=True)}
         return ConstDictVariable(items, mutation_type=ValueMutationNew())
 
     def _text(self, value: StringFormatVariable) -> VariableTracker:
-        plain = "!" not in value.format_string
+        plain, before = "!" not in value.format_string, len(self.objects)
 
         def piece(arg: VariableTracker) -> VariableTracker:
             arg = arg.realize()
+            if any(arg is made for made in self.trace.formatted):
+                return arg
+            if is_container(arg):
+                raise Refused("effect-argument", "A text shows a container as it was before.")
             if plain and isinstance(arg, TensorVariable):
                 return self._tensor(arg, as_number=True)
             return self(arg)
 
         args = [piece(arg) for arg in value.sym_args]
         kwargs = {name: piece(arg) for name, arg in value.sym_kwargs.items()}
+        if len(self.objects) > before and not _is_bare(value.format_string):
+            raise Refused("effect-argument", "An object is formatted by a specification.")
         return StringFormatVariable(value.format_string, args, kwargs)
 
     def _tensor(self, value: TensorVariable, as_number: bool = False) -> VariableTracker:
         example = value.as_proxy().node.meta["example_value"]
+        if value.python_type() is torch.nn.Parameter and self.use == "text":
+            return self._whole(value)
         if value.python_type() is not torch.Tensor:
             raise Refused("effect-argument", "It is a parameter or another kind of tensor.")
         if not example.requires_grad:
@@ -109,6 +142,12 @@ class Keeper:
         return wrap_fx_proxy(self.tx, proxy)
 
 
+def is_container(value: VariableTracker) -> bool:
+    """True for containers that are copied."""
+    is_dict = type(value) is ConstDictVariable and value.python_type() is dict
+    return is_dict or type(value) in (ListVariable, TupleVariable)
+
+
 def kept_stream(value: VariableTracker) -> VariableTracker:
     """The stream a call writes to: the object itself, not a copy.
 
@@ -127,8 +166,6 @@ def as_dict(values: dict[str, VariableTracker]) -> VariableTracker:
     return ConstDictVariable(items, mutation_type=ValueMutationNew())
 
 
-def _is_constant(value: VariableTracker) -> bool:
-    """True for immutable values known now, and for classes."""
-    if isinstance(value, (vts.UserDefinedClassVariable, vts.BuiltinVariable)):
-        return value.source is not None or isinstance(value, vts.BuiltinVariable)
-    return value.is_python_constant()
+def _is_bare(text: str) -> bool:
+    """True for a format of fields alone, `{}` or `{!r}`, none of which looks inside its value."""
+    return all(not spec and not name for _, name, spec, _ in Formatter().parse(text))

@@ -6,18 +6,19 @@ A message below the level costs nothing then: no output of the graph and no call
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, ClassVar
+import weakref
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
 
 from torch._dynamo.guards import install_guard
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
-from torch._guards import Guard, GuardBuilderBase
+from torch._guards import Guard
 
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable, owner_of
-from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.compilation import Compilation, Trace
 from graphmend_bc.observers import LOGGER_BREAK, Observer
 from graphmend_bc.runtime import Site
 
@@ -34,11 +35,16 @@ def is_question(function: object) -> bool:
 
 
 def is_off(
-    function: Any, observer: Observer, callee: VariableTracker, args: list[VariableTracker]
+    trace: Trace,
+    function: Any,
+    observer: Observer,
+    callee: VariableTracker,
+    args: list[VariableTracker],
 ) -> bool:
     """Whether a call will log nothing, because of the logger's level; guarded on.
 
     Args:
+        trace: the attempt that is running.
         function: the method that is called.
         observer: what is known of it.
         callee: the variable of the method.
@@ -56,7 +62,7 @@ def is_off(
     if type(level) is not int:
         return False
     enabled = bool(logger.isEnabledFor(level))  # type: ignore[union-attr]
-    install_guard(owner.source.make_guard(_guard("isEnabledFor", (level,), enabled)))
+    _expect(trace, owner, "isEnabledFor", (level,), enabled)
     return not enabled
 
 
@@ -93,27 +99,71 @@ class QuestionVariable(MarkedCalleeVariable):
             return self.callee.call_function(tx, args, kwargs)
         values = tuple(arg.as_python_constant() for arg in args)
         answer = self.function(*values)
-        install_guard(owner.source.make_guard(_guard(self.function.__name__, values, answer)))
+        _expect(self.compilation.trace, owner, self.function.__name__, values, answer)
         self.compilation.trace.used[self.site] = "defer"
         self.compilation.trace.gb_types[self.site] = LOGGER_BREAK
         result: VariableTracker = ConstantVariable.create(answer)
         return result
 
 
-@lru_cache(maxsize=1024)
-def _guard(
-    method: str, args: tuple[Any, ...], answer: object
-) -> Callable[[GuardBuilderBase, Guard], None]:
-    """A guard on an object: its method still gives the same answer.
+_NEVER: Final = MappingProxyType({"": True})
+"""What no logger has in its cache."""
 
-    The same guard on the same object is one guard, however many calls ask for it.
-    """
 
-    def holds(value: Any) -> bool:
-        return bool(getattr(value, method)(*args) == answer)
+class _Answers:
+    """What one object is expected to answer: one guard for all that is asked of it."""
 
-    def create(builder: Any, guard: Guard) -> None:
-        code = [f"{guard.name}.{method}{args!r} == {answer!r}"]
-        builder.get_guard_manager(guard).add_lambda_guard(holds, code, guard.user_stack)
+    def __init__(self) -> None:
+        self.levels: dict[int, bool] = {}
+        self.others: dict[tuple[str, tuple[Any, ...]], object] = {}
+        self.create = self._create
+        self._cache: Mapping[Any, Any] = _NEVER
+        self._builder: Callable[[], object] = lambda: None
 
-    return create
+    def note(self, method: str, args: tuple[Any, ...], answer: object) -> None:
+        """Expect an answer."""
+        if method == "isEnabledFor" and len(args) == 1 and type(args[0]) is int:
+            self.levels[args[0]] = bool(answer)
+        else:
+            self.others[method, args] = answer
+
+    def hold(self, value: Any) -> bool:
+        """Whether an object gives these answers.
+
+        A logger answers `isEnabledFor` from its cache, so what held for the same cache holds.
+        """
+        if getattr(value, "_cache", None) == self._cache and not getattr(value, "disabled", True):
+            return True
+        if not all(value.isEnabledFor(level) is on for level, on in self.levels.items()):
+            return False
+        cache = dict(getattr(value, "_cache", _NEVER))
+        # Another thread may have changed a level since it was asked for.
+        if not self.others and all(cache.get(level) is on for level, on in self.levels.items()):
+            self._cache = cache
+        return all(
+            getattr(value, method)(*args) == answer
+            for (method, args), answer in self.others.items()
+        )
+
+    def _create(self, builder: Any, guard: Guard) -> None:
+        """Make the guard; called when the trace is done, once for each line that asked."""
+        if self._builder() is builder:
+            return
+        self._builder = weakref.ref(builder)
+        asked: dict[str, object] = {
+            f"isEnabledFor({level})": answer for level, answer in self.levels.items()
+        }
+        asked |= {f"{name}{args!r}": answer for (name, args), answer in self.others.items()}
+        code = [f"{guard.name}.{call} == {answer!r}" for call, answer in asked.items()]
+        builder.get_guard_manager(guard).add_lambda_guard(self.hold, code, guard.user_stack)
+
+
+def _expect(
+    trace: Trace, owner: VariableTracker, method: str, args: tuple[Any, ...], answer: object
+) -> None:
+    """Guard on an answer. The guard is installed each time, for an arm's guards may be dropped."""
+    source = owner.source
+    assert source is not None
+    answers = trace.answers.setdefault(source, _Answers())
+    answers.note(method, args, answer)
+    install_guard(source.make_guard(answers.create))

@@ -55,6 +55,9 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
                 raise SiteRefused(refused, *sites) from refused
             if trace.captured:
                 raise SiteRefused(refused, *trace.captured) from refused
+    if trace.whole and not trace.ahead.can_miss:
+        reason = "It is an object, and the graph changes more than its results."
+        raise SiteRefused(Refused("effect-argument", reason), *dict.fromkeys(trace.whole))
     if trace.counters:
         _check_sizes(trace, gm)
     choices = [choice for _, choice in trace.choices.values()]
@@ -73,6 +76,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     if apart:
         trace.apart = Apart(tuple(sorted(apart)))
     _drop_copies(trace, gm, written, opaque)
+    trace.proven = True
     trace.close()
 
 

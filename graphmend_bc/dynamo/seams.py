@@ -11,7 +11,11 @@
       _fx_graph
     compare_op_handlers    `is` between tensors: a chosen tensor must not be compared by identity
     TensorVariable         questions about memory and autograd of tensors, once one is chosen
+    UserDefinedObject-     attributes of an object that a deferred call is going to change
+      Variable
     BuiltinVariable        operators on values that the host reads from tensors after the graph
+    WrapperUserFunction-   functions that cache their results: Dynamo traces them every time
+      Variable
     StringFormatVariable   when a text was made; `!r` of a tensor is left to the format
     _load_const            a primitive is a constant Dynamo does not know
     get_dynamo_observed-   an exception that tracing raises because of a number known only at run
@@ -35,10 +39,10 @@ from typing import Any, Protocol
 
 import torch._dynamo
 from torch._dynamo import convert_frame, exc, guards, output_graph, symbolic_convert
-from torch._dynamo.variables import builtin, misc, tensor
+from torch._dynamo.variables import builtin, functions, misc, tensor, user_defined
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo import captured, guess, hoisted_source, host_ops, proof, texts
+from graphmend_bc.dynamo import captured, effects, guess, hoisted_source, host_ops, proof, texts
 from graphmend_bc.dynamo.annotations import annotated_graph
 from graphmend_bc.dynamo.asked import COMPARISONS, HostNumberVariable
 from graphmend_bc.dynamo.compilation import current
@@ -89,6 +93,8 @@ class Seams:
         for name in ("hash_impl", "get_python_hash", "is_python_equal"):
             if name in vars(tensor.TensorVariable):
                 self._replace(tensor.TensorVariable, name, _ask_identity)
+        self._replace(user_defined.UserDefinedObjectVariable, "var_getattr", _ask_object)
+        self._replace(functions.WrapperUserFunctionVariable, "call_function", _call_cached)
         self._replace(misc.StringFormatVariable, "__init__", texts.make_format)
         translator = symbolic_convert.InstructionTranslatorBase
         self._replace(translator, "_convert_value", texts.convert_value)
@@ -228,6 +234,30 @@ def _ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
     def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         if (compilation := current()) is not None and compilation.trace.choices:
             proof.check_question(compilation, name)
+        return stock(self, tx, name, *args, **kwargs)
+
+    return ask
+
+
+def _call_cached(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def call_function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        compilation = current()
+        if compilation is None or not hasattr(self.wrapper_obj, "cache_info"):
+            return stock(self, *args, **kwargs)
+        trace = compilation.trace
+        trace.caches += 1
+        try:
+            return stock(self, *args, **kwargs)
+        finally:
+            trace.caches -= 1
+
+    return call_function
+
+
+def _ask_object(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None and compilation.trace.counting:
+            effects.check_unread(compilation, self, name)
         return stock(self, tx, name, *args, **kwargs)
 
     return ask

@@ -16,7 +16,7 @@ from graphmend_bc.dynamo.compilation import Compilation, current
 from graphmend_bc.dynamo.host import HostVariable
 from graphmend_bc.dynamo.host_ops import samples
 from graphmend_bc.dynamo.host_read import is_plain
-from graphmend_bc.dynamo.keep import Keeper
+from graphmend_bc.dynamo.keep import Keeper, is_container
 from graphmend_bc.reasons import Refused
 
 _CONVERSIONS = {1: "{!s}", 2: "{!r}", 3: "{!a}"}
@@ -110,14 +110,15 @@ def _shown(value: VariableTracker, number: VariableTracker, sample: object) -> o
 
 
 def _kept(compilation: Compilation, value: VariableTracker) -> VariableTracker:
-    value = value.realize()
-    formatted = compilation.trace.formatted
-    if not is_plain(value) or value.as_proxy().node in formatted:
+    value, trace = value.realize(), compilation.trace
+    if not is_plain(value) and not is_container(value):
+        return value
+    if any(value is made for made in trace.formatted):
         return value
     try:
         kept = Keeper(InstructionTranslator.current_tx(), compilation)(value)
     except Refused:
         return value
-    if isinstance(kept, TensorVariable):
-        formatted.add(kept.as_proxy().node)
+    if isinstance(kept, TensorVariable) or is_container(kept):
+        trace.formatted.append(kept)
     return kept

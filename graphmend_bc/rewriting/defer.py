@@ -7,20 +7,20 @@ where the callee was pushed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from inspect import CO_OPTIMIZED
+from inspect import CO_OPTIMIZED, CO_VARARGS
 from types import CodeType
 
 from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Emit
 from graphmend_bc.code.blocks import Graph, build
 from graphmend_bc.code.listing import Op, decode
-from graphmend_bc.code.producers import callee_of, pushes_pair
+from graphmend_bc.code.producers import callee_of, pushes_pair, slots_before
 from graphmend_bc.observers import NAMES
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.calls import Writer
 from graphmend_bc.runtime import Primitive
 
-CALLS = facts.op_set("CALL", "CALL_KW")
+CALLS = facts.op_set("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 
 
 def marked_callees(graph: Graph, offsets: Iterable[int]) -> Mapping[int, Op]:
@@ -39,7 +39,7 @@ def marked_callees(graph: Graph, offsets: Iterable[int]) -> Mapping[int, Op]:
     found = {}
     for offset in offsets:
         call = graph.listing.at_offset(offset)
-        if call.name not in CALLS:
+        if call.name not in CALLS or not _unpacks_in_order(graph, call):
             raise Refused("unhandled-instruction", f"{call.name} is not a plain call.")
         pushed_by = callee_of(graph, call.index)
         if pushed_by is None or graph.listing.ops[pushed_by].name not in _LOADS:
@@ -79,6 +79,28 @@ def likely_effects(code: CodeType, names: frozenset[str] = NAMES) -> frozenset[i
     return frozenset(offsets)
 
 
+def _unpacks_in_order(graph: Graph, call: Op) -> bool:
+    """True unless `f(*values)` may unpack a set, whose order Dynamo does not keep.
+
+    `f(*args)` unpacks a tuple if `args` are the function's own, `f(1, *values)` a list that the
+    bytecode has made by then.
+    """
+    if call.name != "CALL_FUNCTION_EX":
+        return True
+    slots = slots_before(graph, call.index) or ()
+    makers = [graph.listing.ops[i] for i in slots[-2 if call.arg & 1 else -1]] if slots else []
+    return bool(makers) and all(op.name in _ROWS or _is_own(graph, op) for op in makers)
+
+
+def _is_own(graph: Graph, load: Op) -> bool:
+    """True for a load of `args` in `def f(*args)` if nothing else is stored there."""
+    code = graph.listing.code
+    count = code.co_argcount + code.co_kwonlyargcount
+    name = code.co_varnames[count] if code.co_flags & CO_VARARGS else ""
+    is_stored = any(op.name == "STORE_FAST" and op.arg == name for op in graph.listing.ops)
+    return load.name == "LOAD_FAST" and load.arg == name and not is_stored
+
+
 def name_of_callee(graph: Graph, call: Op) -> str:
     """The name under which a call's callee was loaded; empty if it was not just loaded."""
     pushed_by = callee_of(graph, call.index)
@@ -97,3 +119,5 @@ OBSERVERS = NAMES
 _LOADS = facts.op_set(
     "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "LOAD_FAST", "LOAD_DEREF", "LOAD_FAST_CHECK"
 )
+
+_ROWS = facts.op_set("BUILD_TUPLE", "LOAD_CONST", "LIST_EXTEND", "LIST_TO_TUPLE")

@@ -14,9 +14,11 @@ from typing import Any
 
 from graphmend_bc.runtime.deopt import Miss
 from graphmend_bc.runtime.effects import Effect
+from graphmend_bc.runtime.objects import can_be_shown
 from graphmend_bc.runtime.stack import Place
 
-Call = tuple[Callable[..., Any], tuple[tuple[Any, bool], ...], tuple[Any, ...], dict[str, Any]]
+Predicates = tuple[tuple[Any, bool], ...]
+Call = tuple[Callable[..., Any], Predicates, tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(slots=True, eq=False)
@@ -40,10 +42,23 @@ class Ahead:
         if not self.can_miss:
             return
         for effect, (function, predicates, args, kwargs) in zip(self.effects, calls, strict=True):
-            if would_raise(function, args, kwargs, effect.frames()[-1]) and all(
-                bool(value) is taken for value, taken in predicates
-            ):
+            if would_raise(function, args, kwargs, effect.frames()[-1]) and runs(predicates):
                 raise Miss
+
+    def check_objects(self, *groups: tuple[Predicates, tuple[object, ...]]) -> None:
+        """Raise `Miss` if an object among the arguments does more than read when it is shown.
+
+        Args:
+            groups: predicates and objects of each effect that shows objects.
+        """
+        for predicates, objects in groups:
+            if runs(predicates) and not all(map(can_be_shown, objects)):
+                raise Miss
+
+
+def runs(predicates: Predicates) -> bool:
+    """Whether all branches around an effect were taken."""
+    return all(bool(value) is taken for value, taken in predicates)
 
 
 def would_raise(

@@ -155,6 +155,33 @@ def test_argument_keeps_its_value_at_the_call() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("held = [y]", "text = f'{held}'", "held.append(2)"),
+        ("held = [y.sum().item()]", "text = '{} {}'.format(held, 1)", "held.clear()"),
+        ("held = {'a': y}", "text = f'{held!r}' if False else f'{held}'", "held['b'] = 1"),
+        ("held = (y, [1])", "text = f'{held}'", "held[1].append(3)"),
+        ("held = y", "text = f'{[held]} {held}'", "y.add_(1)"),
+    ],
+)
+def test_text_of_what_changes_after_it_was_made(lines: tuple[str, ...]) -> None:
+    outcome = check(
+        f"""
+        def f(x):
+            y = x + 1
+            {lines[0]}
+            {lines[1]}
+            {lines[2]}
+            print(text)
+            return y
+        """,
+        BOTH,
+        mends=None,
+    )
+    assert "defer@6" in outcome.mends
+
+
 def test_input_printed_before_it_is_mutated() -> None:
     check(
         """
@@ -368,14 +395,12 @@ def test_argument_that_cannot_be_kept() -> None:
             def __repr__(self):
                 return f"Config({self.size})"
 
-        config = Config()
-
         def f(x):
-            print(config, x.sum())
+            print(Config(), x.sum())
             return x + 1
         """,
         BOTH,
-        declines="effect-argument@10",
+        declines="effect-argument@8",
         breaks=1,
     )
 

@@ -145,6 +145,42 @@ def test_level_that_changes_between_calls() -> None:
     )
 
 
+def test_answers_that_change_between_calls() -> None:
+    check(
+        """
+        logger = logging.getLogger("program")
+        parent = logging.getLogger("program.child")
+        adapter = logging.LoggerAdapter(parent, {})
+
+        def f(x, change):
+            return step(x) if change is None else exec(change, globals())
+
+        def step(x):
+            for log in (logger, parent, adapter):
+                log.info("norm %s", x.sum())
+                log.debug("sum %s", x.sum().item())
+            if parent.getEffectiveLevel() == 7:
+                x = x * 2
+            return x + int(logger.isEnabledFor(25)) + int(parent.hasHandlers())
+        """,
+        [
+            (UP, change)
+            for change in (
+                *("logger.setLevel(10)", None, "logger.setLevel(20)", None, None),
+                *("logging.disable(20)", None, "logging.disable(0)", None),
+                *("parent.setLevel(7)", None, "parent.level = 0", None),
+                *("logger.disabled = True", None, "logger.disabled = False", None),
+                *("parent.propagate = False", None, "parent.propagate = True", None),
+                *("parent.setLevel(0)", None, "logger.setLevel(0)", None),
+            )
+        ],
+        mends=None,
+        declines=None,
+        breaks=None,
+        orders=1,
+    )
+
+
 def test_stack_level_counts_inlined_callers_and_no_arms() -> None:
     check(
         """

@@ -195,6 +195,101 @@ def test_tqdm_bar() -> None:
     )
 
 
+def test_bar_that_is_closed() -> None:
+    check(
+        """
+        import io
+        from tqdm import tqdm
+
+        out = io.StringIO()
+        bar = tqdm(total=6, file=out, mininterval=0, position=0, bar_format="{n}/{total}{postfix}")
+        texts = []
+
+        def f(x, read):
+            if read:
+                texts[:] = [out.getvalue(), bar.n, bar.disable]
+                return None
+            return step(x)
+
+        def step(x):
+            for i in range(3):
+                x = x * 2
+                bar.set_postfix(loss=x.sum().item())
+                bar.update()
+            if x.sum() > 100:
+                bar.close()
+            return x + 1
+        """,
+        [(UP, False), (None, True), (UP * 9, False), (None, True)],
+        mends="defer@17 defer@18 where@19 defer@20",
+        declines=None,
+        breaks=1,
+        orders=1,
+    )
+
+
+@pytest.mark.parametrize("read", ["bar.n", "bar.format_dict['n']", "bar.postfix == ''"])
+def test_what_a_bar_counts_is_read(read: str) -> None:
+    outcome = check(
+        f"""
+        import io
+        from tqdm import tqdm
+
+        bar = tqdm([1, 2], total=6, file=io.StringIO())
+
+        def f(x):
+            x = x + bar.total
+            bar.update()
+            bar.set_postfix_str("text")
+            return x + ({read})
+        """,
+        BOTH,
+        mends=None,
+        declines=None,
+        breaks=None,
+    )
+    assert "effect-result-used@8" in outcome.declines
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for i in tqdm(items, file=out, mininterval=0, bar_format=form): x = x * i",
+        "for i in trange(3, file=out, mininterval=0, bar_format=form): x = x * i",
+        """with tqdm(total=3, file=out, mininterval=0, bar_format=form) as bar:
+                for i in items:
+                    x = x * i
+                    bar.set_postfix(loss=x.sum().item())
+                    bar.update()""",
+    ],
+)
+def test_bar_around_a_loop_is_left_alone(loop: str) -> None:
+    outcome = check(
+        f"""
+        import io
+        from tqdm import tqdm, trange
+
+        out, items, texts = io.StringIO(), [1, 2, 3], []
+        form = "{{n}}/{{total}}{{postfix}}"
+
+        def f(x):
+            x = step(x + 1)
+            texts.append(out.getvalue())
+            return x
+
+        def step(x):
+            {loop}
+            return x
+        """,
+        BOTH,
+        mends=None,
+        declines=None,
+        breaks=1,
+        orders=1,
+    )
+    assert "effect-shows-time@13" in outcome.declines
+
+
 def test_write_above_a_bar() -> None:
     check(
         """

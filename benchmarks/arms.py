@@ -298,10 +298,14 @@ def _aliasing(leaves: dict[str, Any]) -> list[list[str]]:
 def differences(expected: Arm, found: Arm) -> list[str]:
     """What of an arm differs from another one; one line for each path of the first bad call."""
     for number, (one, other) in enumerate(zip(expected.calls, found.calls, strict=False), 1):
-        lines = [
-            f"call {number}: {path}: {_how(one.get(path, '(missing)'), other.get(path, '(missing)'))}"
+        pairs = {
+            path: (one.get(path, "(missing)"), other.get(path, "(missing)"))
             for path in dict.fromkeys([*one, *other])
-            if not same(one.get(path, "(missing)"), other.get(path, "(missing)"))
+        }
+        lines = [
+            f"call {number}: {path}: {_how(*pair)}"
+            for path, pair in pairs.items()
+            if not same(*pair)
         ]
         if lines:
             return lines

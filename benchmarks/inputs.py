@@ -79,12 +79,14 @@ class Inputs:
         """Correct the number of image tokens after a complaint; whether anything was learnt."""
         token, placed = self._image_token(), BATCH * (self.image_tokens or FIRST_GUESS)
         numbers = [int(number) for number in re.findall(r"\d+", str(error))]
-        others = [number for number in numbers if number != placed]
-        if token is None or placed not in numbers or not others:
+        if token is None or placed not in numbers:
             return False
-        features = others[-1]
+        others = [number for number in numbers if number != placed]
+        # Equal and still a complaint: one of the two counts the numbers in a feature too.
+        width = int(getattr(self.config.get_text_config(), "hidden_size", 1))
+        features = others[-1] if others else placed // width
         per_row = features // BATCH if features % BATCH == 0 else features
-        if per_row == self.image_tokens or not 0 < per_row < 2000:
+        if per_row == self.image_tokens or not 0 < per_row < 4000:
             return False
         self.image_tokens = per_row
         self.length = LENGTH + per_row
@@ -149,6 +151,11 @@ class Inputs:
             ids[:, 1 : 1 + (self.image_tokens or FIRST_GUESS)] = token
         return ids
 
+    def _kinds_of_tokens(self) -> torch.Tensor:
+        kinds = torch.zeros(BATCH, self.length, dtype=torch.long)
+        kinds[:, 1 : 1 + (self.image_tokens or FIRST_GUESS)] = 1
+        return kinds
+
     def _mask(self) -> torch.Tensor | None:
         if not {"input_ids", "states"} & set(self.names()):
             return None
@@ -180,7 +187,7 @@ class Inputs:
         names = "feature_projection_input_dim", "num_mel_bins", "input_feat_per_channel"
         bins = int(self.setting(*names, "feature_size", default=80))
         frames = 2 * int(self.setting("max_source_positions", default=32))
-        if re.match(r"Whisper|Qwen2Audio|Voxtral|Clvp", self.kind):
+        if re.match(r"Whisper|Qwen2Audio|Voxtral|Clvp|GlmAsr|AudioFlamingo", self.kind):
             return self.noise(BATCH, bins, FRAMES if "Clvp" in self.kind else frames)
         return self.noise(BATCH, FRAMES, bins)
 
@@ -259,6 +266,7 @@ WELCOME = TEXT | {
     "input_values",
     "image_grid_thw",
     "image_sizes",
+    "mm_token_type_ids",
     "bool_masked_pos",
     "actions",
     "rewards",
@@ -292,6 +300,7 @@ RECIPES: dict[str, Recipe] = {
     "bbox": Inputs._boxes,
     "pixel_values": Inputs._pixels,
     "image_grid_thw": Inputs._grid_sizes,
+    "mm_token_type_ids": Inputs._kinds_of_tokens,
     "image_sizes": lambda i: torch.tensor([i.side()] * BATCH) if i._has_tiles() else None,
     "input_features": Inputs._features,
     "input_values": Inputs._wave,

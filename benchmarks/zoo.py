@@ -1,8 +1,8 @@
 """Every architecture of the installed transformers, small enough to compile on a laptop.
 
-A configuration is built with its defaults, read, and built again with smaller sizes; the weights are
-random and the inputs made up from the signature of ``forward``. Nothing is fetched. Not every model
-accepts the smallest sizes or the richest inputs, so `attempts` lists what to try, best first.
+A configuration is built with its defaults, read, and built again with smaller sizes; the weights
+are random and the inputs made up from the signature of ``forward``. Nothing is fetched. Not every
+model accepts the smallest sizes or the richest inputs: `attempts` lists what to try, best first.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Any
 
 import torch
 import transformers
+from inputs import Inputs
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
-
-from inputs import Inputs
 
 HEADS = (
     "SPEECH_SEQ_2_SEQ",
@@ -85,6 +84,11 @@ COUNTS = _rules(
 )
 """Largest values of what is counted, by the name of the setting; the first match counts."""
 
+DEPTHS = _rules(
+    (r"num_(hidden_)?layers|n_layers?", 8),
+)
+"""The same for layers, where two are not enough to have one of each kind."""
+
 WIDTHS = _rules(
     (r"head_dim|attention_head_dim|d_kv|.*_head_dim|d_head|kv_channels", 16),
     (r"(.*_)?num(_.*)?_attention_heads|(.*_)?num_heads|n_heads?|(.*_)?attention_heads", 4),
@@ -126,6 +130,7 @@ SIZES = {
     "small": (COUNTS, WIDTHS, IMAGES),
     "own image size": (COUNTS, WIDTHS),
     "own widths": (COUNTS, IMAGES),
+    "eight layers": (DEPTHS, COUNTS, WIDTHS, IMAGES),
     "few layers": (COUNTS,),
 }
 
@@ -194,11 +199,18 @@ def small_config(architecture: str, sizes: str) -> PretrainedConfig:
     if make is not None:
         config = make(config_class, lambda part: small_config(part, sizes))
     else:
-        settings = SETTINGS.get(architecture, {})
+        settings = _of(architecture, SETTINGS)
         config = _shrunk(_default(config_class, settings), rules, settings)
     _tame_tokens(config, {})
-    _set_everywhere(config, EXTRAS.get(architecture, {}))
+    if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = 0
+    _set_everywhere(config, _of(architecture, EXTRAS))
     return config
+
+
+def _of(architecture: str, table: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The entry whose key names the architecture, among others perhaps."""
+    return next((table[key] for key in table if architecture in key.split("|")), {})
 
 
 def _default(config_class: Any, settings: dict[str, Any]) -> PretrainedConfig:
@@ -216,15 +228,23 @@ def _shrunk(
     return type(config)(**{**_small_settings(config, rules), **fixed})
 
 
+def _value(config: PretrainedConfig, name: str) -> Any:
+    """A setting, or None if there is none, or one for each layer."""
+    try:
+        return getattr(config, name, None)
+    except (ValueError, RuntimeError):
+        return None
+
+
 def _small_settings(config: PretrainedConfig, rules: tuple[_Rule, ...]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
-    layers = getattr(config, "num_hidden_layers", None)
-    if any(isinstance(getattr(config, name, None), list) for name in ("hidden_sizes", "depths")):
+    layers = _value(config, "num_hidden_layers")
+    if any(isinstance(_value(config, name), list) for name in ("hidden_sizes", "depths")):
         layers = None
         rules = tuple(rule for rule in rules if rule not in WIDTHS)  # widths go by stage
     for parameter in inspect.signature(type(config).__init__).parameters.values():
         name, default = parameter.name, parameter.default
-        value = getattr(config, name, None)
+        value = _value(config, name)
         if isinstance(value, PretrainedConfig):
             settings[name] = {"model_type": value.model_type, **_small_settings(value, rules)}
         elif isinstance(value, (bool, float, str)):
@@ -232,10 +252,10 @@ def _small_settings(config: PretrainedConfig, rules: tuple[_Rule, ...]) -> dict[
         elif isinstance(value, int):
             settings[name] = _at_most(name, value, rules, config)
         elif isinstance(value, list) and default is not None and value:
-            settings[name] = _shorter(name, value, layers)
-    if "num_key_value_heads" in settings and "num_attention_heads" in settings:
-        if config.num_key_value_heads == config.num_attention_heads:
-            settings["num_key_value_heads"] = settings["num_attention_heads"]
+            settings[name] = _shorter(name, value, layers, rules)
+    heads, groups = "num_attention_heads", "num_key_value_heads"
+    if {heads, groups} <= settings.keys() and _value(config, heads) == _value(config, groups):
+        settings[groups] = settings[heads]
     return settings
 
 
@@ -249,12 +269,15 @@ def _at_most(name: str, value: int, rules: tuple[_Rule, ...], config: Pretrained
     return value
 
 
-def _shorter(name: str, value: list[Any], layers: object) -> list[Any]:
-    """Lists with an entry a layer keep the first and the last; stages keep one layer each."""
+def _shorter(name: str, value: list[Any], layers: object, rules: tuple[_Rule, ...]) -> list[Any]:
+    """Lists with an entry a layer keep the first ones and the last; stages keep one layer each."""
     if name in ("depths", "layer_depths") and all(isinstance(v, int) for v in value):
         return [min(v, 1 if len(value) > 2 else 2) for v in value]
-    if isinstance(layers, int) and len(value) == layers > 2:
-        return [value[0], value[-1]]
+    if name in ("image_size", "img_size") and all(isinstance(v, int) for v in value):
+        return [min(v, 64) for v in value]
+    if isinstance(layers, int) and len(value) == layers:
+        kept = next((most for rule, most in rules if rule.match("num_hidden_layers")), layers)
+        return value if kept >= layers else [*value[: kept - 1], value[-1]]
     return value
 
 
@@ -278,6 +301,9 @@ def _small_id(token: int, known: dict[int, int]) -> int:
 
 def _set_everywhere(config: PretrainedConfig, settings: dict[str, Any]) -> None:
     for name, value in settings.items():
+        if name == "rope_scaling":
+            config.get_text_config().rope_scaling = value
+            continue
         setattr(config, name, value)
         for part in parts_of(config):
             if hasattr(part, name):
@@ -314,7 +340,12 @@ COMPOSITES: dict[str, Callable[[Any, _SmallPart], Any]] = {
 }
 """Configurations that have no defaults."""
 
-_SECTIONS = {"type": "mrope", "rope_type": "default", "mrope_section": [2, 3, 3]}
+_SECTIONS = {
+    "type": "mrope",
+    "rope_theta": 10000.0,
+    "rope_type": "default",
+    "mrope_section": [2, 3, 3],
+}
 _RESNET = {
     "model_type": "resnet",
     "embedding_size": 16,
@@ -322,29 +353,30 @@ _RESNET = {
     "depths": [1, 1, 1, 1],
 }
 _NO_TIMM = {"use_timm_backbone": False, "use_pretrained_backbone": False, "backbone": None}
-_SERIES = {"prediction_length": 8, "context_length": 16, "lags_sequence": [1, 2, 3]}
 SETTINGS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(
-        ("detr", "conditional_detr", "deformable_detr", "dab-detr", "table-transformer"),
-        {**_NO_TIMM, "backbone_config": {**_RESNET, "out_features": ["stage4"]}},
-    ),
+    "detr|conditional_detr|dab-detr|table-transformer": {
+        **_NO_TIMM,
+        "backbone_config": {**_RESNET, "out_features": ["stage4"]},
+    },
     "deformable_detr": {
         **_NO_TIMM,
         "backbone_config": {**_RESNET, "out_features": ["stage2", "stage3", "stage4"]},
     },
-    **dict.fromkeys(("autoformer", "informer", "time_series_transformer"), _SERIES),
-    **dict.fromkeys(
-        ("beit", "data2vec-vision"), {"num_hidden_layers": 4, "out_indices": [1, 2, 3, 4]}
-    ),
-    "bamba": {"mamba_n_heads": 8, "mamba_d_head": 16},
+    "autoformer|informer|time_series_transformer": {
+        "prediction_length": 8,
+        "context_length": 16,
+        "lags_sequence": [1, 2, 3],
+    },
+    "beit|data2vec-vision": {"num_hidden_layers": 4, "out_indices": [1, 2, 3, 4]},
+    "bamba|granitemoehybrid": {"mamba_n_heads": 8, "mamba_d_head": 16},
     "mamba2": {"num_heads": 8, "head_dim": 16},
-    "granitemoehybrid": {"mamba_n_heads": 8, "mamba_d_head": 16},
     "jamba": {"use_mamba_kernels": False},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "esm": {"vocab_size": VOCABULARY, "pad_token_id": 1},
     "reformer": {"is_decoder": True},
+    "gemma3": {"mm_tokens_per_image": 4},
     "xmod": {"default_language": "en_XX"},
-    **dict.fromkeys(("wav2vec2-bert", "wav2vec2-conformer"), {"vocab_size": VOCABULARY}),
+    "wav2vec2-bert|wav2vec2-conformer": {"vocab_size": VOCABULARY},
     "nemotron": {"head_dim": 16},
     "transfo-xl": {"cutoffs": [20, 40], "vocab_size": VOCABULARY},
     "superglue": {
@@ -359,20 +391,16 @@ SETTINGS: dict[str, dict[str, Any]] = {
 """Arguments of configurations that have no working defaults."""
 
 EXTRAS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(
-        ("qwen2_vl", "qwen2_5_vl"),
-        {
-            "rope_scaling": _SECTIONS,
-            "vision_start_token_id": 110,
-            "image_token_id": 111,
-            "video_token_id": 112,
-        },
-    ),
-    "qwen2_5_omni_thinker": {"rope_scaling": _SECTIONS},
-    **dict.fromkeys(("qwen2_vl_text", "qwen2_5_vl_text"), {"rope_scaling": _SECTIONS}),
+    "qwen2_vl|qwen2_5_vl": {
+        "rope_scaling": _SECTIONS,
+        "vocab_size": VOCABULARY,
+        "vision_start_token_id": 110,
+        "image_token_id": 111,
+        "video_token_id": 112,
+    },
+    "qwen2_vl_text|qwen2_5_vl_text|qwen2_5_omni_thinker": {"rope_scaling": _SECTIONS},
     "reformer": {"axial_pos_shape": (4, 4), "axial_pos_embds_dim": (32, 32)},
-    "longformer": {"attention_window": [4, 4]},
-    "led": {"attention_window": [4, 4]},
+    "longformer|led": {"attention_window": [4, 4]},
     "prophetnet": {"num_encoder_layers": 2, "num_decoder_layers": 2},
 }
 """Settings that are changed afterwards, in all parts."""

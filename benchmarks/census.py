@@ -23,17 +23,16 @@ import subprocess
 import sys
 import time
 import warnings
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tally import BAD, chart, read, summary, verdict
+
 MODES = ("eval", "train")
 MARK = "census-row: "
-FOLLOW_UPS = ("Attempt to trace generator", "Missing tp_iternext")
-"""Break types that only follow from an earlier break."""
 
 Row = dict[str, Any]
 
@@ -221,93 +220,6 @@ def _child(name: str, modes: Sequence[str], limit: float) -> list[Row]:
     return rows
 
 
-def read(path: Path) -> list[Row]:
-    """The rows of a file; none if it does not exist."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-
-
-# Reading the rows
-
-
-BAD = ("wrong", "new error")
-
-
-def verdict(row: Row) -> str:
-    """What a row says of mending, in a word or two."""
-    if row["status"] != "ok":
-        return row["status"]
-    stock, mended = row["stock"], row["mended"]
-    if mended["error"] and mended["error"] != stock["error"]:
-        return "new error"
-    if mended["error"]:
-        return "does not compile"
-    if mended["differs"]:
-        stock_again, mended_again = row.get("numpy_stream", (stock, mended))
-        if mended_again["differs"] and mended_again["differs"] != stock_again["differs"]:
-            return "wrong"
-        if stock_again["differs"] or mended["differs"] != stock["differs"]:
-            return "as wrong as stock" if mended["differs"] == stock["differs"] else "wrong"
-    if is_whole(stock):
-        return "whole before"
-    return "made whole" if is_whole(mended) else "still breaks"
-
-
-def is_whole(arm: Row) -> bool:
-    """Whether everything was one graph."""
-    return not arm["error"] and arm["breaks"] == 0 and arm["skipped"] == 0
-
-
-def summary(rows: Iterable[Row]) -> str:
-    """Tables of all rows, a section for each release and mode."""
-    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[row["transformers"], row["mode"]].append(row)
-    return "\n\n".join(_section(*key, groups[key]) for key in sorted(groups))
-
-
-def _section(release: str, mode: str, rows: list[Row]) -> str:
-    verdicts = Counter(map(verdict, rows))
-    ran = [row for row in rows if row["status"] == "ok"]
-    broken = [row for row in ran if not is_whole(row["stock"])]
-    whole = sum(is_whole(row["mended"]) for row in broken)
-    lines = [
-        f"transformers {release}, {mode}: {len(ran)} of {len(rows)} architectures ran",
-        f"  whole before {len(ran) - len(broken)}, broken {len(broken)}, made whole {whole}",
-        f"  breaks before {_breaks(ran, 'stock')}, after {_breaks(ran, 'mended')}",
-        *(f"  {count:4}  {name}" for name, count in verdicts.most_common()),
-    ]
-    for row in rows:
-        if verdict(row) in BAD:
-            mended = row["mended"]
-            lines.append(f"  !! {row['model']}: {mended['error'] or mended['differs'][0]}")
-    for name in ("stock", "mended"):
-        lines += ["", f"  causes of breaks, {name} (models)", *_ranked(ran, name, by_place=False)]
-        lines += ["", f"  places of breaks, {name} (models)", *_ranked(ran, name, by_place=True)]
-    return "\n".join(lines)
-
-
-def _breaks(rows: Iterable[Row], arm: str) -> int:
-    return sum(row[arm]["breaks"] for row in rows)
-
-
-def _ranked(rows: Iterable[Row], arm: str, by_place: bool, most: int = 60) -> list[str]:
-    """Causes by how many models have them."""
-    models: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-    for row in rows:
-        declined = {d["at"]: d["reason"] for d in row.get("declines", ())}
-        for kind, place in row[arm]["causes"]:
-            if not kind.startswith(FOLLOW_UPS):
-                reason = declined.get(place, "-") if arm == "mended" else ""
-                models[kind, reason, place if by_place else ""].add(row["model"])
-    ranked = sorted(models.items(), key=lambda item: -len(item[1]))
-    return [
-        f"  {len(names):4}  {kind[:60]:60} {reason:22} {place}  ({', '.join(sorted(names)[:4])})"
-        for (kind, reason, place), names in ranked[:most]
-    ]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("census.jsonl"), help="file of rows")
@@ -319,6 +231,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="children at a time")
     parser.add_argument("--limit", type=float, default=150, help="seconds for a model and mode")
     parser.add_argument("--summary", action="store_true", help="only print the tables")
+    parser.add_argument("--plot", type=Path, help="file for a chart, in SVG")
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.modes = MODES if options.mode == "both" else options.mode.split(",")
@@ -329,6 +242,8 @@ def main() -> int:
         census(options)
     rows = read(options.out)
     print(summary(rows))
+    if options.plot:
+        options.plot.write_text(chart(rows), encoding="utf-8")
     return 1 if any(verdict(row) in BAD for row in rows) else 0
 
 

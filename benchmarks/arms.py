@@ -7,6 +7,7 @@ kept as plain values, so that arms can be compared bit for bit.
 from __future__ import annotations
 
 import copy
+import linecache
 import logging
 import random
 import re
@@ -40,7 +41,7 @@ class Arm:
         graphs, skipped: of the first call, as `graphmend_bc.explain` counts.
         breaks: the same.
         later_graphs: graphs compiled in later calls.
-        causes: pairs of Dynamo's break type and the place, "file:line", of the first call.
+        causes: the breaks of the first call: Dynamo's type, the place as "file:line", the source.
         report: mends and declines.
     """
 
@@ -51,7 +52,7 @@ class Arm:
     breaks: int = 0
     skipped: int = 0
     later_graphs: int = 0
-    causes: list[tuple[str, str]] = field(default_factory=list)
+    causes: list[tuple[str, str, str]] = field(default_factory=list)
     report: Report = field(default_factory=Report)
 
 
@@ -131,7 +132,7 @@ def last_line(error: BaseException) -> str:
 
 
 class _BreakLog(logging.Handler):
-    def __init__(self, causes: list[tuple[str, str]]) -> None:
+    def __init__(self, causes: list[tuple[str, str, str]]) -> None:
         super().__init__(logging.DEBUG)
         self.causes = causes
 
@@ -142,7 +143,9 @@ class _BreakLog(logging.Handler):
         where = place[1] if place else ":".join(frames[-1]) if frames else "?"
         kind = re.search(r"\n([^\n]+)\n  Explanation:", text)
         kind_text = kind[1].removeprefix("Graph Break Reason: ").strip() if kind else ""
-        self.causes.append((kind_text or text.split("\n")[0][:120], short(where)))
+        path, _, line = where.rpartition(":")
+        source = linecache.getline(path, int(line)).strip() if path else ""
+        self.causes.append((kind_text or text.split("\n")[0][:120], short(where), source))
 
 
 def short(path: str) -> str:
@@ -151,7 +154,7 @@ def short(path: str) -> str:
 
 
 @contextmanager
-def _breaks(causes: list[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+def _breaks(causes: list[tuple[str, str, str]]) -> Iterator[list[tuple[str, str, str]]]:
     """Notes the graph breaks that Dynamo logs."""
     names = ("torch._dynamo.symbolic_convert", "torch._dynamo.convert_frame")
     loggers = [logging.getLogger(f"{name}.__graph_breaks") for name in names]

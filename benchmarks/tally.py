@@ -85,19 +85,24 @@ def _breaks(rows: Iterable[Row], arm: str) -> int:
 
 
 def _ranked(rows: Iterable[Row], arm: str, by_place: bool, most: int = 60) -> list[str]:
-    """Causes by how many models have them."""
-    models: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    """Causes by how many models have them; the same source in several files is one cause."""
+    models: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
     for row in rows:
         declined = {d["at"]: d["reason"] for d in row.get("declines", ())}
-        for kind, place in row[arm]["causes"]:
+        for kind, place, source in row[arm]["causes"]:
             if not kind.startswith(FOLLOW_UPS):
-                reason = declined.get(place, "-") if arm == "mended" else ""
-                models[kind, reason, place if by_place else ""].add(row["model"])
+                reason = declined.get(place, "no reason") if arm == "mended" else ""
+                key = kind, reason, source if by_place else ""
+                models[key].setdefault(row["model"], place)
     ranked = sorted(models.items(), key=lambda item: -len(item[1]))
-    return [
-        f"  {len(names):4}  {kind[:60]:60} {reason:22} {place}  ({', '.join(sorted(names)[:4])})"
-        for (kind, reason, place), names in ranked[:most]
-    ]
+    lines = []
+    for (kind, reason, source), places in ranked[:most]:
+        lines.append(
+            f"  {len(places):4}  {kind[:60]:60} {reason:22} {', '.join(sorted(places))[:60]}"
+        )
+        if by_place:
+            lines.append(f"        {next(iter(places.values()))}: {source[:100]}")
+    return lines
 
 
 # The chart

@@ -43,6 +43,7 @@ class Arm:
         later_graphs: graphs compiled in later calls.
         causes: the breaks of the first call: Dynamo's type, the place as "file:line", the source.
         report: mends and declines.
+        complaints: warnings and errors that graphmend_bc logged: frames it had to leave alone.
     """
 
     calls: list[Seen] = field(default_factory=list)
@@ -54,6 +55,7 @@ class Arm:
     later_graphs: int = 0
     causes: list[tuple[str, str, str]] = field(default_factory=list)
     report: Report = field(default_factory=Report)
+    complaints: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,9 @@ def eager(subject: Subject) -> Arm:
     """The arm without a compiler; errors are raised."""
     arm = Arm()
     model = _prepared(subject)
-    with _fresh_messages():
-        for seed in CALLS:
-            arm.calls.append(_call(model, model, subject, seed))
+    _fresh_messages()
+    for seed in CALLS:
+        arm.calls.append(_call(model, model, subject, seed))
     return arm
 
 
@@ -91,7 +93,8 @@ def compiled(subject: Subject, *, mends: bool) -> Arm:
     frames: list[FrameResult] = []
     mender.on_frame.append(frames.append)
     torch.compiler.reset()
-    with session.mending_by(mender), _breaks(arm.causes) as causes, _fresh_messages():
+    _fresh_messages()
+    with session.mending_by(mender), _breaks(arm.causes) as causes, _complaints(arm.complaints):
         function = torch.compile(model, backend="eager")
         for number, seed in enumerate(CALLS):
             start = time.perf_counter()
@@ -172,6 +175,21 @@ def _breaks(causes: list[tuple[str, str, str]]) -> Iterator[list[tuple[str, str,
             log.propagate = propagate
 
 
+@contextmanager
+def _complaints(texts: list[str]) -> Iterator[None]:
+    """Notes what graphmend_bc warns of, instead of printing it."""
+    log, handler = logging.getLogger("graphmend_bc"), logging.Handler(logging.WARNING)
+    handler.emit = lambda record: texts.append(short(record.getMessage())[:300])  # type: ignore[method-assign]
+    propagates = log.propagate
+    log.addHandler(handler)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.propagate = propagates
+
+
 # One call
 
 
@@ -185,14 +203,12 @@ class _Records(logging.Handler):
         self.seen.append((record.name, record.levelname, record.getMessage(), *place))
 
 
-@contextmanager
-def _fresh_messages() -> Iterator[None]:
+def _fresh_messages() -> None:
     """Every message that comes once is due again."""
     cached = getattr(logging.Logger, "warning_once", None)
     for function in (cached, getattr(logging.Logger, "info_once", None)):
         if function is not None:
             function.cache_clear()
-    yield
 
 
 @contextmanager

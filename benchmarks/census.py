@@ -91,7 +91,16 @@ def _measured(architecture: str, train: bool) -> Row:
 def _told(arm: Any, expected: Any) -> Row:
     from arms import differences
 
-    names = "graphs", "breaks", "skipped", "later_graphs", "causes", "error", "seconds"
+    names = (
+        "graphs",
+        "breaks",
+        "skipped",
+        "later_graphs",
+        "causes",
+        "error",
+        "complaints",
+        "seconds",
+    )
     return {
         **{name: getattr(arm, name) for name in names},
         "differs": differences(expected, arm)[:20],

@@ -74,6 +74,9 @@ def _section(release: str, mode: str, rows: list[Row]) -> str:
         if verdict(row) in BAD:
             mended = row["mended"]
             lines.append(f"  !! {row['model']}: {mended['error'] or mended['differs'][0]}")
+    for row in ran:
+        for text in row["mended"].get("complaints", ()):
+            lines.append(f"  ?? {row['model']}: {text[:160]}")
     for name in ("stock", "mended"):
         lines += ["", f"  causes of breaks, {name} (models)", *_ranked(ran, name, by_place=False)]
         lines += ["", f"  places of breaks, {name} (models)", *_ranked(ran, name, by_place=True)]

@@ -1,0 +1,260 @@
+"""A census of transformers: which architectures does mending make whole, and is any result wrong?
+
+    python benchmarks/census.py --out census.jsonl                 # everything; takes hours
+    python benchmarks/census.py --out census.jsonl --sample 60     # an even sample
+    python benchmarks/census.py --out census.jsonl --summary       # only the tables
+
+Each architecture is shrunk, given random weights, and run in a process of its own with a time
+limit: eagerly, under stock ``torch.compile`` and with mending, all with the backend "eager", so
+that every bit must be the same. A row of the file is one architecture in one mode; rows that are
+there already are not run again. Whichever transformers is imported is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tally import BAD, chart, read, summary, verdict
+
+MODES = ("eval", "train")
+MARK = "census-row: "
+
+Row = dict[str, Any]
+
+
+# The child: one architecture
+
+
+def measure(architecture: str, modes: Sequence[str]) -> None:
+    """Run all arms of one architecture and print a row a mode."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_warning()
+    transformers.logging.disable_default_handler()
+    warnings.simplefilter("ignore")
+    logging.getLogger("torch").setLevel(logging.ERROR)
+    for mode in modes:
+        row = {"model": architecture, "mode": mode, "transformers": transformers.__version__}
+        start = time.perf_counter()
+        row |= _measured(architecture, train=mode == "train")
+        row["seconds"] = round(time.perf_counter() - start, 1)
+        print(f"{MARK}{json.dumps(row)}", flush=True)
+
+
+def _measured(architecture: str, train: bool) -> Row:
+    """All arms of one model in one mode."""
+    import arms
+    import torch
+
+    try:
+        subject, row = _subject(architecture, train)
+        expected = arms.eager(subject)
+        unsteady = arms.differences(expected, arms.eager(subject))
+    except Exception as error:
+        return {"status": "did not run", "reason": arms.last_line(error)}
+    if unsteady:
+        return {**row, "status": "did not run", "reason": f"not deterministic: {unsteady[0]}"}
+    stock = arms.compiled(subject, mends=False)
+    if "mark_static_address" in stock.error and not subject.without_cache:
+        # Some caches cannot be made inside a compiled function at all.
+        subject = replace(subject, without_cache=True)
+        row["attempt"] += ", no cache"
+        expected = arms.eager(subject)
+        stock = arms.compiled(subject, mends=False)
+    mended = arms.compiled(subject, mends=True)
+    row |= {"status": "ok", "stock": _told(stock, expected), "mended": _told(mended, expected)}
+    if row["stock"]["differs"]:
+        # Stock Dynamo draws NumPy's random numbers from torch's generator, unless told otherwise.
+        with torch._dynamo.config.patch(use_numpy_random_stream=True):
+            other = [arms.compiled(subject, mends=mends) for mends in (False, True)]
+        row["numpy_stream"] = [_told(arm, expected) for arm in other]
+    return row | _told_of_mending(mended.report)
+
+
+def _told(arm: Any, expected: Any) -> Row:
+    from arms import differences
+
+    names = (
+        "graphs",
+        "breaks",
+        "skipped",
+        "later_graphs",
+        "causes",
+        "error",
+        "complaints",
+        "seconds",
+    )
+    return {
+        **{name: getattr(arm, name) for name in names},
+        "differs": differences(expected, arm)[:20],
+    }
+
+
+def _subject(architecture: str, train: bool) -> tuple[Any, Row]:
+    """The first attempt at building and calling a model that runs eagerly."""
+    import arms
+    import zoo
+
+    first: Exception | None = None
+    for attempt in zoo.attempts():
+        try:
+            model, inputs = zoo.build(architecture, attempt)
+        except Exception as error:
+            first = first or error
+            continue
+        fresh = arms.copier(model, lambda a=attempt: zoo.build(architecture, a)[0])
+        subject = arms.Subject(fresh, inputs.make, train)
+        for _ in range(3):
+            try:
+                arms.eager(subject)
+            except Exception as error:
+                first = first or error
+                if inputs.learn(error):
+                    continue
+                break
+            given = sorted(inputs.make(1))
+            kind = type(model).__name__
+            return subject, {"class": kind, "attempt": str(attempt), "inputs": given}
+    raise first or ValueError("nothing to try")
+
+
+def _told_of_mending(report: Any) -> Row:
+    from arms import short
+
+    return {
+        "mends": [
+            {
+                "strategy": m.strategy,
+                "at": short(f"{m.site.filename}:{m.site.lineno}"),
+                "gb": m.gb_type,
+            }
+            for m in report.mends
+        ],
+        "declines": [
+            {
+                "reason": d.reason,
+                "at": short(f"{d.site.filename}:{d.site.lineno}"),
+                "gb": d.gb_type,
+                "why": d.explanation[-200:],
+                "before": [text[:200] for text in d.passed_over],
+            }
+            for d in report.declines
+        ],
+        "guesses": [str(guess) for guess in report.guesses],
+    }
+
+
+# The parent: all of them
+
+
+def census(options: argparse.Namespace) -> None:
+    """Run a child for each architecture that has rows missing."""
+    from tqdm import tqdm
+
+    done = {(row["model"], row["mode"]) for row in read(options.out)}
+    missing = {
+        name: [mode for mode in options.modes if (name, mode) not in done]
+        for name in _chosen(options)
+    }
+    work = [(name, modes) for name, modes in missing.items() if modes]
+    bar = tqdm(total=len(work), unit="model", smoothing=0.05)
+    with ThreadPoolExecutor(options.jobs) as pool, options.out.open("a", encoding="utf-8") as out:
+        futures = {pool.submit(_child, name, modes, options.limit): name for name, modes in work}
+        for future in as_completed(futures):
+            for row in future.result():
+                out.write(json.dumps(row) + "\n")
+                if verdict(row) in BAD:
+                    tqdm.write(f"{verdict(row)}: {row['model']} {row['mode']}")
+            out.flush()
+            bar.set_postfix_str(futures[future])
+            bar.update()
+    bar.close()
+
+
+def _chosen(options: argparse.Namespace) -> list[str]:
+    import zoo
+
+    names = [name for name in zoo.architectures() if options.filter in name]
+    if options.only:
+        names = options.only.split(",")
+    if options.sample and options.sample < len(names):
+        names = sorted(random.Random(options.seed).sample(names, options.sample))
+    return names
+
+
+def _child(name: str, modes: Sequence[str], limit: float) -> list[Row]:
+    """Rows of one architecture; rows that say so for modes that the child did not come to."""
+    command = [sys.executable, __file__, "--child", name, "--mode", ",".join(modes)]
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    reason = ""
+    try:
+        out, errors = process.communicate(timeout=limit * len(modes))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, errors = process.communicate()
+        reason = "time limit"
+    marked = [line for line in out.split("\n") if line.startswith(MARK)]
+    rows: list[Row] = [json.loads(line.removeprefix(MARK)) for line in marked]
+    reason = reason or f"exit {process.returncode}: {errors.strip()[-300:]}"
+    release = importlib.metadata.version("transformers")
+    for mode in modes[len(rows) :]:
+        row = {"model": name, "mode": mode, "transformers": release}
+        rows.append({**row, "status": "no result", "reason": reason})
+        reason = f"after {modes[len(rows) - 2]}" if len(rows) > 1 else reason
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("census.jsonl"), help="file of rows")
+    parser.add_argument("--mode", default="both", help="eval, train or both")
+    parser.add_argument("--filter", default="", help="part of the architectures' names")
+    parser.add_argument("--only", default="", help="names, separated by commas")
+    parser.add_argument("--sample", type=int, default=0, help="as many, drawn at random")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--jobs", type=int, default=1, help="children at a time")
+    parser.add_argument("--limit", type=float, default=150, help="seconds for a model and mode")
+    parser.add_argument("--summary", action="store_true", help="only print the tables")
+    parser.add_argument("--plot", type=Path, help="file for a chart, in SVG")
+    parser.add_argument("--child", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.modes = MODES if options.mode == "both" else options.mode.split(",")
+    if options.child:
+        measure(options.child, options.modes)
+        return 0
+    if not options.summary:
+        census(options)
+    rows = read(options.out)
+    print(summary(rows))
+    if options.plot:
+        options.plot.write_text(chart(rows), encoding="utf-8")
+    return 1 if any(verdict(row) in BAD for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""What the rows of a census say: verdicts, tables, a chart."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+FOLLOW_UPS = ("Attempt to trace generator", "Missing tp_iternext")
+"""Break types that only follow from an earlier break."""
+
+Row = dict[str, Any]
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a file; none if it does not exist."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+BAD = ("wrong", "new error")
+
+
+def verdict(row: Row) -> str:
+    """What a row says of mending, in a word or two."""
+    if row["status"] != "ok":
+        return row["status"]
+    stock, mended = row["stock"], row["mended"]
+    if mended["error"] and mended["error"] != stock["error"]:
+        return "new error"
+    if mended["error"]:
+        return "does not compile"
+    if mended["differs"]:
+        stock_again, mended_again = row.get("numpy_stream", (stock, mended))
+        if mended_again["differs"] and mended_again["differs"] != stock_again["differs"]:
+            return "wrong"
+        if stock_again["differs"] or mended["differs"] != stock["differs"]:
+            return "as wrong as stock" if mended["differs"] == stock["differs"] else "wrong"
+    if is_whole(stock):
+        return "whole before"
+    return "made whole" if is_whole(mended) else "still breaks"
+
+
+def is_whole(arm: Row) -> bool:
+    """Whether everything was one graph."""
+    return not arm["error"] and arm["breaks"] == 0 and arm["skipped"] == 0
+
+
+def summary(rows: Iterable[Row]) -> str:
+    """Tables of all rows, a section for each release and mode."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["transformers"], row["mode"]].append(row)
+    return "\n\n".join(_section(*key, groups[key]) for key in sorted(groups))
+
+
+def _section(release: str, mode: str, rows: list[Row]) -> str:
+    verdicts = Counter(map(verdict, rows))
+    ran = [row for row in rows if row["status"] == "ok"]
+    broken = [row for row in ran if not is_whole(row["stock"])]
+    whole = sum(is_whole(row["mended"]) for row in broken)
+    strategies = Counter(mend["strategy"] for row in ran for mend in row["mends"])
+    lines = [
+        f"transformers {release}, {mode}: {len(ran)} of {len(rows)} architectures ran",
+        f"  whole before {len(ran) - len(broken)}, broken {len(broken)}, made whole {whole}",
+        f"  breaks before {_breaks(ran, 'stock')}, after {_breaks(ran, 'mended')}",
+        f"  mends: {', '.join(f'{name} {count}' for name, count in strategies.most_common())}",
+        *(f"  {count:4}  {name}" for name, count in verdicts.most_common()),
+    ]
+    for row in rows:
+        if verdict(row) in BAD:
+            mended = row["mended"]
+            lines.append(f"  !! {row['model']}: {mended['error'] or mended['differs'][0]}")
+    for row in ran:
+        for text in row["mended"].get("complaints", ()):
+            lines.append(f"  ?? {row['model']}: {text[:160]}")
+    for name in ("stock", "mended"):
+        lines += ["", f"  causes of breaks, {name} (models)", *_ranked(ran, name, by_place=False)]
+        lines += ["", f"  places of breaks, {name} (models)", *_ranked(ran, name, by_place=True)]
+    return "\n".join(lines)
+
+
+def _breaks(rows: Iterable[Row], arm: str) -> int:
+    return sum(row[arm]["breaks"] for row in rows)
+
+
+def _ranked(rows: Iterable[Row], arm: str, by_place: bool, most: int = 60) -> list[str]:
+    """Causes by how many models have them; the same source in several files is one cause."""
+    models: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
+    for row in rows:
+        declined = {d["at"]: d["reason"] for d in row.get("declines", ())}
+        for kind, place, source in row[arm]["causes"]:
+            if not kind.startswith(FOLLOW_UPS):
+                reason = declined.get(place, "no reason") if arm == "mended" else ""
+                key = kind, reason, source if by_place else ""
+                models[key].setdefault(row["model"], place)
+    ranked = sorted(models.items(), key=lambda item: -len(item[1]))
+    lines = []
+    for (kind, reason, source), places in ranked[:most]:
+        lines.append(
+            f"  {len(places):4}  {kind[:60]:60} {reason:22} {', '.join(sorted(places))[:60]}"
+        )
+        if by_place:
+            lines.append(f"        {next(iter(places.values()))}: {source[:100]}")
+    return lines
+
+
+# The chart
+
+COLOURS = {
+    "whole before": "#9ecae1",
+    "made whole": "#31a354",
+    "still breaks": "#fdae6b",
+    "wrong": "#de2d26",
+}
+WIDTH, HEIGHT, LEFT = 640, 26, 150
+
+
+def chart(rows: Iterable[Row]) -> str:
+    """An SVG with a bar for each release and mode: how many architectures became what."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        if row["status"] == "ok":
+            name = verdict(row)
+            name = "wrong" if name in BAD else name if name in COLOURS else "still breaks"
+            counts[f"{row['transformers']} {row['mode']}"][name] += 1
+    shapes = [_legend(), *(_bar(*item) for item in enumerate(sorted(counts.items()), 1))]
+    size = f'width="{LEFT + WIDTH + 20}" height="{HEIGHT * (len(counts) + 2)}"'
+    style = 'font-family="sans-serif" font-size="12"'
+    return "\n".join(
+        [f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>', *shapes, "</svg>"]
+    )
+
+
+def _legend() -> str:
+    parts = []
+    for number, (name, colour) in enumerate(COLOURS.items()):
+        x = LEFT + number * 130
+        parts.append(f'<rect x="{x}" y="6" width="12" height="12" fill="{colour}"/>')
+        parts.append(f'<text x="{x + 18}" y="16">{name}</text>')
+    return "\n".join(parts)
+
+
+def _bar(number: int, item: tuple[str, Counter[str]]) -> str:
+    label, counts = item
+    y, x = number * HEIGHT + 6, float(LEFT)
+    parts = [f'<text x="6" y="{y + 14}">{label}</text>']
+    for name, colour in COLOURS.items():
+        width = counts[name] * WIDTH / counts.total()
+        if width:
+            box = f'x="{x:.1f}" y="{y}" width="{width:.1f}" height="{HEIGHT - 6}"'
+            parts.append(f'<rect {box} fill="{colour}"/>')
+            parts.append(f'<text x="{x + 4:.1f}" y="{y + 14}">{counts[name]}</text>')
+        x += width
+    return "\n".join(parts)

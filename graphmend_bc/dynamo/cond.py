@@ -6,7 +6,8 @@ function that keeps its Python values aside, clones what is not its own, and giv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -117,11 +118,26 @@ def conditional(
     taken, other = (ArmFunctionVariable(trace, arm, live_ins) for arm in arms)
     operator = TorchHigherOrderOperatorVariable.make(torch.ops.higher_order.cond)
     trace.depth += 1
-    result = operator.call_function(tx, [predicate, taken, other, TupleVariable([])], {})
+    with side_effects_kept(tx):
+        result = operator.call_function(tx, [predicate, taken, other, TupleVariable([])], {})
     trace.depth -= 1
     note_operator(tx, trace, site, torch.ops.higher_order.cond)
     assert isinstance(result, TupleVariable)
     return _joined(trace, site, taken, other, cast(list[TensorVariable], result.items))
+
+
+@contextmanager
+def side_effects_kept(tx: InstructionTranslatorBase) -> Iterator[None]:
+    """Keep the object in which Dynamo notes the program's changes.
+
+    The operators go on with a copy of it, while variables for `__dict__` go on with the first one:
+    a change of an attribute before the operator would not be seen after it.
+    """
+    first = tx.output.side_effects
+    yield
+    if (copy := tx.output.side_effects) is not first:
+        vars(first).update(vars(copy))
+        tx.output.side_effects = first
 
 
 def note_operator(

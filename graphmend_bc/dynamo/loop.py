@@ -17,7 +17,7 @@ from torch._dynamo.variables.lists import TupleVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.dynamo.arm import trace_arm
-from graphmend_bc.dynamo.cond import example, note_operator, stand_in
+from graphmend_bc.dynamo.cond import example, note_operator, side_effects_kept, stand_in
 from graphmend_bc.dynamo.guess import call, method
 from graphmend_bc.dynamo.leaves import check_same_value, type_name
 from graphmend_bc.dynamo.select import SiteTracer, inline, is_true
@@ -83,11 +83,12 @@ def _graph_loop(tracer: SiteTracer, body: _Body, flag: TensorVariable) -> Variab
     carried = [body.state[position] for position in body.positions]
     trace.arms.append(tracer.site)
     trace.depth += 1
-    result = operator.call_function(
-        cast(Any, tx),
-        [_Flag(), body, TupleVariable([flag, *carried]), TupleVariable([])],
-        {},
-    )
+    with side_effects_kept(tx):
+        result = operator.call_function(
+            cast(Any, tx),
+            [_Flag(), body, TupleVariable([flag, *carried]), TupleVariable([])],
+            {},
+        )
     trace.arms.pop()
     trace.depth -= 1
     assert isinstance(result, TupleVariable)

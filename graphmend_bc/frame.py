@@ -28,6 +28,7 @@ from graphmend_bc.rewriting.defer import CALLS, OBSERVERS
 from graphmend_bc.rules.registry import rungs_at
 from graphmend_bc.rules.rule import Met, Rung
 from graphmend_bc.runtime import Site
+from graphmend_bc.turning import Turning
 
 if TYPE_CHECKING:
     from graphmend_bc.mender import Mender
@@ -65,6 +66,7 @@ class Frame:
         self.rung: dict[Site, str] = {}
         self.passed_over: dict[Site, list[Refused]] = {}
         self.unmet: set[Site] = set()  # planned ahead, and not met by a trace so far
+        self.turning = Turning()
         self.captures_work = True
         self.captured: set[Site] = set()
         self.off = not mender.mends
@@ -80,7 +82,7 @@ class Frame:
                 except Exception as error:
                     attempt.clean_up(error)
                     try:
-                        if self._learn(compilation, error):
+                        if self._learn(compilation, error) or self._turn(compilation, error):
                             continue
                     except Exception as failure:
                         log.exception("graphmend_bc could not place a break of %s.", self.code)
@@ -163,6 +165,7 @@ class Frame:
             or trace.functional
         ):
             give_way_back(result, self.code, self.call.module_globals)
+        self.turning.remember(self.mender.history)
         if trace.tally is not None:
             self.mender.remember_tally(trace.tally)
         self._finish(trace, dict.fromkeys(trace.captured, "capture") | trace.used)
@@ -173,7 +176,7 @@ class Frame:
         return Compilation(
             code_for=self.code_for,
             may_mend=not self.off,
-            likely=self.mender.likely,
+            likely=self._likely,
             missed=partial(self.mender.missed, self.code),
             declined=self.declined,
             captures=any(plan.captures for plan in self.plans.values()),
@@ -259,6 +262,19 @@ class Frame:
                 trace.arms[-1], Refused("arm-does-not-trace", f"It breaks at {site}.")
             )
         return False
+
+    def _turn(self, compilation: Compilation, error: Exception) -> bool:
+        """Guess otherwise, if the way that was taken for granted does not trace."""
+        guesses = [guessed for guessed, _ in compilation.trace.guesses]
+        found = break_of(error)
+        if found is not None and found.gb_type in PROGRAM_ERRORS and attempt.is_break(error):
+            return False
+        stopped = str(error) if found is None else f"{found.code.co_qualname} {found.offset}"
+        return self.turning.turn(guesses, stopped)
+
+    def _likely(self, site: Site, occurrence: int, default: bool) -> bool:
+        known = self.mender.likely(site, occurrence, default)
+        return self.turning.likely(site, occurrence, known)
 
     def _captures(self) -> list[Site]:
         """The sites that are planned to be captured."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -347,6 +348,42 @@ def test_custom_operator_is_not_run_twice() -> None:
             compiled(DOWN)
     assert runs == [1]
     assert [d.reason for d in gm.report().declines] == ["speculation-has-effects"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        """
+        k = 1
+        if x.any().item():
+            k = helper(x)
+        """,
+        """
+        if x.sum() < 100:
+            k = helper(x)
+        else:
+            k = 2
+        """,
+        """
+        k = 1
+        if x.sum() < 9:
+            k = torch.cat([x, x[:, None]]).sum()
+        """,
+    ],
+    ids=["value", "condition", "error"],
+)
+def test_a_way_that_does_not_trace_is_guessed_not_to_be_taken(body: str) -> None:
+    zero, source = torch.zeros(3), textwrap.indent(textwrap.dedent(body), "    ")
+    for calls in ([1000 * UP, 1000 * UP], [zero, zero], [UP, zero, 1000 * UP]):
+        outcome = check(
+            "def helper(x):\n    torch._dynamo.graph_break()\n    return 2\n"
+            f"def f(x):{source}    return x * k\n",
+            calls,
+            None,
+            None,
+            None,
+        )
+        assert "speculate@" in outcome.mends
 
 
 def test_given_up_after_too_many_misses() -> None:

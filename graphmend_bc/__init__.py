@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from graphmend_bc.reports import Decline as Decline
     from graphmend_bc.reports import Mend as Mend
     from graphmend_bc.reports import Report as Report
+    from graphmend_bc.rules.registry import register_rule as register_rule
+    from graphmend_bc.rules.rule import Met as Met
+    from graphmend_bc.rules.rule import Rule as Rule
     from graphmend_bc.session import disable as disable
     from graphmend_bc.session import enable as enable
     from graphmend_bc.session import enabled as enabled
@@ -48,6 +51,9 @@ _HOMES = {
     "Decline": "reports",
     "Mend": "reports",
     "Report": "reports",
+    "register_rule": "rules.registry",
+    "Met": "rules.rule",
+    "Rule": "rules.rule",
     "disable": "session",
     "enable": "session",
     "enabled": "session",

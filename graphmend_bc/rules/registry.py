@@ -10,7 +10,7 @@ from graphmend_bc import config
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rules.rule import Met, Rule, Rung
 
-_NOT_RULES = frozenset({"rule", "registry"})
+_NOT_RULES = frozenset({"left", "registry", "rule"})
 
 BUILT_IN: tuple[Rule, ...] = tuple(
     import_module(f"{room.__name__}.{module.name}").RULE

@@ -1,0 +1,100 @@
+"""Write docs/breaks.md: what becomes of each of Dynamo's break types.
+
+python docs/make_breaks.py [REGISTRY.json ...]
+
+The registries are torch/_dynamo/graph_break_registry.json of the supported versions of torch;
+without an argument, the installed one's.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+from graphmend_bc.rules.left import LEFT
+from graphmend_bc.rules.registry import BUILT_IN
+
+PAGE = Path(__file__).with_name("breaks.md")
+INSTALLED = Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json"
+
+_HEAD = """# Dynamo's break types, and what becomes of them
+
+Made by `python docs/make_breaks.py`; do not edit it by hand.
+
+## Rules
+
+A rule knows some break types and says how the plan of the code around such a break is widened;
+whether the result is exact is proved later, see [semantics.md](semantics.md). Rules are tried by
+rising cost. `graphmend_bc.config.rules_off` switches rules off by name, `config.strategies` by what
+they do, and `graphmend_bc.register_rule` adds one of yours:
+
+```python
+import graphmend_bc as gm
+
+def matches(met: gm.Met):          # calls of vendor_trace(...) only observe
+    return (lambda plan: plan.with_effect(met.offset)) if met.callee == "vendor_trace" else None
+
+handle = gm.register_rule(gm.Rule("vendor-trace", "defer", 4, matches))
+```
+
+A rule of ours is one file in `graphmend_bc/rules/` with a `RULE`; nothing else names it.
+"""
+
+
+def gb_types(registry: Path) -> dict[str, str]:
+    """From each break type of a registry to its id."""
+    entries = json.loads(registry.read_text(encoding="utf-8"))
+    return {entry[0]["Gb_type"]: gb_id for gb_id, entry in entries.items()}
+
+
+def outcome(gb_type: str) -> str:
+    """The table's last cell for a break type."""
+    rules = [r for r in sorted(BUILT_IN, key=lambda r: r.cost) if gb_type in r.gb_types]
+    if rules:
+        return ", ".join(f"`{rule.name}`" for rule in rules)
+    return f"declined: {LEFT[gb_type]}" if gb_type in LEFT else "not seen"
+
+
+def row(gb_type: str, gb_id: str) -> str:
+    """The table's row for a break type."""
+    name = gb_type.replace("|", "\\|")
+    return f"| {gb_id} | {name} | {outcome(gb_type)} |"
+
+
+def page(registries: Iterable[Path]) -> str:
+    """The whole page."""
+    known: dict[str, str] = {}
+    for registry in registries:
+        known = gb_types(registry) | known
+    rules = [
+        f"| `{rule.name}` | `{rule.strategy}` | {rule.cost} | {_about(rule.name)} |"
+        for rule in sorted(BUILT_IN, key=lambda rule: rule.cost)
+    ]
+    ordered = sorted(known, key=lambda gb_type: (outcome(gb_type) == "not seen", known[gb_type]))
+    rows = [row(gb_type, known[gb_type]) for gb_type in ordered]
+    return "\n".join(
+        [
+            _HEAD,
+            "| rule | strategy | cost | what it does |",
+            "|---|---|---|---|",
+            *rules,
+            "\n## Break types\n",
+            "| id | type | what becomes of it |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _about(name: str) -> str:
+    module = sys.modules[f"graphmend_bc.rules.{name}"]
+    return (module.__doc__ or "").split("\n")[0]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page([Path(a) for a in sys.argv[1:]] or [INSTALLED]), encoding="utf-8")

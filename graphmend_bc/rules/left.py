@@ -1,0 +1,44 @@
+"""Break types that public models meet and that are left as stock has them, with the reason.
+
+What is not listed here, nor known to a rule, was not seen in a census of public models.
+"""
+
+from types import MappingProxyType
+from typing import Final
+
+LEFT: Final = MappingProxyType(
+    {
+        "Attempted to call function marked as skipped": (
+            "The function is written in C or asks Dynamo to stay out; what it does is not known."
+        ),
+        "Attempted to use `torch.nn.Parameter()` constructor with Dynamo": (
+            "A parameter made in every call is a new leaf of the autograd graph in every call."
+        ),
+        "Attempted to wrap RNN, GRU, or LSTM": (
+            "Dynamo does not trace recurrent modules unless torch._dynamo.config.allow_rnn is set."
+        ),
+        "Generator reconstruction with mutations": (
+            "It follows from a break inside a generator; mending that one removes it."
+        ),
+        "mapping proxy affected by dictionary mutation": (
+            "A namespace is read that the function may have changed through a dict."
+        ),
+        "Missing tp_iternext": "It follows from a break inside an iterator; see that one.",
+        "setattr() on Tensor.requires_grad": (
+            "It makes a leaf of a tensor in the middle of a graph, which a graph cannot hold."
+        ),
+        "setattr() on unsupported type": "The attribute belongs to a type written in C.",
+        "torch.* op returned non-Tensor": (
+            "The operator reads or sets a setting of the process, which a graph would miss."
+        ),
+        "Unexpected type in sourceless builder": "An object of a type that Dynamo has no form for.",
+        "Uninitialized nn.Module": (
+            "A module is built in forward; its parameters would be new in every call."
+        ),
+        "Unsupported context manager": (
+            "What it does when entered and left is not known to Dynamo: a lock, a backend's flags."
+        ),
+        "Unsupported python_type() call": "An object of a type that Dynamo has no form for.",
+    }
+)
+"""From the break type to one sentence."""

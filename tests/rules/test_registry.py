@@ -1,0 +1,96 @@
+"""The rules, the table of break types made of them, and rules of the user's."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+import graphmend_bc as gm
+from graphmend_bc.rules.left import LEFT
+from graphmend_bc.rules.registry import BUILT_IN, all_rules, register_rule
+from graphmend_bc.rules.rule import Met, Rule
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def _maker() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_breaks", DOCS / "make_breaks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_has_every_break_type_of_this_torch() -> None:
+    maker = _maker()
+    text = (DOCS / "breaks.md").read_text(encoding="utf-8")
+    for gb_type, gb_id in maker.gb_types(maker.INSTALLED).items():
+        row = maker.row(gb_type, gb_id).removeprefix(f"| {gb_id}")  # ids differ between versions
+        assert row in text, f"Run docs/make_breaks.py: {gb_type} is missing or differs."
+
+
+def test_the_page_has_every_rule() -> None:
+    text = (DOCS / "breaks.md").read_text(encoding="utf-8")
+    for rule in BUILT_IN:
+        assert f"| `{rule.name}` | `{rule.strategy}` | {rule.cost} |" in text
+
+
+def test_rules_differ_in_name_and_use_known_strategies() -> None:
+    assert len({rule.name for rule in BUILT_IN}) == len(BUILT_IN)
+    assert {rule.strategy for rule in BUILT_IN} <= set(gm.config.strategies)
+    assert not any(rule.gb_types & LEFT.keys() for rule in BUILT_IN)
+
+
+def _traced(x: torch.Tensor) -> torch.Tensor:
+    y = x + 1
+    vendor_trace(y)
+    return y * 2
+
+
+SEEN: list[float] = []
+
+
+@torch._dynamo.disable
+def vendor_trace(x: torch.Tensor) -> None:
+    SEEN.append(x.sum().item())
+
+
+def test_a_rule_of_the_users() -> None:
+    def matches(met: Met) -> object:
+        offset = met.offset
+        return (lambda plan: plan.with_effect(offset)) if met.callee == "vendor_trace" else None
+
+    handle = register_rule(Rule("vendor-trace", "defer", 4, matches))  # type: ignore[arg-type]
+    try:
+        assert "vendor-trace" in {rule.name for rule in all_rules()}
+        with gm.config.patch(effects=[vendor_trace]), gm.enabled():
+            torch.compile(_traced, backend="eager", fullgraph=True)(torch.ones(2))
+            assert SEEN == [4.0]
+    finally:
+        handle.remove()
+    assert "vendor-trace" not in {rule.name for rule in all_rules()}
+
+
+def test_bad_rules_are_told() -> None:
+    with pytest.raises(TypeError, match="A rule is expected"):
+        gm.register_rule("where")
+    with pytest.raises(ValueError, match="named 'where' already"):
+        gm.register_rule(Rule("where", "where", 1, lambda met: None))
+
+
+@pytest.mark.parametrize(("off", "strategy"), [((), "where"), (("where",), "cond")])
+def test_rules_are_switched_off_by_name(off: tuple[str, ...], strategy: str) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x = x + 1
+        if x.sum() > 0:
+            x = x * 2
+        return x
+
+    with gm.config.patch(rules_off=off), gm.enabled():
+        torch.compile(f, backend="eager")(torch.ones(2))
+        assert [mend.strategy for mend in gm.report().mends] == [strategy]

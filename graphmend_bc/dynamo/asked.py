@@ -72,6 +72,8 @@ class AskedVariable(MarkedCalleeVariable):
             check_predicate(example)
             self.compilation.trace.used.setdefault(self.primitive.site, "capture")
             return HostNumberVariable(_wide(tx, tensors[0]), tracer, self.primitive)
+        if name == "_check_tensor_all":
+            return _checked(tracer, tensors[0], example)
         truth = self._truth(tx, name, tensors, operands, kwargs)
         if truth is None or not isinstance(truth, TensorVariable):
             return truth
@@ -203,11 +205,24 @@ def _parse(
         return callee.name, [callee.obj, *args]
     if isinstance(callee, BuiltinVariable) and callee.fn is bool:
         return "bool", args
+    if getattr(callee, "value", getattr(callee, "fn", None)) is torch._check_tensor_all:
+        return "_check_tensor_all", args
     if isinstance(callee, TorchInGraphFunctionVariable):
         for function in (torch.equal, torch.allclose, torch.is_nonzero):
             if callee.value is function:
                 return function.__name__, args
     return "", args
+
+
+def _checked(
+    tracer: select.SiteTracer, condition: TensorVariable, example: torch.Tensor
+) -> VariableTracker | None:
+    """`torch._check_tensor_all`, which raises unless all elements are true."""
+    if example.dtype is not torch.bool:
+        return None
+    truth = call(tracer.tx, "all", condition)
+    tracer.guess(truth, Guess(tracer.site, likely=True, firm=True))
+    return ConstantVariable.create(None)
 
 
 def _equal(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -86,7 +87,12 @@ def _called(
     if isinstance(callee, vts.GetAttrVariable) and is_plain(callee.obj):
         name = callee.name
         return lambda tensor, *rest, **kw: getattr(tensor, name)(*rest, **kw), [callee.obj, *args]
-    if isinstance(callee, vts.BuiltinVariable) and callee.fn in (int, float, bool):
+    if isinstance(callee, vts.BuiltinVariable) and callee.fn in (
+        int,
+        float,
+        bool,
+        operator.getitem,
+    ):
         return callee.fn, args
     if isinstance(callee, vts.TorchInGraphFunctionVariable):
         return callee.value, args

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, ClassVar
 
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.builtin import BuiltinVariable
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import TensorVariable
 
@@ -19,7 +21,7 @@ from graphmend_bc.dynamo.hoist import HoistedCalleeVariable
 from graphmend_bc.dynamo.host_read import is_plain
 from graphmend_bc.dynamo.loop import loop
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Ask, Both, Branch, Defer, Guess, Hoist, Loop, Primitive
+from graphmend_bc.runtime import Ask, Both, Branch, Defer, Guess, Hoist, HoistItem, Loop, Primitive
 
 
 class PrimitiveVariable(VariableTracker):
@@ -60,6 +62,13 @@ class PrimitiveVariable(VariableTracker):
             if compilation is None:
                 return args[0]
             return HoistedCalleeVariable(self.primitive.site, args[0], compilation)
+        if isinstance(self.primitive, HoistItem):
+            item = BuiltinVariable(operator.getitem)
+            pair = args[0].unpack_var_sequence(tx)
+            if compilation is None:
+                return item.call_function(tx, pair, {})
+            hoisted = HoistedCalleeVariable(self.primitive.site, item, compilation)
+            return hoisted.call_function(tx, pair, {})
         condition = args[0].realize()
         if isinstance(self.primitive, Loop):
             return self._as_loop(tx, compilation, condition, args[1:])

@@ -32,7 +32,7 @@ from graphmend_bc.rewriting.decision import Decision, Test, decision_at
 from graphmend_bc.rewriting.defer import marked_callees, write_marked
 from graphmend_bc.rewriting.loops import Round, round_at, round_ended_by
 from graphmend_bc.rewriting.plan import Plan
-from graphmend_bc.runtime import Both, Branch, Defer, Hoist, Loop, Primitive, Site
+from graphmend_bc.runtime import Both, Branch, Defer, Hoist, HoistItem, Loop, Primitive, Site
 
 GROWTH_LIMIT = 20_000
 """Most instructions that one rewritten code object and its arms may have together."""
@@ -109,12 +109,17 @@ class _Rewriter:
         self.listing = listing
         self.graph: Graph = build(listing)
         self.plan = plan
-        self.marked = marked_callees(self.graph, plan.effects | plan.asks | plan.hoists)
+        self.marked = marked_callees(self.graph, plan.effects | plan.asks | self._calls(plan))
         ends = [self.graph.block_of(listing.at_offset(o).index) for o in plan.rounds]
         rounds = [round_ended_by(self.graph, end) for end in ends]
         self.rounds = {found.header: found for found in rounds}
         self.parts: list[Assembled] = []
         self.size = 0
+
+    def _calls(self, plan: Plan) -> frozenset[int]:
+        """The hoisted calls; other hoisted instructions are written otherwise."""
+        at = self.graph.listing.at_offset
+        return frozenset(o for o in plan.hoists if at(o).name != "BINARY_SUBSCR")
 
     def run(self) -> Rewritten:
         items = self._write(_Scope(entry=0))
@@ -263,6 +268,9 @@ class _Rewriter:
             return write_guess(
                 op, guess_at(self.graph, op, self._site(op), alone=True), writer, None
             )
+        if op.offset in self.plan.hoists and op.name == "BINARY_SUBSCR":
+            fetch = writer.callable_under_top(HoistItem(self._site(op)))
+            return [writer.emit("BUILD_TUPLE", 2), *fetch, *writer.call(1)]
         if op.target is None:
             return [writer.emit(op.name, self._scoped(scope, op.arg))]
         label = scope.label(self.graph.block_of(op.target).index)

@@ -2,7 +2,9 @@
 
 from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rule, Widen
 
-_ASKING = frozenset({"item", "bool", "equal", "allclose", "is_nonzero", "__bool__"})
+_ASKING = frozenset(
+    {"item", "bool", "equal", "allclose", "is_nonzero", "__bool__", "_check_tensor_all"}
+)
 
 
 def _matches(met: Met) -> Widen | None:

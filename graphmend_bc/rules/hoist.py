@@ -1,11 +1,12 @@
-"""A call that depends on the frame's inputs only runs before the graph; its result is an input."""
+"""What depends on the frame's inputs only is computed before the graph; its result is an input."""
 
 from graphmend_bc.rules.capture import CAPTURABLE
 from graphmend_bc.rules.rule import Met, Rule, Widen
 
 
 def _matches(met: Met) -> Widen | None:
-    return (lambda plan: plan.with_hoist(met.offset)) if met.is_call and met.gb_type else None
+    known = met.gb_type and (met.is_call or met.op.name == "BINARY_SUBSCR")
+    return (lambda plan: plan.with_hoist(met.offset)) if known else None
 
 
 RULE = Rule(

@@ -11,6 +11,7 @@ from graphmend_bc.runtime.primitives import Branch as Branch
 from graphmend_bc.runtime.primitives import Defer as Defer
 from graphmend_bc.runtime.primitives import Guess as Guess
 from graphmend_bc.runtime.primitives import Hoist as Hoist
+from graphmend_bc.runtime.primitives import HoistItem as HoistItem
 from graphmend_bc.runtime.primitives import Loop as Loop
 from graphmend_bc.runtime.primitives import Primitive as Primitive
 from graphmend_bc.runtime.site import Site as Site

@@ -97,6 +97,19 @@ class Hoist(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
+class HoistItem(Primitive):
+    """An item of an object that a tracer may fetch before everything else in the frame."""
+
+    def __call__(self, pair: tuple[Any, Any]) -> Any:
+        """The item.
+
+        Args:
+            pair: the object and the key.
+        """
+        return pair[0][pair[1]]
+
+
+@dataclass(frozen=True, slots=True)
 class Loop(Primitive):
     """A `while` loop one round of which was made a function.
 

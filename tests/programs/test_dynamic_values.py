@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import graphmend_bc as gm
 from tests.oracle import check
 
 NONE, ONE, MANY = (
@@ -131,17 +132,18 @@ def test_an_empty_mask_is_guessed_not_to_be() -> None:
 
 
 def test_a_tensor_of_unknown_size_is_not_changed_in_place() -> None:
-    check(
-        """
-        def f(x):
-            y = x[x > 2]
-            y += 1
-            return y
-        """,
-        CALLS,
-        declines="capture-fails@2",
-        breaks=1,
-    )
+    with gm.config.patch(rules_off=("hoist",)):
+        check(
+            """
+            def f(x):
+                y = x[x > 2]
+                y += 1
+                return y
+            """,
+            CALLS,
+            declines="capture-fails@2",
+            breaks=1,
+        )
 
 
 def test_a_size_that_is_needed_breaks_as_stock() -> None:
@@ -155,4 +157,17 @@ def test_a_size_that_is_needed_breaks_as_stock() -> None:
         CALLS,
         declines="hoist-too-dear@2",
         breaks=None,
+    )
+
+
+@pytest.mark.parametrize("value", [MANY, ONE])
+def test_a_check_of_all_elements_is_a_guess(value: torch.Tensor) -> None:
+    check(
+        """
+        def f(x):
+            torch._check_tensor_all(x > 0)
+            return x * 2
+        """,
+        [MANY, value, MANY],
+        mends="speculate@2",
     )

@@ -34,6 +34,8 @@ CALLS = [A, B, C]
         ),
         ("y = {n: y + n for n in x.long().tolist()}", "hoist@3"),
         ("d = {x.sum().item(): 1}\n    y = y + d.get(4.0, 2)", "hoist@3"),
+        ("for v in x[x > 1]:\n        y = y + v", "hoist@3"),
+        ("for v in torch.stack([x, y])[1][x > 1]:\n        y = y + v", "hoist@3"),
         ("y = y.view(*([1] * int(x[2].item())), -1)", "hoist@3"),
     ],
 )

@@ -5,6 +5,7 @@
 #     make lint    ruff and mypy --strict
 #     make fuzz    20,000 generated programs against eager Python (COUNT=, SEED=, JOBS=, ARGS="--minutes 30")
 #     make sanitize  the C extension's tests under ASan and UBSan
+#     make census  every architecture of transformers, shrunk: whole before and after (hours; ARGS="--sample 60")
 #     make bench   what mending costs at compile time and per call (ARGS=--quick is shorter)
 
 PYTHON ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo python3)
@@ -18,7 +19,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 RESULTS := benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
 
-.PHONY: build test fuzz demo lint bench sanitize clean
+.PHONY: build test fuzz demo lint bench census sanitize clean
 
 build: $(STAMP)
 
@@ -52,6 +53,10 @@ bench: build
 	$(BIN)/python benchmarks/frame_hooks.py --json $(RESULTS)/frame_hooks.json
 	$(BIN)/python benchmarks/effects.py --json $(RESULTS)/effects.json
 	$(BIN)/python benchmarks/control_flow.py $(ARGS) --json $(RESULTS)/control_flow.json
+
+census: build
+	mkdir -p $(RESULTS)
+	$(BIN)/python benchmarks/census.py --out $(RESULTS)/census.jsonl --plot $(RESULTS)/census.svg $(ARGS)
 
 sanitize: build
 	$(BIN)/python tests/sanitize.py $(ARGS)

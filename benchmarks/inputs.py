@@ -62,7 +62,7 @@ class Inputs:
             wanted |= {"input_ids"}
         if self.labels:
             wanted |= LABELS
-        if {"labels"} <= wanted & set(self.takes) and "decoder_input_ids" not in NEEDED:
+        if {"labels"} <= wanted & set(self.takes):
             wanted -= {"decoder_input_ids"} if self._labels() is not None else set()
         if self.main in ("inputs", "input_values") and "SpeechEncoder" in self.kind:
             wanted -= {"input_features"}
@@ -291,7 +291,6 @@ LABELS = {
     "next_sentence_label",
     "sentence_order_label",
 }
-NEEDED: frozenset[str] = frozenset()
 
 RECIPES: dict[str, Recipe] = {
     "input_ids": Inputs._input_ids,

@@ -19,9 +19,9 @@ from torch.fx import Node
 
 from graphmend_bc.dynamo import select
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.hoisted_source import HoistedSource
+from graphmend_bc.dynamo.hoisted_source import hoisted_source
 from graphmend_bc.dynamo.host_read import is_plain
-from graphmend_bc.dynamo.slices import slice_of
+from graphmend_bc.dynamo.slices import Slice, slice_of
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reasons import Refused
 
@@ -60,9 +60,10 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         self._check_inputs(nodes[0])
         name = f"{self.site.name}:{self.site.lineno}"
         piece = slice_of(nodes, finish, name)
-        source = HoistedSource(piece.label, piece)
-        value = _evaluated(tx, source)
-        trace.hoisted.append(value)
+        value = _evaluated(tx, piece)
+        if piece.label not in trace.hoisted:
+            trace.hoisted[piece.label] = hoisted_source(tx, piece), value
+        source, value = trace.hoisted[piece.label]
         wrapped = _wrap(tx, value, source)
         trace.used[self.site] = "hoist"
         return wrapped
@@ -136,7 +137,7 @@ def _check_modes(node: Node) -> None:
             raise Refused("hoist-not-input", f"{name} comes before it.")
 
 
-def _evaluated(tx: InstructionTranslatorBase, source: HoistedSource) -> Any:
+def _evaluated(tx: InstructionTranslatorBase, piece: Slice) -> Any:
     """The value in this call.
 
     Raises:
@@ -145,7 +146,7 @@ def _evaluated(tx: InstructionTranslatorBase, source: HoistedSource) -> Any:
     root = tx.output.root_tx
     before = torch.get_rng_state()
     try:
-        value = source.slice.fresh({"L": root.f_locals, "G": root.f_globals})
+        value = piece.fresh({"L": root.f_locals, "G": root.f_globals})
     except Exception as error:
         raise Refused("hoist-not-input", f"It raises {type(error).__name__}.") from error
     if not torch.equal(before, torch.get_rng_state()):

@@ -1,4 +1,4 @@
-"""Where a hoisted value comes from: guards and generated code compute it from the inputs."""
+"""Where a hoisted value comes from: guards compute it from the inputs, generated code keeps it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch._dynamo import guards
 from torch._dynamo.bytecode_transformation import create_call_function
 from torch._dynamo.codegen import PyCodegen
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._guards import GuardSource, Source
 
 from graphmend_bc.dynamo.slices import Slice
@@ -25,10 +26,12 @@ class HoistedSource(Source):
     Attributes:
         label: the slice's.
         slice: what computes it.
+        local: the variable of the generated code that holds it.
     """
 
     label: str
     slice: Slice = field(compare=False)
+    local: str = field(compare=False)
 
     def __post_init__(self) -> None:
         known: Any = guards._get_closure_vars().setdefault(_SLICES, {})
@@ -48,15 +51,27 @@ class HoistedSource(Source):
         return cache[self]
 
     def reconstruct(self, codegen: PyCodegen) -> None:
-        # Called from generated code, where Dynamo would compile it like any other function.
-        value = torch._dynamo.disable(self.slice.recent)  # type: ignore[no-untyped-call]
-        name = codegen.tx.output.install_global("__gm_hoisted", value)
-        codegen.add_push_null(
-            lambda: codegen.append_output(codegen.create_load_global(name, add=True))
-        )
-        for source in self.slice.sources:
-            codegen(source)
-        codegen.extend_output(create_call_function(len(self.slice.sources), False))
+        codegen.append_output(codegen.create_load(self.local))
+
+
+def hoisted_source(tx: InstructionTranslatorBase, piece: Slice) -> HoistedSource:
+    """A source for a slice's value, with code before the graph that puts the value in a local.
+
+    What the graph does to the inputs must not change the value, so it is asked once.
+    """
+    output = tx.output
+    source = HoistedSource(piece.label, piece, output.new_var("hoisted"))
+    codegen = PyCodegen(output.root_tx)
+    # Called from generated code, where Dynamo would compile it like any other function.
+    value = torch._dynamo.disable(piece.recent)  # type: ignore[no-untyped-call]
+    name = output.install_global("__gm_hoisted", value)
+    codegen.add_push_null(lambda: codegen.append_output(codegen.create_load_global(name, add=True)))
+    for argument in piece.sources:
+        codegen(argument)
+    codegen.extend_output(create_call_function(len(piece.sources), False))
+    codegen.store(source.local)
+    output.pregraph_bytecode.extend(codegen.get_instructions())
+    return source
 
 
 def guarding(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -50,13 +50,13 @@ class Slice:
         """The value in a frame that begins."""
         arguments = self.arguments(scope)
         value = self._run(arguments)
-        self._recent.last = [_identity(argument) for argument in arguments], value
+        self._recent.last = [_Seen.of(argument) for argument in arguments], value
         return value
 
     def recent(self, *arguments: Any) -> Any:
         """The value that was just computed for the guards of the frame that is running."""
         last = getattr(self._recent, "last", None)
-        if last is not None and last[0] == [_identity(argument) for argument in arguments]:
+        if last is not None and all(map(_Seen.is_still, last[0], arguments)):
             return last[1]
         return self._run(arguments)
 
@@ -65,10 +65,29 @@ class Slice:
             return self.function(*arguments)
 
 
-def _identity(value: Any) -> object:
-    if not isinstance(value, torch.Tensor):
-        return value
-    return weakref.ref(value), 0 if value.is_inference() else value._version
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An argument as it was."""
+
+    value: Callable[[], Any]
+    version: int
+
+    @classmethod
+    def of(cls, argument: Any) -> _Seen:
+        if isinstance(argument, torch.Tensor):
+            return cls(weakref.ref(argument), _version(argument))
+        return cls(lambda: argument, 0)
+
+    def is_still(self, argument: Any) -> bool:
+        """True if the argument is the same and nobody changed it."""
+        if isinstance(argument, torch.Tensor):
+            return self.value() is argument and self.version == _version(argument)
+        known = self.value()
+        return type(known) is type(argument) and bool(known == argument)
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def slice_of(operands: Sequence[Node], finish: Callable[..., Any], name: str) -> Slice:

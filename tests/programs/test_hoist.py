@@ -185,3 +185,70 @@ def test_a_value_that_varies_too_much_is_given_up() -> None:
             x = torch.tensor([float(n), 1.0])
             assert torch.equal(compiled(x), f(x))
         assert [d.reason for d in gm.report().declines] == ["hoist-varies"]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    ("value", "use"),
+    [
+        ("int(x[0].item())", "[x + i for i in range(v)]"),
+        ("x.long().tolist()", "[x + i for i in v for _ in range(i)]"),
+        ("x[x > 1]", "[e + 1 for e in v]"),
+        ("(x > 1).nonzero()", "len([e for e in v])"),
+    ],
+)
+@pytest.mark.parametrize("write", ["x.add_(1)", "x.data.mul_(2)", "v = v * 2 if False else v"])
+def test_a_value_outlives_the_inputs_it_was_made_of(
+    value: str, use: str, write: str, backend: str
+) -> None:
+    outcome = check(
+        f"def f(x):\n    v = {value}\n    y = {use}\n    {write}\n    return y, v\n",
+        [A.clone(), B.clone(), C.clone()],
+        None,
+        None,
+        None,
+        backend=backend,
+        orders=2,
+    )
+    assert "hoist@2" in outcome.mends
+
+
+def test_a_hoisted_tensor_may_be_changed() -> None:
+    check(
+        """
+        def f(x):
+            v = x[x > 1]
+            y = [e + 1 for e in v]
+            v.add_(5)
+            return y, v, x
+        """,
+        CALLS,
+        mends="hoist@2",
+    )
+
+
+def test_arguments_of_other_types_find_other_code() -> None:
+    def f(x: object) -> object:
+        return [x * i for i in range(int(x[0].item()))] if hasattr(x, "item") else x  # type: ignore
+
+    with gm.enabled():
+        compiled = torch.compile(f, backend="eager")
+        for x in (A, None, [1, 2], B, torch.tensor([2]), {}, A.double()):
+            expected, found = f(x), compiled(x)
+            assert str(found) == str(expected)
+
+
+def test_a_frame_that_calls_itself() -> None:
+    check(
+        """
+        def f(x, depth=2):
+            y = [x * i for i in range(int(x[0].item()))]
+            if depth:
+                y.append(f(x[:2] + 1, depth - 1))
+            return y
+        """,
+        CALLS,
+        None,
+        None,
+        None,
+    )

@@ -221,9 +221,11 @@ class Frame:
         self.unmet -= {*trace.used, *trace.refused}
         self.gb_types |= trace.gb_types
         if isinstance(error, SiteRefused):
-            return self._stop_capturing(error.refused, error.sites) or self._climb_all(
-                error.sites, error.refused
-            )
+            known = len(self.declined)
+            if self._stop_capturing(error.refused, error.sites):
+                return True
+            # A resume function holds sites that no plan has; declined, they mean nothing.
+            return self._climb_all(error.sites, error.refused) or len(self.declined) > known
         found = break_of(error)
         if found is not None and found.gb_type in PROGRAM_ERRORS:
             return False

@@ -49,7 +49,7 @@ GROUPS: Final = (
 )
 """Groups that every second program has."""
 
-RARE_GROUPS: Final = ("partial", "random", "host", "raises", "identity", "unbound")
+RARE_GROUPS: Final = ("partial", "random", "host", "sizes", "raises", "identity", "unbound")
 """Groups that every fourth program has: they end programs early or break graphs everywhere. `unbound` has no
 forms; its programs read variables that may have no value."""
 
@@ -105,6 +105,14 @@ EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         "dtypes": ("{vector}.half()", "{vector}.double()", "{vector}.to(torch.bfloat16)"),
         "gradients": ("{vector}.detach()", "{vector}.detach() + {vector}"),
+        "sizes": (
+            "{vector} + {vector}[{vector} > 0].sum()",
+            "{vector} * {vector}[{vector} > 1].numel()",
+            "{vector}.index_fill(0, ({whole} > 0).nonzero()[:, 0], 2.0)",
+            "{vector} * torch.unique({whole}).shape[0]",
+            "sum([{vector}] * int({whole}.clamp(0, 2)[0]), {vector})",
+            "sum([v for v in {vector}[{vector} > 0]], {vector})",
+        ),
     },
     "matrix": {
         BASIC: (
@@ -137,6 +145,7 @@ EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "{vector}.dim()",
         ),
         "host": ("{vector}.sum().item()", "float({vector}[0])", "int({whole}.sum())"),
+        "sizes": ("{vector}[{vector} > 0].numel()", "int({whole}[0])", "max({whole}.tolist())"),
         "objects": ("len(items)", "box.count"),
         "net": ("net.count",),
     },
@@ -166,6 +175,11 @@ EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "{whole}.tolist()[0] > 0",
             "torch.allclose({vector}, {vector})",
         ),
+        "sizes": (
+            "{vector}[{vector} > 0].numel() == 0",
+            "{whole}[0].item() in (1, 2)",
+            "len({whole}.unique()) > 1",
+        ),
         "random": ("torch.rand(()) < 0.5", "torch.rand(()) < 0.0"),
         "identity": (
             "{vector} is {vector_name}",
@@ -186,6 +200,11 @@ EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         "objects": ("[{vector}, {vector}]", "{{'v': {vector}}}", "list(store)"),
         "host": ("{vector}.tolist()", "{vector}.sum().item()"),
+        "sizes": (
+            "{vector}[{vector} > 0]",
+            "[n + 1 for n in {whole}.tolist()]",
+            "({vector} > 0).nonzero().tolist()",
+        ),
     },
 }
 

@@ -65,13 +65,16 @@ def _if(draw: Any, scope: Scope) -> Lines:
 @st.composite
 def _for(draw: Any, scope: Scope) -> Lines:
     name, inside = scope.fresh("i"), scope.inner(in_loop=True)
-    header = draw(st.sampled_from(["range(2)", "range(3)", "(1, -2)", "{matrix}"]))
+    headers = ["range(2)", "range(3)", "(1, -2)", "{matrix}"]
+    if scope.has("sizes"):
+        headers += ["range(int({whole}.clamp(0, 2)[1]))", "{whole}.clamp(0, 2).tolist()"]
+    header = draw(st.sampled_from(headers))
     target = name
     if header == "{matrix}":
         target = draw(st.sampled_from(NAMES["vector"]))
         scope.assigned.add(target)
         inside.bound.add(target)
-        header = fill(draw, scope, header, 1)
+    header = fill(draw, scope, header, 1)
     lines = [f"for {target} in {header}:", *draw(block(inside))]
     return lines + _else(draw, scope)
 

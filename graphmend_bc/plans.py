@@ -1,0 +1,235 @@
+"""The plans of one frame: which sites are on which rung, and why others are left as they are."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from functools import reduce
+from types import CodeType
+from typing import TYPE_CHECKING
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.breaks import Break, gb_id_of
+from graphmend_bc.ladder import name_of_rung, rungs_above, rungs_ahead
+from graphmend_bc.reasons import Refused
+from graphmend_bc.reports import Decline
+from graphmend_bc.rewrites import Key, site_of
+from graphmend_bc.rewriting import Plan
+from graphmend_bc.rewriting.defer import OBSERVERS
+from graphmend_bc.rules.registry import rungs_at
+from graphmend_bc.rules.rule import Met, Rung
+from graphmend_bc.runtime import Site
+
+if TYPE_CHECKING:
+    from graphmend_bc.mender import Mender
+
+log = logging.getLogger("graphmend_bc")
+
+
+class Plans:
+    """What is to be rewritten in the code objects of one frame, as its attempts find it out.
+
+    Attributes:
+        by_code: the plan of each code object met.
+        breaks: the break at a site, as Dynamo told it.
+        gb_types: what Dynamo would have called the break at sites mended before it met them.
+        declined: sites that are left as they are.
+        rung: the rung that a site was last put on.
+        passed_over: why a site is on no cheaper rung.
+        unmet: sites planned ahead that no trace has met so far.
+        captures_work: False once capture did not carry the frame.
+        captured: sites at which Dynamo made a symbol.
+        off: True if nothing is rewritten.
+    """
+
+    def __init__(self, mender: Mender) -> None:
+        self.mender = mender
+        self.by_code: dict[Key, Plan] = {}
+        self.breaks: dict[Site, Break] = {}
+        self.gb_types: dict[Site, str] = {}
+        self.declined: dict[Site, Decline] = {}
+        self.rung: dict[Site, str] = {}
+        self.passed_over: dict[Site, list[Refused]] = {}
+        self.unmet: set[Site] = set()
+        self.captures_work = True
+        self.captured: set[Site] = set()
+        self.off = not mender.mends
+
+    def code_for(self, code: CodeType) -> CodeType:
+        """The code object to trace in place of `code`."""
+        mender = self.mender
+        if self.off or mender.rewrites.is_rewritten(code) or code in mender.left_alone:
+            return code
+        key = Key.of(code)
+        try:
+            if key not in self.by_code:
+                known = mender.proven.get(key) if mender.remember else None
+                self.by_code[key] = mender.without_given_up(key, known or self._first_plan(code))
+            return mender.rewrites.rewritten(code, self.by_code[key])
+        except Refused as refused:
+            log.debug("graphmend_bc leaves %s alone: %s", code, refused)
+        except Exception:
+            log.exception("graphmend_bc could not rewrite %s; it is compiled as stock would.", code)
+        self.by_code[key] = Plan()
+        return code
+
+    def _first_plan(self, code: CodeType) -> Plan:
+        """Effects are marked before Dynamo meets them: a mark costs less than another attempt."""
+        names = OBSERVERS | {getattr(effect, "__name__", "") for effect in config.effects}
+        return Plan(effects=self.mender.rewrites.likely_effects(code, names))
+
+    def note_capture(self, code: CodeType, offset: int) -> Site:
+        """The user's instruction at which Dynamo made a symbol."""
+        original, place = self.mender.rewrites.original(code, offset)
+        site = site_of(original, max(place, 0))
+        self.captured.add(site)
+        return site
+
+    def captured_sites(self) -> list[Site]:
+        """The sites that are planned to be captured."""
+        return [
+            site_of(key.code, offset)
+            for key, plan in self.by_code.items()
+            for offset in plan.captures
+        ]
+
+    def stop_capturing(self, refused: Refused, sites: Iterable[Site] | None = None) -> bool:
+        """Capture nothing in this frame any more.
+
+        Args:
+            refused: why it does not work.
+            sites: where it does not; None for all.
+
+        Returns:
+            False if nothing was captured there.
+        """
+        planned = self.captured_sites()
+        if not planned or (sites is not None and self.captured.isdisjoint(sites)):
+            return False
+        self.captures_work = False
+        return self.climb_all(planned, refused)
+
+    def is_planned(self, site: Site) -> bool:
+        return any(key.holds(site) and site.offset in plan for key, plan in self.by_code.items())
+
+    def start(self, code: CodeType, site: Site) -> bool:
+        """Put a site on the first rung that carries it; False if there is none."""
+        try:
+            if code in self.mender.left_alone:
+                raise Refused("left-alone")
+            if site in self.mender.given_up:
+                raise self.mender.given_up[site]
+            if site in self.declined:
+                return False
+            self._try(code, site, self._rungs(code, site), None)
+        except Refused as refused:
+            self._decline(site, refused)
+            return False
+        self._plan_ahead(code, self.breaks[site])
+        return True
+
+    def _plan_ahead(self, code: CodeType, found: Break) -> None:
+        """Plan the conditions of a code object that look like tensors, once one of them was.
+
+        Each would cost an attempt to find. What no trace meets is taken out again.
+        """
+        key = Key.of(code)
+        ahead = [
+            (site, rung)
+            for site, rung in rungs_ahead(code)
+            if site.offset not in self.by_code[key]
+            and site not in self.declined
+            and site not in self.mender.given_up
+        ]
+        while ahead:
+            plan = reduce(lambda plan, entry: entry[1].apply(plan), ahead, self.by_code[key])
+            try:
+                self.mender.rewrites.rewritten(code, plan)
+            except Refused:
+                ahead = ahead[: len(ahead) // 2]
+                continue
+            self.by_code[key] = plan
+            for site, rung in ahead:
+                self.rung[site] = rung.name
+                self.breaks.setdefault(site, found)
+                self.unmet.add(site)
+            return
+
+    def _rungs(self, code: CodeType, site: Site) -> tuple[Rung, ...]:
+        rungs = rungs_at(Met(code, site.offset, self.gb_type(site)))
+        if self.captures_work:
+            return rungs
+        return tuple(rung for rung in rungs if rung.name != "capture")
+
+    def gb_type(self, site: Site) -> str:
+        found = self.breaks.get(site)
+        return found.gb_type if found else self.gb_types.get(site, "")
+
+    def _try(
+        self, code: CodeType, site: Site, rungs: tuple[Rung, ...], refused: Refused | None
+    ) -> bool:
+        """Plan the first of the rungs that the bytecode allows; else decline."""
+        key = Key.of(code)
+        plan = self.by_code.get(key, Plan()).without(site.offset)
+        for rung in rungs:
+            if refused is not None and not rung.helps(refused):
+                continue
+            try:
+                wider = rung.apply(plan)
+                self.mender.rewrites.rewritten(code, wider)
+            except Refused as error:
+                refused = error
+                self._note_refusal(site, error)
+                continue
+            self.by_code[key] = wider
+            self.rung[site] = rung.name
+            return True
+        self.by_code[key] = plan
+        raise refused or Refused("unhandled-instruction")
+
+    def climb(self, site: Site, refused: Refused) -> bool:
+        """Put a planned site on its next rung, or take it out of its plan."""
+        self._note_refusal(site, refused)
+        for key, plan in list(self.by_code.items()):
+            if not (key.holds(site) and site.offset in plan):
+                continue
+            name = self.rung.get(site) or name_of_rung(plan, site.offset)
+            try:
+                rungs = rungs_above(self._rungs(key.code, site), name, refused)
+            except Refused:
+                rungs = ()
+            try:
+                return self._try(key.code, site, rungs, refused)
+            except Refused as last:
+                self.by_code[key] = plan.without(site.offset)
+                self._decline(site, last)
+                return True
+        self._decline(site, refused)
+        return False
+
+    def climb_all(self, sites: Iterable[Site], refused: Refused) -> bool:
+        changed = [self.climb(site, refused) for site in sites]
+        return any(changed)
+
+    def _note_refusal(self, site: Site, refused: Refused) -> None:
+        self.passed_over.setdefault(site, []).append(refused)
+
+    def _decline(self, site: Site, refused: Refused) -> None:
+        gb_type = self.gb_type(site)
+        before = [r for r in self.passed_over.get(site, ()) if str(r) != str(refused)]
+        if before and refused.reason.code == "call-not-traced":
+            # An earlier refusal says more.
+            refused, before = before[0], []
+        decline = Decline.of(refused, site, gb_type, gb_id_of(gb_type), tuple(map(str, before)))
+        self.declined.setdefault(site, decline)
+
+    def take_out(self, site: Site) -> None:
+        """Take a site out of every plan that has it."""
+        for key, plan in self.by_code.items():
+            if key.holds(site) and site.offset in plan:
+                self.by_code[key] = plan.without(site.offset)
+
+    def drop(self, site: Site, refused: Refused) -> None:
+        """Decline a site."""
+        self._decline(site, refused)
+        self.take_out(site)

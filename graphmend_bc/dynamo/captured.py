@@ -62,9 +62,15 @@ def raising(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def get_dynamo_observed_exception(exc_type: type[Exception]) -> Any:
         compilation = current()
-        captured = compilation is not None and compilation.trace.captured
-        if captured and issubclass(exc_type, (TypeError, ValueError, ArithmeticError)):
-            refuse_captured(f"Tracing raised {exc_type.__name__} once there were such numbers.")
+        if compilation is not None and issubclass(
+            exc_type, (TypeError, ValueError, ArithmeticError)
+        ):
+            detail = f"Tracing raised {exc_type.__name__} once there were such numbers."
+            if compilation.trace.captured:
+                refuse_captured(detail)
+            if hoisted := compilation.trace.hoisted.values():
+                sites = [site for site, _, _ in hoisted]
+                raise SiteRefused(Refused("hoist-varies", detail), *sites)
         return stock(exc_type)
 
     return get_dynamo_observed_exception

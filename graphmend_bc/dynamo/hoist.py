@@ -62,8 +62,8 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         piece = slice_of(nodes, finish, name)
         value = _evaluated(tx, piece)
         if piece.label not in trace.hoisted:
-            trace.hoisted[piece.label] = hoisted_source(tx, piece), value
-        source, value = trace.hoisted[piece.label]
+            trace.hoisted[piece.label] = self.site, hoisted_source(tx, piece), value
+        _, source, value = trace.hoisted[piece.label]
         wrapped = _wrap(tx, value, source)
         trace.used[self.site] = "hoist"
         return wrapped

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeGuard
 
+import torch
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import SymNodeVariable
@@ -52,6 +53,18 @@ def refuse_captured(detail: str) -> NoReturn:
     compilation = current()
     captured = () if compilation is None else compilation.trace.captured
     raise SiteRefused(Refused("capture-fails", detail), *captured)
+
+
+def check_question(tensor: VariableTracker, name: str) -> None:
+    """Refuse questions about the layout of a tensor of unknown size: it may be of one element.
+
+    Raises:
+        SiteRefused: the answer may depend on the size.
+    """
+    if name in ("is_contiguous", "stride"):
+        value = tensor.as_proxy().node.meta.get("example_value")
+        if isinstance(value, torch.Tensor) and free_unbacked_symbols(value):
+            refuse_captured(f"A tensor of such a size is asked for '{name}'.")
 
 
 def raising(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,10 +20,9 @@ from torch.fx import Node
 
 from graphmend_bc.dynamo import select
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.hoisted_source import hoisted_source
+from graphmend_bc.dynamo.hoisted_source import HoistedSource, hoisted_source
 from graphmend_bc.dynamo.host_read import is_plain
 from graphmend_bc.dynamo.slices import Slice, slice_of
-from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reasons import Refused
 
 
@@ -53,14 +53,20 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         select.check_is_outermost(tx)
         trace = self.compilation.trace
         function, operands = _called(self.callee.realize(), args)
-        nodes, finish = _bound(function, operands, kwargs)
+        nodes, finish, what = _bound(function, operands, kwargs)
         if not nodes:
             raise Refused("hoist-not-input", "It asks no tensor.")
         _check_modes(nodes[0])
-        self._check_inputs(nodes[0])
-        name = f"{self.site.name}:{self.site.lineno}"
-        piece = slice_of(nodes, finish, name)
+        assert trace.recorder is not None
+        name = f"{self.site.name}:{self.site.lineno} {what}"
+        written = set(trace.recorder.written)
+        piece = slice_of(nodes, finish, name, written)
         value = _evaluated(tx, piece)
+        _check_gradient(nodes, value)
+        if any(type(v) is float and v == 0 for v in torch.utils._pytree.tree_leaves(value)):
+            # A guard on the number does not tell 0.0 from -0.0; one on its text does.
+            text = slice_of(nodes, lambda *t: repr(finish(*t)), f"text of {name}", written)
+            install_guard(HoistedSource(text.label, text).make_guard(GuardBuilder.CONSTANT_MATCH))
         if piece.label not in trace.hoisted:
             trace.hoisted[piece.label] = self.site, hoisted_source(tx, piece), value
         _, source, value = trace.hoisted[piece.label]
@@ -68,17 +74,15 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         trace.used[self.site] = "hoist"
         return wrapped
 
-    def _check_inputs(self, node: Node) -> None:
-        """Refuse if an input was written before: its first value is not the one that is asked."""
-        recorder = self.compilation.trace.recorder
-        assert recorder is not None
-        written = set(recorder.written)
-        for other in node.graph.nodes:
-            if other.op != "placeholder" or not written:
-                continue
-            example = other.meta.get("example_value")
-            if isinstance(example, torch.Tensor) and storage_of(example) in written:
-                raise Refused("hoist-not-input", "An input was changed before.")
+
+@dataclass(frozen=True)
+class _Method:
+    """A method of tensors, by name."""
+
+    __name__: str
+
+    def __call__(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return getattr(tensor, self.__name__)(*args, **kwargs)
 
 
 def _called(
@@ -86,8 +90,7 @@ def _called(
 ) -> tuple[Callable[..., Any], list[VariableTracker]]:
     """A Python function that does what the callee does, and its operands."""
     if isinstance(callee, vts.GetAttrVariable) and is_plain(callee.obj):
-        name = callee.name
-        return lambda tensor, *rest, **kw: getattr(tensor, name)(*rest, **kw), [callee.obj, *args]
+        return _Method(callee.name), [callee.obj, *args]
     if isinstance(callee, vts.BuiltinVariable) and callee.fn in (
         int,
         float,
@@ -104,8 +107,8 @@ def _bound(
     function: Callable[..., Any],
     operands: list[VariableTracker],
     kwargs: dict[str, VariableTracker],
-) -> tuple[list[Node], Callable[..., Any]]:
-    """The nodes of the operands that are tensors, and the function of those alone."""
+) -> tuple[list[Node], Callable[..., Any], str]:
+    """The nodes of the operands that are tensors, the function of those alone, and its name."""
     nodes: list[Node] = []
     fixed: list[Any] = []
     for operand in operands:
@@ -120,7 +123,8 @@ def _bound(
         given = iter(tensors)
         return function(*(next(given) if f is None else f[0] for f in fixed), **named)
 
-    return nodes, finish
+    home = getattr(function, "__module__", None)
+    return nodes, finish, f"{home}.{getattr(function, '__name__', function)} {fixed} {named}"
 
 
 def _constant(value: VariableTracker) -> Any:
@@ -135,6 +139,16 @@ def _check_modes(node: Node) -> None:
         name = getattr(other.target, "__name__", "")
         if name in ("_enter_autocast", "_exit_autocast", "_enter_inference_mode"):
             raise Refused("hoist-not-input", f"{name} comes before it.")
+
+
+def _check_gradient(nodes: list[Node], value: Any) -> None:
+    """Refuse a value that eager Python could send a gradient back from."""
+    wanted = torch.is_grad_enabled() and any(
+        node.meta["example_value"].requires_grad for node in nodes
+    )
+    leaves = torch.utils._pytree.tree_leaves(value)
+    if wanted and any(isinstance(t, torch.Tensor) and t.is_floating_point() for t in leaves):
+        raise Refused("hoist-not-input", "Its gradient may be asked for.")
 
 
 def _evaluated(tx: InstructionTranslatorBase, piece: Slice) -> Any:

@@ -26,12 +26,12 @@ class HoistedSource(Source):
     Attributes:
         label: the slice's.
         slice: what computes it.
-        local: the variable of the generated code that holds it.
+        local: the variable of the generated code that holds it; empty if only guards look at it.
     """
 
     label: str
     slice: Slice = field(compare=False)
-    local: str = field(compare=False)
+    local: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         known: Any = guards._get_closure_vars().setdefault(_SLICES, {})

@@ -145,6 +145,8 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
             raise Refused("speculation-has-effects", f"It calls {_name(node)}.")
     if any(device.type not in ("cpu", "cuda") for device in recorder.draws):
         raise Refused("speculation-has-effects", "The device's generator cannot be reset.")
+    if trace.captured and recorder.squeezed:
+        raise Refused("capture-fails", "It depends on such a size how many dimensions there are.")
     if trace.captured and recorder.unsized:
         raise Refused("capture-fails", "A tensor of such a size is changed in place.")
     if not (trace.guesses or trace.captured) and set(recorder.written) & _storages(

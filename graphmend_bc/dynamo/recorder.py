@@ -28,6 +28,7 @@ class Recorder:
         guarded: the first operator after it that fails beyond repair for some indices: on an
             accelerator, where an index out of bounds stops the process.
         unsized: whether a tensor was changed in place whose size is known only at run time.
+        squeezed: whether dimensions of such a size were dropped if they are 1.
         strided: whether `as_strided` was called, which sees memory outside its argument.
     """
 
@@ -40,6 +41,7 @@ class Recorder:
         self.guarded: OpOverload | None = None
         self.strided = False
         self.unsized = False
+        self.squeezed = False
         self._mode = mode
         self._dispatch: Callable[..., Any] = mode.dispatch
         self._depth = 0
@@ -89,6 +91,8 @@ class Recorder:
                 self.foreign = self.foreign or record.op
         if self.guessed and self.guarded is None and stops_process(record):
             self.guarded = record.op
+        if record.name == "squeeze":
+            self.squeezed = self.squeezed or any(map(free_unbacked_symbols, record.tensors()))
         self.strided = self.strided or record.name == "as_strided"
         if not record.is_aten:
             self.foreign = self.foreign or record.op

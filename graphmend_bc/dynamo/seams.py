@@ -234,6 +234,8 @@ def _ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
     def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         if (compilation := current()) is not None and compilation.trace.choices:
             proof.check_question(compilation, name)
+        if compilation is not None and compilation.trace.captured:
+            captured.check_question(self, name)
         return stock(self, tx, name, *args, **kwargs)
 
     return ask

@@ -17,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.arm import is_in_place
+from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reasons import Refused
 
 _DEAR = ("mm", "matmul", "linear", "conv", "attention", "einsum", "embedding", "lstm", "gru", "rnn")
@@ -90,13 +91,16 @@ def _version(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def slice_of(operands: Sequence[Node], finish: Callable[..., Any], name: str) -> Slice:
+def slice_of(
+    operands: Sequence[Node], finish: Callable[..., Any], name: str, written: set[int]
+) -> Slice:
     """The slice of a graph that computes some of its nodes.
 
     Args:
         operands: nodes of the graph that is being traced.
         finish: from their values to the slice's value.
-        name: says where, and what `finish` does.
+        name: says where, and all that `finish` does: the same name, the same function.
+        written: storages that were changed in place so far.
 
     Raises:
         Refused: it depends on more than the inputs, draws, writes, or costs too much.
@@ -106,6 +110,8 @@ def slice_of(operands: Sequence[Node], finish: Callable[..., Any], name: str) ->
     sources: list[Source] = []
     size = 0
     for node in nodes:
+        if not written.isdisjoint(_storages(node)):
+            raise Refused("hoist-not-input", f"{node.name} was changed in place before.")
         if node.op == "placeholder":
             sources.append(_source(node))
         else:
@@ -152,6 +158,11 @@ def _check(node: Node) -> None:
         raise Refused("hoist-not-input", f"{name} is not run twice.")
     if any(part in name for part in _DEAR):
         raise Refused("hoist-too-dear", f"It needs the result of {name}.")
+
+
+def _storages(node: Node) -> set[int]:
+    leaves = torch.utils._pytree.tree_leaves(node.meta.get("example_value"))
+    return {storage_of(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)}
 
 
 def _numel(node: Node) -> int:

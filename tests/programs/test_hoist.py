@@ -33,7 +33,6 @@ CALLS = [A, B, C]
             "hoist@3",
         ),
         ("y = {n: y + n for n in x.long().tolist()}", "hoist@3"),
-        ("d = {x.sum().item(): 1}\n    y = y + d.get(4.0, 2)", "hoist@3"),
         ("for v in x[x > 1]:\n        y = y + v", "hoist@3"),
         ("for v in torch.stack([x, y])[1][x > 1]:\n        y = y + v", "hoist@3"),
         ("y = y.view(*([1] * int(x[2].item())), -1)", "hoist@3"),
@@ -248,6 +247,87 @@ def test_a_frame_that_calls_itself() -> None:
             return y
         """,
         CALLS,
+        None,
+        None,
+        None,
+    )
+
+
+IN_PLACE = {
+    "method": "y = x.clone()\n    y.add_(1)",
+    "item": "y = x * 1\n    y[0] = 4",
+    "made here": "y = torch.zeros(3)\n    y[1] = x[0]",
+    "copy": "y = torch.zeros_like(x)\n    y.copy_(x)",
+    "out": "y = x.clone()\n    torch.add(x, 1, out=y)",
+    "foreach": "y = x.clone()\n    torch._foreach_add_([y], 1)",
+    "view": "y = x.clone()\n    y.view(-1)[0].fill_(4)",
+}
+
+
+@pytest.mark.parametrize("write", IN_PLACE.values(), ids=IN_PLACE.keys())
+def test_what_was_changed_in_the_frame_is_not_computed_before_it(write: str) -> None:
+    check(
+        f"def f(x):\n    {write}\n    for i in range(int(y[0].item())):\n        x = x + i\n    return x\n",
+        CALLS,
+        None,
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "t = x[0]\n    a, b = [1] * int(t), {float(t): 5}\n    return x + len(a) + b.get(2.5, 1), b",
+        "a, b = [g(x, k) for k in (False, True)]\n    return [x + i.sum() for i in a], [x + i.sum() for i in b], a, b",
+    ],
+)
+def test_different_functions_of_the_same_tensor_on_one_line(body: str) -> None:
+    check(
+        f"def g(x, k):\n    return torch.nonzero(x, as_tuple=k)\n\ndef f(x):\n    {body}\n",
+        [torch.tensor([2.5, 1.0]), *CALLS],
+        None,
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_gradient_goes_through_what_is_read_from_an_input(backend: str) -> None:
+    check(
+        """
+        w = nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+
+        def f(x):
+            y = x * 2
+            for v in x[x > 1]:
+                y = y + v * v
+            for v in w[w > 1]:
+                y = y + v
+            with torch.no_grad():
+                for v in w[w > 2]:
+                    y = y + v
+            return y, v.requires_grad, v.is_leaf
+        """,
+        CALLS,
+        None,
+        None,
+        None,
+        grad=True,
+        backend=backend,
+    )
+
+
+def test_the_sign_of_zero() -> None:
+    check(
+        """
+        def f(x):
+            d = {}
+            for v in x.tolist():
+                d[v] = v
+            return d, x + 1
+        """,
+        [torch.tensor([0.0, 1.0]), torch.tensor([-0.0, 1.0])],
         None,
         None,
         None,

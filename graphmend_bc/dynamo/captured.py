@@ -81,8 +81,8 @@ def raising(stock: Callable[..., Any]) -> Callable[..., Any]:
             detail = f"Tracing raised {exc_type.__name__} once there were such numbers."
             if compilation.trace.captured:
                 refuse_captured(detail)
-            if hoisted := compilation.trace.hoisted.values():
-                sites = [site for site, _, _ in hoisted]
+            if compilation.trace.hoisted:
+                sites = dict.fromkeys(site for site, _ in compilation.trace.hoisted)
                 raise SiteRefused(Refused("hoist-varies", detail), *sites)
         return stock(exc_type)
 

@@ -77,8 +77,8 @@ class Trace:
         proven: whether there was a graph, and it was shown to be exact.
         reads: the outputs of the graph that become Python values.
         captured: sites at which Dynamo made a symbol for what is known only at run time.
-        hoisted: values computed before the graph, by the label of what computes them: the site that
-            asked first, their source, and what they are in the call that is being compiled.
+        hoisted: values computed before the graph: the site, and what it is in the call that is
+            being compiled.
         formatted: copies of what texts were made of, as it was then.
         apart: inputs that must not share memory when the graph runs.
         recorder: listens to the fake tensor mode once a site needs it.
@@ -112,7 +112,7 @@ class Trace:
     whole: list[Site] = field(default_factory=list)
     proven: bool = False
     reads: Reads = field(default_factory=Reads)
-    hoisted: dict[str, tuple[Site, Source, Any]] = field(default_factory=dict)
+    hoisted: list[tuple[Site, Any]] = field(default_factory=list)
     captured: dict[Site, None] = field(default_factory=dict)
     formatted: list[VariableTracker] = field(default_factory=list)
     recorder: Recorder | None = None

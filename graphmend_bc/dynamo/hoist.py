@@ -58,7 +58,8 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
             raise Refused("hoist-not-input", "It asks no tensor.")
         _check_modes(nodes[0])
         assert trace.recorder is not None
-        name = f"{self.site.name}:{self.site.lineno} {what}"
+        # Eager Python gets another tensor, or list, each time.
+        name = f"{self.site.name}:{self.site.lineno} {len(trace.hoisted)} {what}"
         written = set(trace.recorder.written)
         piece = slice_of(nodes, finish, name, written)
         value = _evaluated(tx, piece)
@@ -67,10 +68,8 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
             # A guard on the number does not tell 0.0 from -0.0; one on its text does.
             text = slice_of(nodes, lambda *t: repr(finish(*t)), f"text of {name}", written)
             install_guard(HoistedSource(text.label, text).make_guard(GuardBuilder.CONSTANT_MATCH))
-        if piece.label not in trace.hoisted:
-            trace.hoisted[piece.label] = self.site, hoisted_source(tx, piece), value
-        _, source, value = trace.hoisted[piece.label]
-        wrapped = _wrap(tx, value, source)
+        trace.hoisted.append((self.site, value))
+        wrapped = _wrap(tx, value, hoisted_source(tx, piece))
         trace.used[self.site] = "hoist"
         return wrapped
 

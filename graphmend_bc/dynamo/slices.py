@@ -56,7 +56,7 @@ class Slice:
 
     def recent(self, *arguments: Any) -> Any:
         """The value that was just computed for the guards of the frame that is running."""
-        last = getattr(self._recent, "last", None)
+        last, self._recent.last = getattr(self._recent, "last", None), None
         if last is not None and all(map(_Seen.is_still, last[0], arguments)):
             return last[1]
         return self._run(arguments)

@@ -332,3 +332,21 @@ def test_the_sign_of_zero() -> None:
         None,
         None,
     )
+
+
+@pytest.mark.parametrize("make", ["x[x > 1]", "(x > 1).nonzero()", "x.long().tolist()"])
+def test_every_time_another_object(make: str) -> None:
+    check(
+        f"""
+        def f(x):
+            a, b = [{make} for _ in range(2)]
+            c = len([1 for v in a])
+            if isinstance(a, list):
+                a.append(1)
+            else:
+                a.add_(5)
+            return x + c, a, b, a is b
+        """,
+        CALLS,
+        mends=None,
+    )

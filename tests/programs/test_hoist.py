@@ -348,5 +348,7 @@ def test_every_time_another_object(make: str) -> None:
             return x + c, a, b, a is b
         """,
         CALLS,
-        mends=None,
+        None,
+        None,
+        None,
     )

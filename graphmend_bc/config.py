@@ -35,6 +35,10 @@ hoist_limit = 6
 """How often a frame may be compiled anew for a value that is computed before its graph; it must
 stay below `torch._dynamo.config.recompile_limit`, or Dynamo gives the whole frame up."""
 
+look_limit = 512
+"""Most operators that may be run while compiling to learn which way a condition goes in this call;
+0 leaves the first guess at each condition to what the bytecode suggests."""
+
 guess_limit = 512
 """How often the trace of a frame may come by a site and guess; more suggests an endless loop."""
 

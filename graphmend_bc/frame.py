@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphmend_bc import config
 from graphmend_bc.dynamo import attempt
-from graphmend_bc.dynamo.breaks import Break, break_of, gb_id_of
+from graphmend_bc.dynamo.breaks import Break, break_of, first_line, gb_id_of
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace, running
 from graphmend_bc.dynamo.way_back import give_way_back
 from graphmend_bc.plans import Plans
@@ -58,6 +58,7 @@ class Frame:
         self.call = attempt.Arguments(args, kwargs)
         self.plans = Plans(mender)
         self.turning = Turning()
+        self.suggested: dict[Site, bool] = {}
         self.wants_errors = self.call.wants_errors
 
     def compile(self) -> Any:
@@ -122,7 +123,7 @@ class Frame:
                     self.plans.drop(site, refused.refused)
             return self._compile_as_stock()
         except Exception as error:
-            failed = Refused("capture-fails", str(error).strip().split("\n")[0])
+            failed = Refused("capture-fails", first_line(error))
             if not attempt.is_break(error) and self.plans.stop_capturing(failed):
                 attempt.clean_up(error)
                 return self._compile_as_stock()
@@ -166,7 +167,6 @@ class Frame:
         trace, plans = compilation.trace, self.plans
         plans.unmet -= {*trace.used, *trace.refused}
         plans.gb_types |= trace.gb_types
-        first_line = str(error).strip().split("\n")[0]
         if isinstance(error, SiteRefused):
             known = len(plans.declined)
             if plans.stop_capturing(error.refused, error.sites):
@@ -179,13 +179,13 @@ class Frame:
             return False
         if not attempt.is_break(error):
             if trace.functional and not trace.arms:
-                refused = Refused("backend-refuses", first_line)
+                refused = Refused("backend-refuses", first_line(error))
                 return plans.climb_all(dict.fromkeys(trace.functional.values()), refused)
-            if plans.stop_capturing(Refused("capture-fails", first_line)):
+            if plans.stop_capturing(Refused("capture-fails", first_line(error))):
                 return True
         if found is None or not attempt.is_break(error):
             in_arm = bool(trace.arms) and attempt.is_dynamos(error)
-            refused = Refused("arm-does-not-trace", first_line)
+            refused = Refused("arm-does-not-trace", first_line(error))
             return in_arm and plans.climb(trace.arms[-1], refused)
         return self._learn_break(compilation, found)
 
@@ -224,8 +224,12 @@ class Frame:
         stopped = str(error) if found is None else f"{found.code.co_qualname} {found.offset}"
         return self.turning.turn(guesses, stopped)
 
-    def _likely(self, site: Site, occurrence: int, default: bool) -> bool:
-        known = self.mender.likely(site, occurrence, default)
+    def _likely(self, site: Site, occurrence: int, suggestion: Callable[[], bool]) -> bool:
+        known = self.mender.likely(site, occurrence)
+        if known is None:
+            if site not in self.suggested:
+                self.suggested[site] = suggestion()
+            known = self.suggested[site]
         return self.turning.likely(site, occurrence, known)
 
     # Telling

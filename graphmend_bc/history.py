@@ -94,7 +94,7 @@ class History:
 
     Attributes:
         turns: from which occurrence on which value is likely, by rising occurrence; before the
-            first one, what the bytecode suggests.
+            first one, what was suggested when the frame was compiled.
         turned: how often the likely value was changed.
         tallies: the graphs that rest on guesses at this site.
     """
@@ -103,17 +103,16 @@ class History:
     turned: int = 0
     tallies: list[Tally] = field(default_factory=list)
 
-    def likely(self, occurrence: int, default: bool) -> bool:
-        """The value to take for granted.
+    def likely(self, occurrence: int) -> bool | None:
+        """The value to take for granted; None if the first one suggested was never turned.
 
         Args:
             occurrence: how often the trace came by the site before.
-            default: what the bytecode suggests.
         """
         for start, value in reversed(self.turns):
             if start <= occurrence:
                 return value
-        return default
+        return None
 
     def turn(self, occurrence: int, value: bool) -> None:
         """From an occurrence on, take another value for granted."""
@@ -124,7 +123,7 @@ class History:
     def turn_from(self, tally: Tally, guessed: Guessed) -> None:
         """Retire a graph, and take the other value than it did, if that was not learnt before."""
         tally.retired = True
-        if self.likely(guessed.occurrence, guessed.likely) is guessed.likely:
+        if self.likely(guessed.occurrence) is not (not guessed.likely):
             self.turn(guessed.occurrence, not guessed.likely)
 
     def outcome(self, site: Site) -> Outcome:

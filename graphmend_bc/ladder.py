@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import CodeType
 
-from graphmend_bc.code.blocks import build
-from graphmend_bc.code.listing import decode
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.alike import tensor_conditions
 from graphmend_bc.rules.registry import rungs_at
-from graphmend_bc.rules.rule import Met, Rung
+from graphmend_bc.rules.rule import Met, Rung, graph_of
 from graphmend_bc.runtime import Site
 
 _FINAL = frozenset(
@@ -35,7 +33,7 @@ def rungs_ahead(code: CodeType) -> Iterator[tuple[Site, Rung]]:
     Args:
         code: an original code object.
     """
-    for op in tensor_conditions(build(decode(code))):
+    for op in tensor_conditions(graph_of(code)):
         try:
             rung = rungs_at(Met(code, op.offset))[0]
         except Refused:

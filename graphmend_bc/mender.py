@@ -56,10 +56,9 @@ class Mender:
         self.given_up.clear()
         self.hoisted.clear()
 
-    def likely(self, site: Site, occurrence: int, default: bool) -> bool:
-        """The value to take for granted at a site; see `History.likely`."""
-        known = self.history.get(site)
-        return default if known is None else known.likely(occurrence, default)
+    def likely(self, site: Site, occurrence: int) -> bool | None:
+        """The value that earlier calls suggest; see `History.likely`."""
+        return self.history[site].likely(occurrence) if site in self.history else None
 
     def remember_tally(self, tally: Tally) -> None:
         """A graph that rests on guesses is in use."""

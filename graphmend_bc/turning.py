@@ -57,5 +57,5 @@ class Turning:
         """Later compilations begin with what worked."""
         for site, (occurrence, value) in self.values.items():
             known = history.setdefault(site, History())
-            if known.likely(occurrence, not value) is not value:
+            if known.likely(occurrence) is not value:
                 known.turn(occurrence, value)

@@ -16,6 +16,7 @@ from torch._ops import HigherOrderOperator
 from torch.fx import Graph, Node
 
 from graphmend_bc.dynamo.compilation import Trace
+from graphmend_bc.dynamo.nodes import name_called
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.ops import OpRecord
 from graphmend_bc.reasons import Refused
@@ -109,10 +110,9 @@ def is_in_place(node: Node) -> bool:
     """
     if node.op not in ("call_method", "call_function"):
         return False
-    target = node.target
-    if getattr(target, "__module__", "") == "_operator":
+    if getattr(node.target, "__module__", "") == "_operator":
         return False  # `operator.or_` and the like; `operator.iadd` runs an operator that is seen
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    name = name_called(node)
     return name.endswith("_") and not name.endswith("__")
 
 

@@ -21,6 +21,7 @@ from graphmend_bc.dynamo import select
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.guess import call, method
+from graphmend_bc.dynamo.nodes import input_storages
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.choose import check_predicate
 from graphmend_bc.reasons import Refused
@@ -38,27 +39,13 @@ class AskedVariable(MarkedCalleeVariable):
         super().__init__(primitive.site, callee, compilation, **kwargs)
         self.primitive = primitive
 
-    def call_function(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
-        """The call's value; what is no truth value is traced as stock Dynamo does."""
-        trace, site = self.compilation.trace, self.primitive.site
-        try:
-            if (found := self._value(tx, args, kwargs)) is not None:
-                return found
-        except Refused as refused:
-            trace.refused[site] = refused
-        return self.callee.call_function(tx, args, kwargs)
-
-    def _value(
+    def value(
         self,
         tx: InstructionTranslatorBase,
         args: list[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker | None:
+        """The call's value, if it is a truth value or a number that is compared."""
         name, operands = _parse(self.callee.realize(), [arg.realize() for arg in args])
         tensors = [o for o in operands[:2] if type(o) is TensorVariable]
         if not tensors or tensors[0] is not operands[0]:
@@ -242,13 +229,7 @@ def _equal(
     if tuple(a.shape) != tuple(b.shape):
         return ConstantVariable.create(False)
     if a.is_floating_point() or a.is_complex():
-        inputs = {
-            storage_of(node.meta["example_value"])
-            for node in tx.output.graph.nodes
-            if node.op in ("placeholder", "get_attr")
-            and isinstance(node.meta.get("example_value"), torch.Tensor)
-        }
-        storages = {storage_of(a), storage_of(b)}
-        if len(storages) == 1 or storages <= inputs:
+        both = {storage_of(a), storage_of(b)}
+        if len(both) == 1 or both <= input_storages(tx.output.graph):
             raise Refused("predicate-not-exact", "Both may be the same memory.")
     return call(tx, "all", call(tx, "eq", left, right))

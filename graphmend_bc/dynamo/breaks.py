@@ -44,8 +44,13 @@ def break_of(error: BaseException) -> Break | None:
         offset=offset,
         gb_type=gb_type,
         gb_id=gb_id_of(gb_type),
-        message=str(error).strip().split("\n", 1)[0],
+        message=first_line(error),
     )
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's text."""
+    return str(error).strip().split("\n", 1)[0]
 
 
 def instruction_of(translator: InstructionTranslatorBase) -> tuple[CodeType, int] | None:

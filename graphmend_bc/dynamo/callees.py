@@ -42,6 +42,33 @@ class MarkedCalleeVariable(VariableTracker):
     def reconstruct(self, codegen: PyCodegen) -> None:
         codegen(self.callee)
 
+    def call_function(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """What the mark makes of the call; if nothing, what stock Dynamo does."""
+        value = None
+        try:
+            value = self.value(tx, args, kwargs)
+        except Refused as refused:
+            self.compilation.trace.refused[self.site] = refused
+        return self.callee.call_function(tx, args, kwargs) if value is None else value
+
+    def value(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker | None:
+        """What the mark makes of the call, or None.
+
+        Raises:
+            Refused: it could not be shown to be exact.
+        """
+        raise NotImplementedError
+
 
 def real_object(callee: VariableTracker) -> object:
     """The Python object behind a callee, or None if it cannot be named again after the graph."""

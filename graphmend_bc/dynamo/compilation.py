@@ -148,8 +148,8 @@ class Compilation:
         trace: the attempt that is running.
         may_mend: False if nothing is rewritten.
         declined: sites that must not be mended; a resume function may hold them already rewritten.
-        likely: the value to guess at a site, by how often the trace came by it before, and what the
-            bytecode suggests.
+        likely: the value to guess at a site, by how often the trace came by it before, and what is
+            suggested where nothing is known from other calls.
         missed: told by a compiled graph that a guess was wrong, by its index; None if it raised.
         captures: whether Dynamo makes symbols of what is known only at run time.
         note_capture: told of each instruction at which it does; gives the user's site.
@@ -158,7 +158,7 @@ class Compilation:
 
     code_for: Callable[[CodeType], CodeType]
     may_mend: bool
-    likely: Callable[[Site, int, bool], bool]
+    likely: Callable[[Site, int, Callable[[], bool]], bool]
     missed: Callable[[Tally, int | None], None]
     declined: Container[Site] = ()
     captures: bool = False

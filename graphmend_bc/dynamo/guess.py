@@ -20,6 +20,7 @@ from torch.fx.experimental.symbolic_shapes import expect_true
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.compilation import Compilation, Trace
+from graphmend_bc.dynamo.look import look
 from graphmend_bc.history import Guessed
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Guess
@@ -53,7 +54,12 @@ def guess(
     occurrence = sum(guessed.site == site for guessed, _ in trace.guesses)
     if occurrence >= config.guess_limit:
         raise Refused("loop-unbounded", f"It was guessed {occurrence} times in one trace.")
-    value = compilation.likely(site, occurrence, primitive.likely)
+
+    def suggestion() -> bool:
+        seen = None if primitive.firm else look(tx, trace, truth)
+        return primitive.likely if seen is None else seen
+
+    value = compilation.likely(site, occurrence, suggestion)
     wrong = call(tx, "logical_not", truth) if value else truth
     for predicate, taken in trace.predicates:
         around = predicate if taken else call(tx, "logical_not", predicate)

@@ -18,41 +18,31 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._guards import Source
 from torch.fx import Node
 
+from graphmend_bc import config
 from graphmend_bc.dynamo import select
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.hoisted_source import HoistedSource, hoisted_source
 from graphmend_bc.dynamo.host_read import is_plain
-from graphmend_bc.dynamo.slices import Slice, slice_of
+from graphmend_bc.dynamo.nodes import name_called
+from graphmend_bc.dynamo.slices import Limits, Slice, slice_of
 from graphmend_bc.reasons import Refused
 
 
 class HoistedCalleeVariable(MarkedCalleeVariable):
     """The callee of a call that is to run before the graph."""
 
-    def call_function(
+    def value(
         self,
         tx: InstructionTranslatorBase,
         args: list[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        """The call's value as an input of the graph; else what stock Dynamo does."""
-        try:
-            return self._hoisted(tx, [arg.realize() for arg in args], kwargs)
-        except Refused as refused:
-            self.compilation.trace.refused[self.site] = refused
-        return self.callee.call_function(tx, args, kwargs)
-
-    def _hoisted(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+        """The call's value as an input of the graph."""
         if tx.export:
             raise Refused("under-export")
         select.check_is_outermost(tx)
         trace = self.compilation.trace
-        function, operands = _called(self.callee.realize(), args)
+        function, operands = _called(self.callee.realize(), [arg.realize() for arg in args])
         nodes, finish, what = _bound(function, operands, kwargs)
         if not nodes:
             raise Refused("hoist-not-input", "It asks no tensor.")
@@ -60,13 +50,13 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         assert trace.recorder is not None
         # Eager Python gets another tensor, or list, each time.
         name = f"{self.site.name}:{self.site.lineno} {len(trace.hoisted)} {what}"
-        written = set(trace.recorder.written)
-        piece = slice_of(nodes, finish, name, written)
+        limits = Limits(config.hoist_op_limit, config.hoist_size_limit)
+        piece = slice_of(nodes, finish, name, set(trace.recorder.written), limits)
         value = _evaluated(tx, piece)
         _check_gradient(nodes, value)
         if any(type(v) is float and v == 0 for v in torch.utils._pytree.tree_leaves(value)):
             # A guard on the number does not tell 0.0 from -0.0; one on its text does.
-            text = slice_of(nodes, lambda *t: repr(finish(*t)), f"text of {name}", written)
+            text = piece.text()
             install_guard(HoistedSource(text.label, text).make_guard(GuardBuilder.CONSTANT_MATCH))
         trace.hoisted.append((self.site, value))
         wrapped = _wrap(tx, value, hoisted_source(tx, piece))
@@ -135,7 +125,7 @@ def _constant(value: VariableTracker) -> Any:
 def _check_modes(node: Node) -> None:
     """Refuse after a switch of modes: before the graph they are as the frame found them."""
     for other in node.graph.nodes:
-        name = getattr(other.target, "__name__", "")
+        name = name_called(other)
         if name in ("_enter_autocast", "_exit_autocast", "_enter_inference_mode"):
             raise Refused("hoist-not-input", f"{name} comes before it.")
 

@@ -88,7 +88,7 @@ def computed(
         host.refuse(name)
     try:
         kind = type(function(*[_sample(arg) for arg in args]))
-    except Exception:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         host.refuse(name)
     if kind not in (*_NUMBERS, str) or (function in (min, max) and _mixes_types(args)):
         host.refuse(name)

@@ -16,7 +16,6 @@ from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.host import ComputedVariable, HostVariable, ReadVariable
 from graphmend_bc.dynamo.keep import Keeper
 from graphmend_bc.dynamo.select import check_is_outermost
-from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 
 ITEM_BREAK = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
@@ -43,27 +42,22 @@ def is_plain(value: VariableTracker) -> TypeGuard[TensorVariable]:
 class MarkedReadVariable(MarkedCalleeVariable):
     """The callee of such a call."""
 
-    def call_function(
+    def value(
         self,
         tx: InstructionTranslatorBase,
         args: list[VariableTracker],
         kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
-        """The value, for after the graph; where there is none, what stock Dynamo does."""
-        value = None
-        try:
-            if not kwargs:
-                check_is_outermost(tx)
-                value = self._value(tx, args)
-        except Refused as refused:
-            self.compilation.trace.refused[self.site] = refused
-        if value is None:
-            return self.callee.call_function(tx, args, kwargs)
-        self.compilation.trace.used[self.site] = "defer"
-        self.compilation.trace.gb_types[self.site] = ITEM_BREAK
+    ) -> VariableTracker | None:
+        """The value, for after the graph."""
+        if kwargs:
+            return None
+        check_is_outermost(tx)
+        if (value := self._read(tx, args)) is not None:
+            self.compilation.trace.used[self.site] = "defer"
+            self.compilation.trace.gb_types[self.site] = ITEM_BREAK
         return value
 
-    def _value(
+    def _read(
         self, tx: InstructionTranslatorBase, args: list[VariableTracker]
     ) -> HostVariable | None:
         callee = self.callee.realize()

@@ -86,17 +86,17 @@ class QuestionVariable(MarkedCalleeVariable):
         super().__init__(site, callee, compilation, **kwargs)
         self.function = function
 
-    def call_function(
+    def value(
         self,
         tx: InstructionTranslatorBase,
         args: list[VariableTracker],
         kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    ) -> VariableTracker | None:
         """The answer, as a constant."""
         owner = owner_of(self.callee)
         known = all(arg.is_python_constant() for arg in args) and not kwargs
         if owner is None or owner.source is None or not known:
-            return self.callee.call_function(tx, args, kwargs)
+            return None
         values = tuple(arg.as_python_constant() for arg in args)
         answer = self.function(*values)
         _expect(self.compilation.trace, owner, self.function.__name__, values, answer)

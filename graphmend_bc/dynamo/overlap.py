@@ -16,6 +16,7 @@ from torch._dynamo.output_graph import OutputGraph
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule
 
+from graphmend_bc.dynamo.nodes import is_input
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reasons import Refused
 
@@ -80,7 +81,7 @@ def _inputs(gm: GraphModule, storages: Collection[int]) -> dict[int, int]:
     for node in gm.graph.nodes:
         value = node.meta.get("example_value")
         here, position = position, position + (node.op == "placeholder")
-        if node.op not in ("placeholder", "get_attr") or not isinstance(value, torch.Tensor):
+        if not is_input(node) or not isinstance(value, torch.Tensor):
             continue
         if (storage := storage_of(value)) not in storages:
             continue

@@ -17,6 +17,13 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from graphmend_bc import config
 from graphmend_bc.dynamo.arm import is_in_place
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.nodes import (
+    input_storages,
+    is_input,
+    name_called,
+    storages,
+    tensors_of,
+)
 from graphmend_bc.dynamo.overlap import Apart, pairs_apart
 from graphmend_bc.dynamo.recorder import Recorder
 from graphmend_bc.dynamo.undo import Undo
@@ -36,8 +43,8 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     if trace.effects and _exchanges_streams(output.side_effects):
         raise SiteRefused(Refused("effect-moved"), trace.effects[0])
     written = trace.recorder.written
-    inputs = _storages(node for node in gm.graph.nodes if node.op in ("placeholder", "get_attr"))
-    outputs = _storages(
+    inputs = input_storages(gm.graph)
+    outputs = storages(
         node for out in gm.graph.nodes if out.op == "output" for node in out.all_input_nodes
     )
     opaque = [
@@ -83,10 +90,9 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
 def _check_sizes(trace: Trace, gm: GraphModule) -> None:
     """Refuse sizes that a loop counts: Dynamo takes it that they are not 0 or 1."""
     for node in gm.graph.nodes:
-        for leaf in torch.utils._pytree.tree_leaves(node.meta.get("example_value")):
-            if isinstance(leaf, torch.Tensor) and free_unbacked_symbols(leaf):
-                site = trace.counters[0][0]
-                raise SiteRefused(Refused("loop-carries-value", "A size depends on it."), site)
+        if any(map(free_unbacked_symbols, tensors_of(node))):
+            site = trace.counters[0][0]
+            raise SiteRefused(Refused("loop-carries-value", "A size depends on it."), site)
 
 
 _TELL_CHOICES_APART = frozenset(
@@ -139,21 +145,20 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
     if output.random_calls:
         raise Refused("speculation-has-effects", "Python's own generator is drawn from.")
     for node in gm.graph.nodes:
-        if is_in_place(node) and _name(node) in _CHANGE_MORE_THAN_VALUES:
-            raise Refused("speculation-has-effects", f"The operator is {_name(node)}.")
+        if is_in_place(node) and name_called(node) in _CHANGE_MORE_THAN_VALUES:
+            raise Refused("speculation-has-effects", f"The operator is {name_called(node)}.")
         if _sets_a_mode(node):
-            raise Refused("speculation-has-effects", f"It calls {_name(node)}.")
+            raise Refused("speculation-has-effects", f"It calls {name_called(node)}.")
     if any(device.type not in ("cpu", "cuda") for device in recorder.draws):
         raise Refused("speculation-has-effects", "The device's generator cannot be reset.")
     if trace.captured and recorder.squeezed:
         raise Refused("capture-fails", "It depends on such a size how many dimensions there are.")
     if trace.captured and recorder.unsized:
         raise Refused("capture-fails", "A tensor of such a size is changed in place.")
-    if not (trace.guesses or trace.captured) and set(recorder.written) & _storages(
-        node for node in gm.graph.nodes if node.op in ("placeholder", "get_attr")
-    ):
+    speculates = trace.guesses or trace.captured
+    if not speculates and not input_storages(gm.graph).isdisjoint(recorder.written):
         raise Refused("speculation-writes-input", "Only a deferred effect would profit.")
-    switches = any(_name(node) in _SWITCHES for node in gm.graph.nodes)
+    switches = any(name_called(node) in _SWITCHES for node in gm.graph.nodes)
     return Undo(_written_inputs(recorder, gm), tuple(recorder.draws), switches)
 
 
@@ -161,7 +166,7 @@ def _written_inputs(recorder: Recorder, gm: GraphModule) -> tuple[int, ...]:
     """Positions of inputs whose memory the graph changes, one for each piece of memory."""
     written, found, size = set(recorder.written), dict[int, int](), 0
     inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
-    if written & _storages(node for node in gm.graph.nodes if node.op == "get_attr"):
+    if written & storages(node for node in gm.graph.nodes if node.op == "get_attr"):
         raise Refused("speculation-writes-input", "It is no argument of the graph.")
     for position, node in enumerate(inputs):
         tensor = node.meta.get("example_value")
@@ -186,15 +191,10 @@ def _written_inputs(recorder: Recorder, gm: GraphModule) -> tuple[int, ...]:
     return tuple(found.values())
 
 
-def _name(node: Node) -> str:
-    target = node.target
-    return target if isinstance(target, str) else getattr(target, "__name__", "")
-
-
 def _sets_a_mode(node: Node) -> bool:
     """True for calls such as `torch.use_deterministic_algorithms(True)`."""
-    is_setter = node.op == "call_function" and _name(node).lstrip("_").startswith("set_")
-    return is_setter and _name(node) not in _TAKEN_BACK and "example_value" not in node.meta
+    is_setter = node.op == "call_function" and name_called(node).lstrip("_").startswith("set_")
+    return is_setter and name_called(node) not in _TAKEN_BACK and "example_value" not in node.meta
 
 
 _SWITCHES = frozenset(("_enter_autocast", "_exit_autocast", "_sdpa_kernel"))
@@ -248,15 +248,7 @@ def _exchanges_streams(effects: SideEffects) -> bool:
 def _renamed(gm: GraphModule) -> list[int]:
     """Storages of tensors that are changed in place without a write, as `detach_` does."""
     nodes = [n.args[0] for n in gm.graph.nodes if is_in_place(n) and n.args]
-    return list(_storages(n for n in nodes if isinstance(n, Node)))
-
-
-def _storages(nodes: Iterable[Node]) -> set[int]:
-    found: set[int] = set()
-    for node in nodes:
-        leaves = torch.utils._pytree.tree_leaves(node.meta.get("example_value"))
-        found |= {storage_of(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)}
-    return found
+    return list(storages(n for n in nodes if isinstance(n, Node)))
 
 
 def _drop_copies(trace: Trace, gm: GraphModule, written: list[int], opaque: list[Node]) -> None:
@@ -266,7 +258,7 @@ def _drop_copies(trace: Trace, gm: GraphModule, written: list[int], opaque: list
     """
     dropped = False
     alive = set(gm.graph.nodes)
-    inputs = _storages(node for node in gm.graph.nodes if node.op in ("placeholder", "get_attr"))
+    inputs = input_storages(gm.graph)
     for copy, since in trace.snapshots:
         if copy not in alive or opaque:
             continue
@@ -274,7 +266,7 @@ def _drop_copies(trace: Trace, gm: GraphModule, written: list[int], opaque: list
         assert isinstance(source, Node)
         storage, later = storage_of(source.meta["example_value"]), set(written[since:])
         reached = storage in later or (storage in inputs and later & inputs)
-        if source.op not in ("placeholder", "get_attr") and not reached:
+        if not is_input(source) and not reached:
             copy.replace_all_uses_with(source)
             gm.graph.erase_node(copy)
             dropped = True

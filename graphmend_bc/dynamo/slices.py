@@ -15,9 +15,8 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from graphmend_bc import config
 from graphmend_bc.dynamo.arm import is_in_place
-from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.dynamo.nodes import name_called, storages, tensors_of
 from graphmend_bc.reasons import Refused
 
 _DEAR = ("mm", "matmul", "linear", "conv", "attention", "einsum", "embedding", "lstm", "gru", "rnn")
@@ -61,6 +60,11 @@ class Slice:
             return last[1]
         return self._run(arguments)
 
+    def text(self) -> Slice:
+        """The value's text, which tells 0.0 from -0.0."""
+        label, function = f"text of {self.label}", self.function
+        return Slice(label, self.sources, lambda *arguments: repr(function(*arguments)))
+
     def _run(self, arguments: Sequence[Any]) -> Any:
         with torch.no_grad():
             return self.function(*arguments)
@@ -91,8 +95,27 @@ def _version(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a slice may cost.
+
+    Attributes:
+        ops: most operators.
+        elements: most elements that they compute together; None for as many as there are.
+        dear: whether matrix products and the like may be among them.
+    """
+
+    ops: int
+    elements: int | None = None
+    dear: bool = False
+
+
 def slice_of(
-    operands: Sequence[Node], finish: Callable[..., Any], name: str, written: set[int]
+    operands: Sequence[Node],
+    finish: Callable[..., Any],
+    name: str,
+    written: set[int],
+    limits: Limits,
 ) -> Slice:
     """The slice of a graph that computes some of its nodes.
 
@@ -101,6 +124,7 @@ def slice_of(
         finish: from their values to the slice's value.
         name: says where, and all that `finish` does: the same name, the same function.
         written: storages that were changed in place so far.
+        limits: what it may cost.
 
     Raises:
         Refused: it depends on more than the inputs, draws, writes, or costs too much.
@@ -110,21 +134,22 @@ def slice_of(
     sources: list[Source] = []
     size = 0
     for node in nodes:
-        if not written.isdisjoint(_storages(node)):
+        if not written.isdisjoint(storages([node])):
             raise Refused("hoist-not-input", f"{node.name} was changed in place before.")
         if node.op == "placeholder":
             sources.append(_source(node))
         else:
-            _check(node)
-            size += _numel(node)
+            _check(node, limits)
+            size += _numel(node) if limits.elements is not None else 0
         copies[node] = graph.node_copy(node, copies.__getitem__)
-    if len(nodes) > config.hoist_op_limit or size > config.hoist_size_limit:
+    if len(nodes) > limits.ops or (limits.elements is not None and size > limits.elements):
         raise Refused("hoist-too-dear", f"It takes {len(nodes)} operators on {size} elements.")
     graph.output(tuple(copies[node] for node in operands))
     module = GraphModule(torch.nn.Module(), graph)
     text = "\n".join([name, module.code, *(source.name for source in sources)])
     label = f"{name} {hashlib.sha1(text.encode()).hexdigest()[:12]}"
-    return Slice(label, tuple(sources), lambda *arguments: finish(*module(*arguments)))
+    run = module.forward  # a call of the module would print what is raised, and run hooks
+    return Slice(label, tuple(sources), lambda *arguments: finish(*run(*arguments)))
 
 
 def _ancestors(operands: Iterable[Node]) -> list[Node]:
@@ -146,32 +171,27 @@ def _source(node: Node) -> Source:
     return source
 
 
-def _check(node: Node) -> None:
+def _check(node: Node, limits: Limits) -> None:
     if node.op not in ("call_function", "call_method"):
         raise Refused("hoist-not-input", f"The graph holds {node.name} itself.")
     target = node.target
-    name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
-    foreign = isinstance(target, HigherOrderOperator) or (
-        isinstance(target, OpOverload) and target.namespace not in ("aten", "prims")
+    name = name_called(node) or str(target)
+    foreign = (
+        isinstance(target, HigherOrderOperator)
+        or (isinstance(target, OpOverload) and target.namespace not in ("aten", "prims"))
+        or "functorch" in str(getattr(target, "__module__", ""))  # means nothing without its level
     )
     if foreign or is_in_place(node) or "out" in node.kwargs or name in ("setitem", "iadd"):
         raise Refused("hoist-not-input", f"{name} is not run twice.")
-    if any(part in name for part in _DEAR):
+    if not limits.dear and any(part in name for part in _DEAR):
         raise Refused("hoist-too-dear", f"It needs the result of {name}.")
 
 
-def _storages(node: Node) -> set[int]:
-    leaves = torch.utils._pytree.tree_leaves(node.meta.get("example_value"))
-    return {storage_of(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)}
-
-
 def _numel(node: Node) -> int:
-    value = node.meta.get("example_value")
     total = 0
-    for leaf in torch.utils._pytree.tree_leaves(value):
-        if isinstance(leaf, torch.Tensor):
-            if free_unbacked_symbols(leaf):
-                raise Refused("hoist-not-input", f"The size of {node.name} is not known.")
-            numel = leaf.numel()
-            total += numel if isinstance(numel, int) else numel.node.hint
+    for tensor in tensors_of(node):
+        if free_unbacked_symbols(tensor):
+            raise Refused("hoist-not-input", f"The size of {node.name} is not known.")
+        numel = tensor.numel()
+        total += numel if isinstance(numel, int) else numel.node.hint
     return total

@@ -38,7 +38,7 @@ class Met:
     @cached_property
     def graph(self) -> Graph:
         """The blocks of the code object."""
-        return _graph(self.code)
+        return graph_of(self.code)
 
     @cached_property
     def op(self) -> Op:
@@ -91,8 +91,8 @@ class Met:
 
 
 @lru_cache(maxsize=16)
-def _graph(code: CodeType) -> Graph:
-    """The same for every question about a code object, so that analyses are kept."""
+def graph_of(code: CodeType) -> Graph:
+    """The blocks of a code object: the same for every question, so that analyses are kept."""
     return build(decode(code))
 
 

@@ -1,0 +1,37 @@
+"""Questions about the nodes of a graph that is being traced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch.fx import Graph, Node
+
+from graphmend_bc.legality.alias import storage_of
+
+
+def name_called(node: Node) -> str:
+    """The name of the function or method that a node calls; empty if it has none."""
+    target = node.target
+    return target if isinstance(target, str) else getattr(target, "__name__", "")
+
+
+def tensors_of(node: Node) -> list[torch.Tensor]:
+    """The fake tensors in a node's value."""
+    leaves = torch.utils._pytree.tree_leaves(node.meta.get("example_value"))
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def is_input(node: Node) -> bool:
+    """True for what a graph is given or holds."""
+    return node.op in ("placeholder", "get_attr")
+
+
+def storages(nodes: Iterable[Node]) -> set[int]:
+    """The storages of the tensors in some nodes' values."""
+    return {storage_of(tensor) for node in nodes for tensor in tensors_of(node)}
+
+
+def input_storages(graph: Graph) -> set[int]:
+    """The storages of what a graph is given or holds."""
+    return storages(filter(is_input, graph.nodes))

@@ -52,7 +52,9 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         for node in gm.graph.nodes
         if isinstance(node.target, HigherOrderOperator) and node not in trace.functional
     ]
-    if trace.guesses or trace.effects or trace.functional or trace.captured:
+    # A graph that raises must not lose what stock's graph before the break would have left.
+    leaves = bool(trace.used) and not output.side_effects.is_empty()
+    if trace.guesses or trace.effects or trace.functional or trace.captured or leaves:
         try:
             trace.undo = _undo(trace, gm, opaque, output)
             trace.ahead.can_miss = trace.undo.is_nothing
@@ -157,7 +159,7 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
         raise Refused("capture-fails", "A tensor of such a size is changed in place.")
     speculates = trace.guesses or trace.captured
     if not speculates and not input_storages(gm.graph).isdisjoint(recorder.written):
-        raise Refused("speculation-writes-input", "Only a deferred effect would profit.")
+        raise Refused("speculation-writes-input", "Only a graph that raises would profit.")
     switches = any(name_called(node) in _SWITCHES for node in gm.graph.nodes)
     return Undo(_written_inputs(recorder, gm), tuple(recorder.draws), switches)
 

@@ -453,3 +453,36 @@ def test_traceback_shows_the_users_lines() -> None:
         compiled(UP)
         # Before them stands the generated code, which called the original.
         assert entries(compiled)[1:] == entries(f) != []
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "if x.sum() > 0: x = x * 2",
+        "if x.sum() > 0: x = x",
+        "if x.sum() > 0: x = x * torch.rand(3)",
+        "print(x)",
+    ],
+)
+def test_what_was_set_before_a_graph_raises_is_kept(between: str) -> None:
+    """Stock breaks the graph between the write and the operator that raises."""
+    check(
+        f"""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.count = 0
+                self.seen = []
+
+        net = Net()
+
+        def f(x, at):
+            net.count += 1
+            net.seen.append(x.shape)
+            {between}
+            return x[at]
+        """,
+        [(UP, torch.tensor([0])), (UP, torch.tensor([7])), (-UP, torch.tensor([0, 9]))],
+        mends=None,
+        breaks=0,
+    )

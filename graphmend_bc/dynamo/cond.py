@@ -18,7 +18,7 @@ from torch._dynamo.variables.higher_order_ops import TorchHigherOrderOperatorVar
 from torch._dynamo.variables.lists import TupleVariable
 from torch._dynamo.variables.tensor import TensorVariable
 from torch._ops import HigherOrderOperator
-from torch.fx import Proxy
+from torch.fx import Node, Proxy
 
 from graphmend_bc.dynamo.arm import Arm, trace_arm
 from graphmend_bc.dynamo.compilation import Trace
@@ -142,10 +142,12 @@ def side_effects_kept(tx: InstructionTranslatorBase) -> Iterator[None]:
 
 def note_operator(
     tx: InstructionTranslatorBase, trace: Trace, site: Site, operator: HigherOrderOperator
-) -> None:
-    """Remember that the last node of an operator is ours, so that it is known to be functional."""
+) -> Node:
+    """The last node of an operator; it is remembered that it is ours, so known to be functional."""
     nodes = reversed(tx.output.graph.nodes)
-    trace.functional[next(node for node in nodes if node.target is operator)] = site
+    found: Node = next(node for node in nodes if node.target is operator)
+    trace.functional[found] = site
+    return found
 
 
 def _joined(

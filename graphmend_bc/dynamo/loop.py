@@ -1,7 +1,8 @@
 """A `while` loop on a tensor condition becomes a `torch.while_loop` in the graph.
 
-The operator carries a flag, whether there is another round, and the loop's tensors and ints. Other
-values must be the same after every round. Rounds whose condition is a Python value are unrolled.
+The operator carries a flag, whether there is another round, and the loop's tensors and ints; the
+flag is left out again where it can be (loop_condition.py). Other values must be the same after
+every round. Rounds whose condition is a Python value are unrolled.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from graphmend_bc.dynamo.arm import trace_arm
 from graphmend_bc.dynamo.cond import example, note_operator, side_effects_kept, stand_in
 from graphmend_bc.dynamo.guess import call, method
 from graphmend_bc.dynamo.leaves import check_same_value, type_name
+from graphmend_bc.dynamo.loop_condition import compute_condition
 from graphmend_bc.dynamo.select import SiteTracer, inline, is_true
 from graphmend_bc.dynamo.sharing import note_sharing
 from graphmend_bc.legality.alias import storage_of
@@ -86,15 +88,17 @@ def _graph_loop(tracer: SiteTracer, body: _Body, flag: TensorVariable) -> Variab
     with side_effects_kept(tx):
         result = operator.call_function(
             cast(Any, tx),
-            [_Flag(), body, TupleVariable([flag, *carried]), TupleVariable([])],
+            [_Flag(), body, TupleVariable([*carried, flag]), TupleVariable([])],
             {},
         )
     trace.arms.pop()
     trace.depth -= 1
     assert isinstance(result, TupleVariable)
-    note_operator(tx, trace, tracer.site, torch.ops.higher_order.while_loop)
+    node = note_operator(tx, trace, tracer.site, torch.ops.higher_order.while_loop)
+    assert trace.recorder is not None
+    compute_condition(tx.output, trace.recorder, node)
     state = list(body.state)
-    for position, value in zip(body.positions, result.items[1:], strict=True):
+    for position, value in zip(body.positions, result.items[:-1], strict=True):
         if isinstance(value, TensorVariable):
             before = cast(TensorVariable, state[position])
             check_same_layout(example(before), example(value))
@@ -109,7 +113,7 @@ def _graph_loop(tracer: SiteTracer, body: _Body, flag: TensorVariable) -> Variab
 
 
 class _Flag(UserFunctionVariable):
-    """Whether there is another round: the first carried value."""
+    """Whether there is another round: the last carried value."""
 
     def __init__(self) -> None:
         super().__init__(cast(Any, stand_in))
@@ -118,7 +122,7 @@ class _Flag(UserFunctionVariable):
         self, tx: Any, args: Sequence[VariableTracker], kwargs: dict[str, VariableTracker]
     ) -> VariableTracker:
         del kwargs
-        return method(tx, "clone", args[0])
+        return method(tx, "clone", args[-1])
 
 
 class _Body(UserFunctionVariable):
@@ -153,7 +157,7 @@ class _Body(UserFunctionVariable):
         """Trace the round inside the operator's subgraph."""
         del kwargs
         state = list(self.state)
-        for position, value in zip(self.positions, args[1:], strict=True):
+        for position, value in zip(self.positions, args[:-1], strict=True):
             state[position] = value
         trace = self.tracer.trace
         arm = trace_arm(tx, trace, self.step, [*state, *self.fixed], _check)
@@ -179,7 +183,7 @@ class _Body(UserFunctionVariable):
             raise Refused("loop-carries-value", "Its condition does not stay a tensor.")
         tracer = SiteTracer(tx, self.tracer.compilation, self.tracer.site)
         flag = _goes_on(tracer, condition, self.primitive.again)
-        return TupleVariable([flag, *given])
+        return TupleVariable([*given, flag])
 
 
 def _is_carried(value: VariableTracker) -> bool:

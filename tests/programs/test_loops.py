@@ -1,0 +1,173 @@
+"""Loops in the graph: what the operator carries, and where its condition is computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import graphmend_bc as gm
+from tests.oracle import check
+
+UP, SMALL = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.1, 0.0, -0.2])
+BOTH = [UP, SMALL, -UP]
+
+
+def _carried(source: str) -> int:
+    """How many values the loop of a program carries."""
+    found: list[int] = []
+
+    def backend(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        for node in module.graph.nodes:
+            if node.target is torch.ops.higher_order.while_loop:
+                found.append(len(node.args[2]))
+        return module.forward
+
+    scope: dict[str, Any] = {"torch": torch}
+    exec(compile(source, "<loop>", "exec"), scope)
+    torch.compiler.reset()
+    with gm.enabled(), torch.no_grad():
+        torch.compile(scope["f"], backend=backend)(UP)
+    (carried,) = found
+    return carried
+
+
+LOOPS = {
+    "own values": (
+        """
+def f(x):
+    y = x * 1
+    while y.abs().sum() > 1:
+        y = y * 0.5
+    return y
+""",
+        1,
+    ),
+    "a counter": (
+        """
+def f(x):
+    y, n = x * 1, 0
+    while y.abs().sum() > 1:
+        y = y * 0.5
+        n += 1
+    return y, n
+""",
+        2,
+    ),
+    "a bound of its own": (
+        """
+def f(x):
+    y, bound = x * 1, x.mean().abs() * 0.1
+    while y.abs().sum() > bound:
+        y = y * 0.5
+    return y
+""",
+        1,
+    ),
+    "two tensors": (
+        """
+def f(x):
+    a, b = x + 1, x * 3
+    while (a - b).abs().max() > 0.5:
+        a, b = (a + b) / 2, b * 0.5
+    return a, b
+""",
+        2,
+    ),
+    "the difference to the last round": (
+        """
+def f(x):
+    old, y = x * 3, x * 1
+    while (y - old).abs().max() > 0.1:
+        old, y = y, y * 0.5
+    return y
+""",
+        2,
+    ),
+    "what a round computes besides": (
+        """
+def f(x):
+    y, c = x * 1, x.abs().sum() > 1
+    while c:
+        z = y * 0.5
+        c = (z + y).sum() > 1
+        y = z
+    return y
+""",
+        2,
+    ),
+    "another test before the loop": (
+        """
+def f(x):
+    y, c = x * 1, x.abs().sum() > 2
+    while c:
+        y = y * 0.5
+        c = y.abs().sum() > 1
+    return y
+""",
+        2,
+    ),
+    "zeros with signs": (
+        """
+def f(x):
+    y = x * 1
+    c = (1 / (y.abs().sum() * 0.0)).abs() > 1
+    while c:
+        y = y * 0.5
+        c = 1 / (y.abs().sum() * -0.0) > 1
+    return y
+""",
+        2,
+    ),
+    "a write in between": (
+        """
+def f(x):
+    y = x * 1
+    c = y.abs().sum() > 1
+    y.mul_(0.0001)
+    while c:
+        y = y * 0.5
+        c = y.abs().sum() > 1
+    return y
+""",
+        2,
+    ),
+    "another mode in between": (
+        """
+def f(x):
+    y = x * 1
+    with torch.autocast("cpu", torch.bfloat16):
+        c = (y.abs().reshape(1, 3) @ y.abs().reshape(3, 1) * 1.003).sum() > 1.002
+    while c:
+        y = y * 0.5
+        c = (y.abs().reshape(1, 3) @ y.abs().reshape(3, 1) * 1.003).sum() > 1.002
+    return y
+""",
+        2,
+    ),
+    "the flag is returned": (
+        """
+def f(x):
+    y = x * 1
+    c = y.abs().sum() > 1
+    while c:
+        y = y * 0.5
+        c = y.abs().sum() > 1
+    return y, c
+""",
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops(name: str) -> None:
+    source, carried = LOOPS[name]
+    check(source, BOTH, mends=None)
+    assert _carried(source) == carried
+
+
+@pytest.mark.parametrize("name", ["own values", "two tensors", "a write in between"])
+def test_loops_under_inductor(name: str) -> None:
+    check(LOOPS[name][0], BOTH, mends=None, backend="inductor", orders=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from inspect import CO_GENERATOR
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import WrapperUserMethodVariable
 
 from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.regions import without_resumption
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.stack import Place, is_machinery
@@ -123,12 +125,18 @@ def places(tx: InstructionTranslatorBase, site: Site) -> tuple[Place, ...]:
             raise Refused("effect-in-generator")
         if not is_machinery(current.f_globals):
             if inner is None:
-                found.append(Place.of_site(site, current.f_globals))
+                found.append(_as_the_users(Place.of_site(site, current.f_globals)))
             elif not _is_arm_of(inner, current):
-                found.append(_place(current))
+                found.append(_as_the_users(_place(current)))
             inner = current
         current = current.parent
     return tuple(found)
+
+
+def _as_the_users(place: Place) -> Place:
+    """The place under the name that the user's function has, if it is a resumed part of it."""
+    name, qualname = map(without_resumption, (place.name, place.qualname))
+    return replace(place, name=name, qualname=qualname)
 
 
 def _is_arm_of(inner: InstructionTranslatorBase, outer: InstructionTranslatorBase) -> bool:

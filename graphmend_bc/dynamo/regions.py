@@ -96,7 +96,22 @@ def user_name(code: CodeType) -> str:
     Returns:
         Its qualified name without what Dynamo adds to that of a resumed function.
     """
-    return _RESUMED.sub(r"\1", code.co_qualname)
+    return without_resumption(code.co_qualname)
+
+
+def without_resumption(name: str) -> str:
+    """A function's name, qualified or not, without what Dynamo adds when it resumes it."""
+    return _RESUMED.sub(r"\1", name)
+
+
+def as_the_users(code: CodeType) -> CodeType:
+    """The same code under the name that the user's function has.
+
+    Args:
+        code: the user's, or that of a resumed part of the user's.
+    """
+    name, qualname = map(without_resumption, (code.co_name, code.co_qualname))
+    return code if name == code.co_name else code.replace(co_name=name, co_qualname=qualname)
 
 
 def line_of_break(code: CodeType) -> int | None:

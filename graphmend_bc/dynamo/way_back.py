@@ -17,6 +17,7 @@ from torch.autograd import forward_ad
 from graphmend_bc.dynamo.annotations import deoptimisation
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.overlap import Apart
+from graphmend_bc.dynamo.regions import as_the_users
 from graphmend_bc.dynamo.undo import Undo
 from graphmend_bc.history import Tally
 from graphmend_bc.rewriting.deopt import with_way_back
@@ -34,7 +35,7 @@ def give_way_back(result: Any, code: CodeType, module_globals: dict[str, Any]) -
         module_globals: the frame's globals.
     """
     # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
-    run = deoptimisation(Deoptimizer(code, module_globals).run, code)
+    run = deoptimisation(Deoptimizer(as_the_users(code), module_globals).run, code)
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
     result.bytecode = with_way_back(result.bytecode, code, deoptimizer)
 

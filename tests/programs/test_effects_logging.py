@@ -282,3 +282,27 @@ def test_cached_function() -> None:
         [UP, DOWN, UP],
         mends="defer@10",
     )
+
+
+@pytest.mark.parametrize("way", ["x.sum() > 0", "True"], ids=["also in a miss", "always"])
+def test_records_of_a_resumed_function_have_its_own_name(way: str) -> None:
+    check(
+        f"""
+        logger = logging.getLogger("program")
+
+        def inner(x):
+            logger.warning("sum %s", x.sum(), stacklevel=2)
+
+        def f(x):
+            y = x + 1
+            torch._dynamo.graph_break()
+            k = 2 if {way} else 3
+            logger.warning("%s", k)
+            inner(y)
+            return y * k, k
+        """,
+        BOTH,
+        mends=None,
+        declines="call-not-traced@8",
+        breaks=1,
+    )

@@ -80,6 +80,7 @@ class Trace:
         hoisted: values computed before the graph: the site, and what it is in the call that is
             being compiled.
         formatted: copies of what texts were made of, as it was then.
+        handles: whether one of the functions traced may handle an exception that the graph raises.
         apart: inputs that must not share memory when the graph runs.
         recorder: listens to the fake tensor mode once a site needs it.
     """
@@ -115,6 +116,7 @@ class Trace:
     hoisted: list[tuple[Site, Any]] = field(default_factory=list)
     captured: dict[Site, None] = field(default_factory=dict)
     formatted: list[VariableTracker] = field(default_factory=list)
+    handles: bool = False
     recorder: Recorder | None = None
 
     def listen(self, mode: FakeTensorMode) -> Recorder:

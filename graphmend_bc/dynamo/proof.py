@@ -52,9 +52,10 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         for node in gm.graph.nodes
         if isinstance(node.target, HigherOrderOperator) and node not in trace.functional
     ]
-    # A graph that raises must not lose what stock's graph before the break would have left.
-    leaves = bool(trace.used) and not output.side_effects.is_empty()
-    if trace.guesses or trace.effects or trace.functional or trace.captured or leaves:
+    # A graph that raises must not lose what stock's graph before the break would have left, nor be
+    # out of reach of a handler that stands between two graphs of stock's.
+    raising = trace.used and (trace.handles or not output.side_effects.is_empty())
+    if trace.guesses or trace.effects or trace.functional or trace.captured or raising:
         try:
             trace.undo = _undo(trace, gm, opaque, output)
             trace.ahead.can_miss = trace.undo.is_nothing
@@ -157,8 +158,8 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
         raise Refused("capture-fails", "It depends on such a size how many dimensions there are.")
     if trace.captured and recorder.unsized:
         raise Refused("capture-fails", "A tensor of such a size is changed in place.")
-    speculates = trace.guesses or trace.captured
-    if not speculates and not input_storages(gm.graph).isdisjoint(recorder.written):
+    needed = trace.guesses or trace.captured or trace.handles
+    if not needed and not input_storages(gm.graph).isdisjoint(recorder.written):
         raise Refused("speculation-writes-input", "Only a graph that raises would profit.")
     switches = any(name_called(node) in _SWITCHES for node in gm.graph.nodes)
     return Undo(_written_inputs(recorder, gm), tuple(recorder.draws), switches)

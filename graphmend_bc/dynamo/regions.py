@@ -39,11 +39,12 @@ class Kind(Enum):
 #: The attribute, and its value, by which Dynamo marks the wrapper of a graph.
 GRAPH_MARK = ("_torchdynamo_disable_msg", "do not trace Dynamo-compiled graph")
 
-_TORCH = os.path.dirname(torch.__file__) + os.sep
+TORCH = os.path.dirname(torch.__file__) + os.sep
+"""What the names of torch's own files begin with."""
 _PLUMBING = (
     os.path.dirname(graphmend_bc.__file__) + os.sep,
-    *(_TORCH + name + os.sep for name in ("_dynamo", "_functorch", "_inductor", "compiler")),
-    _TORCH + "_compile.py",
+    *(TORCH + name + os.sep for name in ("_dynamo", "_functorch", "_inductor", "compiler")),
+    TORCH + "_compile.py",
     contextlib.__file__,
 )
 _GRAPH = "__compiled_fn_"

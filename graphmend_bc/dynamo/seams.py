@@ -49,6 +49,7 @@ from graphmend_bc.dynamo.compilation import current
 from graphmend_bc.dynamo.host import HostVariable
 from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
 from graphmend_bc.dynamo.reading import reading
+from graphmend_bc.dynamo.regions import TORCH
 from graphmend_bc.dynamo.way_back import watched
 from graphmend_bc.runtime import Primitive
 from graphmend_bc.runtime.effects import naming_lost_effects
@@ -156,12 +157,18 @@ class Seams:
 
 
 def _trace_frame(stock: Callable[..., Any]) -> Callable[..., Any]:
-    def trace_frame(*args: Any, **kwargs: Any) -> Any:
+    def trace_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
         if (compilation := current()) is not None:
             compilation.start_trace()
-        return stock(*args, **kwargs)
+            compilation.trace.handles = _may_handle(code)
+        return stock(code, *args, **kwargs)
 
     return trace_frame
+
+
+def _may_handle(code: CodeType) -> bool:
+    """True for a function of the user's that has a `try` or a `with`."""
+    return bool(code.co_exceptiontable) and not code.co_filename.startswith(TORCH)
 
 
 def _output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,13 +187,10 @@ def _output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
 def _inline(stock: Callable[..., Any]) -> Callable[..., Any]:
     def __init__(self: Any, parent: Any, code: CodeType, *args: Any, **kwargs: Any) -> None:
         compilation = current()
-        stock(
-            self,
-            parent,
-            code if compilation is None else compilation.code_for(code),
-            *args,
-            **kwargs,
-        )
+        if compilation is not None:
+            code = compilation.code_for(code)
+            compilation.trace.handles |= _may_handle(code)
+        stock(self, parent, code, *args, **kwargs)
 
     return __init__
 

@@ -486,3 +486,32 @@ def test_what_was_set_before_a_graph_raises_is_kept(between: str) -> None:
         mends=None,
         breaks=0,
     )
+
+
+@pytest.mark.parametrize(
+    "branch",
+    ["y = y * 2 if x.sum() > 0 else y - 1", "print(x)", "y = x if y[0] > 1 else x.add_(1)"],
+)
+def test_a_handler_catches_what_a_mended_graph_raises(branch: str) -> None:
+    """Stock breaks the graph between the handler's `try` and the operator that raises."""
+    check(
+        f"""
+        def inner(x, at):
+            y = x + 1
+            try:
+                {branch}
+                y = x[at]
+            except IndexError as error:
+                print("handled", type(error).__name__)
+            else:
+                print("picked", y)
+            return y
+
+        def f(x, at):
+            with torch.no_grad():
+                return inner(x, at) + 1
+        """,
+        [(UP, torch.tensor([0])), (UP, torch.tensor([7])), (-UP, torch.tensor([0, 9]))],
+        mends=None,
+        breaks=0,
+    )

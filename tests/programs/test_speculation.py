@@ -490,7 +490,12 @@ def test_what_was_set_before_a_graph_raises_is_kept(between: str) -> None:
 
 @pytest.mark.parametrize(
     "branch",
-    ["y = y * 2 if x.sum() > 0 else y - 1", "print(x)", "y = x if y[0] > 1 else x.add_(1)"],
+    [
+        "y = y * 2 if x.sum() > 0 else y - 1",
+        "print(x)",
+        "y = x if y[0] > 1 else x.add_(1)",
+        "x.add_(1); y = y * 2 if x.sum() > 0 else y - 1",
+    ],
 )
 def test_a_handler_catches_what_a_mended_graph_raises(branch: str) -> None:
     """Stock breaks the graph between the handler's `try` and the operator that raises."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch._dynamo import exc
@@ -15,10 +15,10 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._ops import HigherOrderOperator
 from torch.fx import Graph, Node
 
+from graphmend_bc.dynamo.arm_writes import write_to_copies
 from graphmend_bc.dynamo.compilation import Trace
-from graphmend_bc.dynamo.nodes import name_called
-from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.legality.ops import OpRecord
+from graphmend_bc.dynamo.nodes import is_in_place, name_called
+from graphmend_bc.legality.ops import IN_PLACE, OpRecord
 from graphmend_bc.reasons import Refused
 
 
@@ -30,19 +30,17 @@ class Arm:
         result: the value it returned.
         nodes: the FX nodes it added.
         records: the operators that ran on fake tensors.
+        writes: by tensor from outside that it writes to, the copy that it writes to instead.
     """
 
     result: VariableTracker
     nodes: tuple[Node, ...]
     records: tuple[OpRecord, ...]
+    writes: Mapping[Node, Node] = field(default_factory=dict)
 
     def allocated(self) -> set[int]:
         """Storages that the arm's own operators allocated."""
-        found: set[int] = set()
-        for record in self.records:
-            given = {storage_of(t) for t in record.tensors()}
-            found |= {s for s in map(storage_of, record.results()) if s not in given}
-        return found
+        return {storage for record in self.records for storage in record.allocated()}
 
 
 def trace_arm(
@@ -51,6 +49,8 @@ def trace_arm(
     function: VariableTracker,
     live_ins: Sequence[VariableTracker],
     check: Callable[[Sequence[OpRecord]], None],
+    *,
+    writes: bool = False,
 ) -> Arm:
     """Call an arm's function in the trace.
 
@@ -60,13 +60,14 @@ def trace_arm(
         function: the arm.
         live_ins: its arguments.
         check: refuses operators that must not stand in the arm.
+        writes: whether it may write to tensors from outside, which then become copies.
 
     Raises:
         Refused: the arm could be noticed although it is not taken.
     """
     output = tx.output
     last = next(iter(reversed(output.graph.nodes)), None)
-    recorder = trace.listen(output.fake_mode)
+    recorder, effects = trace.listen(output.fake_mode), len(trace.effects)
     _check_live_ins(live_ins)
     with recorder.recording() as records, _state_unchanged(output), enter_new_scope():
         try:
@@ -74,9 +75,12 @@ def trace_arm(
         except exc.ObservedException as error:
             raise Refused("arm-raises", f"It raises {type(error).__name__}.") from error
     nodes = _nodes_after(output.graph, last)
-    _check_nodes(nodes)
+    _check_nodes(nodes, writes=writes)
     check(records)
-    return Arm(result.realize(), nodes, tuple(records))
+    copies = write_to_copies(output, recorder, nodes, records) if writes else {}
+    if copies and len(trace.effects) > effects:
+        raise Refused("arm-mutates-tensor", "An effect of the arm may show it.")
+    return Arm(result.realize(), nodes, tuple(records), copies)
 
 
 def _check_live_ins(live_ins: Sequence[VariableTracker]) -> None:
@@ -103,27 +107,14 @@ def _nodes_after(graph: Graph, last: Node | None) -> tuple[Node, ...]:
     return tuple(reversed(added))
 
 
-def is_in_place(node: Node) -> bool:
-    """True if a node changes its first argument, by the name of what it calls.
-
-    Some changes are no writes and reach no operator with a mutable schema: `detach_`.
-    """
-    if node.op not in ("call_method", "call_function"):
-        return False
-    if getattr(node.target, "__module__", "") == "_operator":
-        return False  # `operator.or_` and the like; `operator.iadd` runs an operator that is seen
-    name = name_called(node)
-    return name.endswith("_") and not name.endswith("__")
-
-
-def _check_nodes(nodes: Sequence[Node]) -> None:
+def _check_nodes(nodes: Sequence[Node], *, writes: bool) -> None:
     """Refuse what the fake tensor mode does not see as an operator."""
     for node in nodes:
         if isinstance(node.target, HigherOrderOperator):
             raise Refused("arm-op-unknown", f"The operator is {node.target}.")
         if node.op == "call_function" and any(m in str(node.target) for m in _MODE_SWITCHES):
             raise Refused("arm-changes-mode")
-        if is_in_place(node):
+        if is_in_place(node) and not (writes and name_called(node) in IN_PLACE):
             raise Refused("arm-mutates-tensor", f"The operator is {node.target}.")
 
 

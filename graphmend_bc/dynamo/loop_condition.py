@@ -17,8 +17,7 @@ from torch._ops import HigherOrderOperator
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_flatten
 
-from graphmend_bc.dynamo.arm import is_in_place
-from graphmend_bc.dynamo.nodes import tensors_of
+from graphmend_bc.dynamo.nodes import is_in_place, tensors_of
 from graphmend_bc.dynamo.recorder import Recorder
 
 

@@ -16,6 +16,19 @@ def name_called(node: Node) -> str:
     return target if isinstance(target, str) else getattr(target, "__name__", "")
 
 
+def is_in_place(node: Node) -> bool:
+    """True if a node changes its first argument, by the name of what it calls.
+
+    Some changes are no writes and reach no operator with a mutable schema: `detach_`.
+    """
+    if node.op not in ("call_method", "call_function"):
+        return False
+    if getattr(node.target, "__module__", "") == "_operator":
+        return False  # `operator.or_` and the like; `operator.iadd` runs an operator that is seen
+    name = name_called(node)
+    return name.endswith("_") and not name.endswith("__")
+
+
 def tensors_of(node: Node) -> list[torch.Tensor]:
     """The fake tensors in a node's value."""
     leaves = torch.utils._pytree.tree_leaves(node.meta.get("example_value"))

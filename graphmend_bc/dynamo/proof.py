@@ -15,10 +15,10 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc import config
-from graphmend_bc.dynamo.arm import is_in_place
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.nodes import (
     input_storages,
+    is_in_place,
     is_input,
     name_called,
     storages,

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.legality.ops import OpRecord, stops_process
+from graphmend_bc.legality.ops import OpRecord, stops_process, written_by
 
 
 class Recorder:
@@ -97,15 +97,7 @@ class Recorder:
         if not record.is_aten:
             self.foreign = self.foreign or record.op
         if record.op._schema.is_mutable:
-            arguments = zip(record.op._schema.arguments, record.args, strict=False)
-            values = [v for a, v in arguments if a.alias_info is not None and a.alias_info.is_write]
-            values += [
-                record.kwargs[a.name]
-                for a in record.op._schema.arguments
-                if a.name in record.kwargs and a.alias_info is not None and a.alias_info.is_write
-            ]
-            leaves = torch.utils._pytree.tree_leaves(values)
-            tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+            tensors = written_by(record)
             self.written += map(storage_of, tensors)
             self.unsized = self.unsized or any(map(free_unbacked_symbols, tensors))
             self.attached |= {storage_of(t) for t in tensors if t.requires_grad}

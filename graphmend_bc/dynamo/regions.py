@@ -49,7 +49,7 @@ _PLUMBING = (
 )
 _GRAPH = "__compiled_fn_"
 _RESUMPTION = "__resume_at_"
-_RESUMED = re.compile(r"torch_dynamo_resume_in_(.*)_at_\d+")
+_RESUMED = re.compile(r"(?:torch_dynamo_resume_in_)+(.*?)(?:_at_\d+)+$")
 
 
 def _nothing() -> None:

@@ -18,6 +18,7 @@ from torch.fx import Node
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.arm import Arm, trace_arm
+from graphmend_bc.dynamo.arm_writes import as_outside, write_back
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.cond import conditional
 from graphmend_bc.dynamo.guess import call, guess, method
@@ -100,7 +101,9 @@ class SiteTracer:
             return self._conditional(predicate, when_true, when_false, live_ins)
         taken = self._arm(when_true, live_ins, predicate, True)
         other = self._arm(when_false, live_ins, predicate, False)
-        result = self._choose(predicate, taken, taken.result, other, other.result)
+        left, right = (as_outside(arm.result, arm.writes, live_ins) for arm in (taken, other))
+        result = self._choose(predicate, taken, left, other, right)
+        write_back(self.tx, predicate, taken.writes, other.writes)
         self.trace.used.setdefault(self.site, "where")
         return result
 
@@ -134,6 +137,8 @@ class SiteTracer:
         first = self.truth(condition)
         arm = self._arm(test, live_ins, first, primitive.first)
         second = arm.result.realize()
+        if arm.writes:
+            raise Refused("arm-mutates-tensor", "A condition writes to it.")
         if not primitive.first:
             first = call(self.tx, "logical_not", first)
         self.trace.used.setdefault(self.site, "where")
@@ -177,7 +182,7 @@ class SiteTracer:
             raise SiteRefused(refused, self.trace.arms[0])
         self.trace.arms.append(self.site)
         self.trace.predicates.append((predicate, taken))
-        arm = trace_arm(self.tx, self.trace, function, live_ins, _check_untaken)
+        arm = trace_arm(self.tx, self.trace, function, live_ins, _check_untaken, writes=True)
         # Left in place if the arm fails, so that the break can be told to be inside it.
         self.trace.arms.pop()
         self.trace.predicates.pop()
@@ -302,4 +307,4 @@ def _is_made_in_arm(value: VariableTracker) -> bool:
 
 
 def _check_untaken(records: Sequence[OpRecord]) -> None:
-    check_runs_untaken(records, config.where_op_limit)
+    check_runs_untaken(records, config.where_op_limit, writes=True)

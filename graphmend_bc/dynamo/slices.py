@@ -15,8 +15,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from graphmend_bc.dynamo.arm import is_in_place
-from graphmend_bc.dynamo.nodes import name_called, storages, tensors_of
+from graphmend_bc.dynamo.nodes import is_in_place, name_called, storages, tensors_of
 from graphmend_bc.reasons import Refused
 
 _DEAR = ("mm", "matmul", "linear", "conv", "attention", "einsum", "embedding", "lstm", "gru", "rnn")

@@ -12,27 +12,29 @@ from graphmend_bc.legality.ops import OpRecord
 from graphmend_bc.reasons import Refused
 
 
-def check_runs_untaken(records: Sequence[OpRecord], most_ops: int) -> None:
+def check_runs_untaken(records: Sequence[OpRecord], most_ops: int, *, writes: bool = False) -> None:
     """Show that the operators are functional, deterministic, total and cheap.
 
     Args:
         records: the arm's operators in the order in which they ran.
         most_ops: how many of them are still cheap.
+        writes: whether they may write in place what is a result otherwise.
 
     Raises:
         Refused: with the first operator for which it could not be shown.
     """
     for record in records:
         name = f"The operator is {record.op}."
-        if record.op._schema.is_mutable:
+        writes_known = writes and record.is_aten and record.name in ops.IN_PLACE
+        if record.op._schema.is_mutable and not writes_known:
             raise Refused("arm-mutates-tensor", name)
         if torch.Tag.nondeterministic_seeded in record.op.tags:
             raise Refused("arm-draws-random", name)
         if record.is_aten and record.name in ops.DEAR:
             raise Refused("arm-too-dear", name)
-        if not record.is_aten or record.name not in ops.KNOWN:
+        if not writes_known and (not record.is_aten or record.name not in ops.KNOWN):
             raise Refused("arm-op-unknown", name)
-        if record.name in ops.TOTAL_ON_FLOATS and not _is_total(record):
+        if record.name.removesuffix("_") in ops.TOTAL_ON_FLOATS and not _is_total(record):
             raise Refused("arm-may-raise", f"{name} It fails on some integers.")
     if len(records) > most_ops:
         raise Refused("arm-too-dear", f"It has {len(records)} operators; the limit is {most_ops}.")
@@ -60,7 +62,7 @@ def check_runs_taken(records: Sequence[OpRecord], *, grad: bool) -> None:
 
 
 def _is_total(record: OpRecord) -> bool:
-    if record.name == "div" and record.kwargs.get("rounding_mode") is None:
+    if record.name in ("div", "div_") and record.kwargs.get("rounding_mode") is None:
         return True
     return all(tensor.is_floating_point() for tensor in record.results())
 

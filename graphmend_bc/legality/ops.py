@@ -12,6 +12,8 @@ from typing import Any, Final
 import torch
 from torch._ops import OpOverload
 
+from graphmend_bc.legality.alias import storage_of
+
 VIEWS: Final = frozenset(
     [
         "alias",
@@ -272,6 +274,25 @@ class OpRecord:
         """The tensors it returned."""
         leaves = torch.utils._pytree.tree_leaves(self.result)
         return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    def allocated(self) -> set[int]:
+        """The storages of results that it was not given."""
+        return set(map(storage_of, self.results())) - set(map(storage_of, self.tensors()))
+
+
+IN_PLACE: Final = frozenset(
+    name + "_" for name in (LINEAR | MASKED | SCALABLE | TOTAL | TOTAL_ON_FLOATS | {"fill", "zero"})
+)
+"""Operators that write to their first argument as well known ones compute a result."""
+
+
+def written_by(record: OpRecord) -> list[torch.Tensor]:
+    """The tensors that an operator writes to."""
+    arguments = record.op._schema.arguments
+    given = dict(zip((a.name for a in arguments), record.args, strict=False)) | record.kwargs
+    written = [a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write]
+    leaves = torch.utils._pytree.tree_leaves([given.get(name) for name in written])
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 INDEXING: Final = frozenset(

@@ -130,7 +130,7 @@ def _run(program: Program, wrap: Callable[..., Any]) -> list[Seen]:
     return seen
 
 
-_RESUMED = re.compile(r"torch_dynamo_resume_in_(\w+)_at_\d+")
+_RESUMED = re.compile(r"(?:torch_dynamo_resume_in_)+(\w+?)(?:_at_\d+)+\b")
 
 
 def _shown(seen: Seen, name: str) -> str:

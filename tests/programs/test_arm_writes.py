@@ -1,0 +1,199 @@
+"""Arms that write in place: to a copy that is written back, or guessed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.oracle import check
+
+UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
+BOTH = [UP, DOWN, UP, torch.tensor([float("nan"), 0.0, -0.0])]
+
+
+@pytest.mark.parametrize(
+    "arm",
+    [
+        "y.mul_(0.5)",
+        "y *= 0.5",
+        "y = y.mul_(0.5).add_(1)",
+        "y.clamp_(max=1); y += 1",
+        "y[0] = 7",
+        "y[1:] += x[1:]",
+        "y[1:].mul_(2)",
+        "y.masked_fill_(y > 1, 9.0)",
+        "torch.relu_(y)",
+        "F.relu(y, inplace=True)",
+        "u = y + 1; y.mul_(2); y.add_(u)",
+        "y.copy_(x)",
+        "y.zero_()",
+        "y.div_(0.0)",
+        "y.mul_(2) if y[0] > 0.5 else y.add_(3)",
+        "u = y + 1; u.mul_(2); y.sub_(u)",
+    ],
+)
+@pytest.mark.parametrize("other", ["pass", "y.add_(1)", "y[2] = 0"])
+def test_writes_to_tensors_of_the_graph(arm: str, other: str) -> None:
+    conditional = " if " in arm
+    check(
+        f"""
+        def f(x):
+            y = x * 3
+            z = x
+            head = y[:1]
+            if x.sum() > 0:
+                {arm}
+            else:
+                {other}
+            return y + 1, y, head, z
+        """,
+        BOTH,
+        mends="where@5" + " where@6" * conditional,
+    )
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_writes_with_other_backends(backend: str) -> None:
+    check(
+        """
+        def f(x, w):
+            y = torch.relu(x @ w)
+            if y.max() > 2:
+                y.mul_(0.5)
+                y[0] += 1
+            k = y.sum()
+            if k > 3:
+                y -= 1
+            return y @ w, k
+        """,
+        [(torch.eye(3) * s, torch.ones(3, 3)) for s in (1.0, 4.0, 0.5)],
+        mends="where@3 where@7",
+        backend=backend,
+        orders=1,
+    )
+
+
+def test_layers() -> None:
+    check(
+        """
+        layers = [nn.Linear(3, 3).requires_grad_(False) for _ in range(4)]
+
+        def f(x):
+            for layer in layers:
+                x = layer(x)
+                if x.max() > 0.2:
+                    x.clamp_(max=0.2)
+            return x
+        """,
+        BOTH,
+        mends="where@6",
+    )
+
+
+def test_the_condition_is_kept_as_it_was() -> None:
+    check(
+        """
+        def f(x):
+            y = x * 2
+            c = y[0] > 0
+            d = y > 0
+            if c:
+                y.neg_()
+                d.logical_not_()
+            if c:
+                y += 10
+            if d[0]:
+                y += 100
+            return y, c, d
+        """,
+        BOTH,
+        mends="where@5 where@8 where@10",
+    )
+
+
+def test_effects_around_a_write_show_what_was_there() -> None:
+    check(
+        """
+        def f(x):
+            y = x * 2
+            print(y)
+            if x.sum() > 0:
+                y.mul_(5)
+            print(y)
+            return y
+        """,
+        BOTH,
+        mends="defer@3 where@4 defer@6",
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "arm"),
+    [
+        ("y = x", "y.mul_(2)"),
+        ("y = x[1:]", "y.mul_(2)"),
+        ("y = x * 1; h = y[1:]", "h.mul_(2); y.add_(1)"),
+        ("y = (x * 1)[:1].expand(3)", "y.mul_(2)"),
+        ("y = x * 1", "y.mul_(2); print(y)"),
+        ("y = x * 1", "y.mul_(2); h = y[1:]; y = h"),
+        ("y = x * 1", "y.unsqueeze_(0)"),
+        ("y = x * 1", "y.random_(3)"),
+        ("y = (x * 1).long()", "y.floor_divide_(y)"),
+        ("y = x * 1; at = (x * 0).long() + 1", "y[at] = 3.0"),
+    ],
+)
+def test_other_writes_are_guessed(before: str, arm: str) -> None:
+    """Or raise, as `mul_` on an expanded tensor does; whatever eager Python does."""
+    outcome = check(
+        f"""
+        def f(x):
+            x = x.clone() if x.dim() > 1 else x
+            {before}
+            if x.sum() > 0:
+                {arm}
+            return y + 1, y
+        """,
+        BOTH,
+        mends=None,
+        declines=None,
+        breaks=None,
+    )
+    assert "where" not in outcome.mends
+
+
+def test_under_grad_it_is_guessed() -> None:
+    check(
+        """
+        def f(x):
+            y = x * 2
+            z = y * y
+            if x.sum() > 0:
+                with torch.no_grad():
+                    y.mul_(2)
+            return z + x
+        """,
+        [UP.clone().requires_grad_(), DOWN.clone().requires_grad_()],
+        mends=None,
+        declines=None,
+        breaks=None,
+        grad=True,
+    )
+
+
+def test_saved_for_backward_before_grad_mode_is_switched_off() -> None:
+    check(
+        """
+        def f(x):
+            m = torch.ones(3)
+            z = x * m
+            with torch.no_grad():
+                if x.sum() > 0:
+                    m.mul_(2)
+            return z
+        """,
+        [DOWN.clone().requires_grad_(), DOWN.clone().requires_grad_()],
+        mends=None,
+        declines=None,
+        breaks=None,
+        grad=True,
+    )

@@ -5,6 +5,7 @@
 #     make lint    ruff and mypy --strict
 #     make fuzz    20,000 generated programs against eager Python (COUNT=, SEED=, JOBS=, ARGS="--minutes 30")
 #     make sanitize  the C extension's tests under ASan and UBSan
+#     make refleaks  the same under a debug build of CPython, where there is one
 #     make census  every architecture of transformers, shrunk: whole before and after (hours; ARGS="--sample 60")
 #     make bench   what mending costs at compile time and per call (ARGS=--quick is shorter)
 
@@ -19,7 +20,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 RESULTS := benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
 
-.PHONY: build test fuzz demo lint bench census sanitize clean
+.PHONY: build test fuzz demo lint bench census sanitize refleaks clean
 
 build: $(STAMP)
 
@@ -60,6 +61,9 @@ census: build
 
 sanitize: build
 	$(BIN)/python tests/sanitize.py $(ARGS)
+
+refleaks: build
+	$(BIN)/python tests/refleaks.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .stamps build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

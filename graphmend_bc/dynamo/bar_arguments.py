@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from torch._dynamo import exc
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import TupleVariable
+from torch._dynamo.variables.misc import StringFormatVariable
 from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 
 from graphmend_bc.dynamo.compilation import Compilation
@@ -20,8 +21,11 @@ from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime.bars import complaint
 
 _POSITIONAL = ("iterable", "desc", "total")
-_KEPT = {"desc": "", "total": 2, "initial": 0, "postfix": None}
+_KEPT: Final = {"desc": "", "total": 2, "initial": 0, "postfix": {}}
 """Arguments that need not be constants, with what a trial takes in their place."""
+
+_KINDS = {"desc": (str,), "total": (int, float), "initial": (int, float), "postfix": (dict, str)}
+"""Their types; a bar would keep other objects, and show what became of them."""
 
 _SETTINGS = frozenset(
     (
@@ -111,13 +115,18 @@ def _kept(
         value = value.realize()
         if name == "file":
             kept[name] = kept_stream(value)
-        elif name in _KEPT:
+        elif name in _KEPT and issubclass(_kind(value), (*_KINDS[name], type(None))):
             kept[name] = keep(value)
         elif name in _SETTINGS and is_fixed(value):
             kept[name] = value
         else:
             raise Refused("effect-argument", f"It is the argument '{name}' of a bar.")
     return kept
+
+
+def _kind(value: VariableTracker) -> type:
+    """The type of a value; some versions of Dynamo know none for a text."""
+    return str if isinstance(value, StringFormatVariable) else value.python_type()
 
 
 def _check_iterable(iterable: VariableTracker, made: Bar) -> None:

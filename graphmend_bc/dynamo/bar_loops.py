@@ -197,7 +197,7 @@ def settle(tx: InstructionTranslatorBase, trace: Trace) -> None:
 def settle_all(tx: InstructionTranslatorBase, trace: Trace, is_break: bool) -> None:
     """At the end of a graph: no bar may be left that Python would close later.
 
-    A bar that nobody closes is closed when the function returns, if it is a local variable.
+    A bar that nobody closes is closed when the function returns, if it is one of its variables.
 
     Args:
         tx: translator of the frame in which the graph ends.
@@ -215,7 +215,7 @@ def settle_all(tx: InstructionTranslatorBase, trace: Trace, is_break: bool) -> N
     if not still_open:
         return
     bar = still_open[-1]
-    variables = tx.output.root_tx.symbolic_locals.values()
+    variables = bar.frame.symbolic_locals.values()
     if is_break or len(still_open) > 1 or not any(value is bar for value in variables):
         raise SiteRefused(Refused("bar-escapes", "It is still open when the graph ends."), bar.site)
     bar.close(tx)

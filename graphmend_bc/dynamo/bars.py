@@ -78,6 +78,7 @@ class MarkedBarVariable(MarkedCalleeVariable):
         given = arguments(tx, self.compilation, made, args, kwargs)
         effect = Effect(where, 1, not is_machinery(tx.output.root_tx.f_globals))
         bar = BarVariable(self.site, made, given.iterable, effect, self.compilation)
+        bar.frame = _outermost(tx)
         settle(tx, trace)
         bar.note(tx, MethodVariable(bar.stand, ("make",)), given.for_stand())
         trace.bars.append(bar)
@@ -99,10 +100,11 @@ class BarVariable(ContextWrappingVariable):
 
     Attributes:
         closed: whether it is closed by now, whatever the values of tensors.
+        frame: the outermost frame of the program's that is being traced.
     """
 
     _nonvar_fields: ClassVar[set[str]] = {  # type: ignore[misc]
-        *("site", "made", "effect", "compilation", "closed"),
+        *("site", "made", "effect", "compilation", "closed", "frame"),
         *ContextWrappingVariable._nonvar_fields,
     }
 
@@ -122,6 +124,7 @@ class BarVariable(ContextWrappingVariable):
         self.effect = effect
         self.compilation = compilation
         self.closed = False
+        self.frame: InstructionTranslatorBase | None = None
         trace = compilation.trace
         trace.clock = trace.clock or Clock()
         make = partial(Stand, made.kind, trace.clock)
@@ -212,3 +215,12 @@ class BarMethodVariable(MethodVariable):
     def was_refused(self, refused: Refused) -> NoReturn:
         """A call cannot be deferred, so the bar cannot be made after the graph."""
         raise SiteRefused(refused, self.obj.site)
+
+
+def _outermost(tx: InstructionTranslatorBase) -> InstructionTranslatorBase:
+    """The outermost frame of the program's; some versions of Dynamo put one around it."""
+    found, current = tx, tx.parent
+    while current is not None:
+        found = found if is_machinery(current.f_globals) else current
+        current = current.parent
+    return found

@@ -10,6 +10,7 @@ from inspect import getattr_static
 from types import FunctionType
 from typing import Any, ClassVar, cast
 
+import torch
 from torch._dynamo import variables as vts
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
@@ -267,6 +268,8 @@ def _check_owner(tx: InstructionTranslatorBase, callee: VariableTracker) -> None
     owner = owner_of(callee)
     if owner is not None and tx.output.side_effects.has_pending_mutation(owner):
         raise Refused("effect-argument", "The object whose method it is was changed before.")
+    if isinstance(getattr(getattr(owner, "value", None), "n", None), torch.Tensor):
+        raise Refused("effect-argument", "It counts in a tensor, which it changes in place.")
 
 
 def _check_print_keywords(kwargs: dict[str, VariableTracker]) -> None:

@@ -148,7 +148,9 @@ def complaint(kind: type, has_items: bool, length: int | None, kwargs: Mapping[s
         return "It begins before the first item."  # others warn
     if kwargs.get("gui") or kwargs.get("lock_args"):
         return "It is shown by other means than a text, or not if another thread shows one."
-    trial = type("Trial", (kind,), {"_instances": WeakSet(), "monitor_interval": 0})
+    # A lock of its own: tqdm does not release it when a text cannot be made.
+    own = {"_instances": WeakSet(), "_lock": threading.RLock(), "monitor_interval": 0}
+    trial = type("Trial", (kind,), own)
     try:
         given = {**kwargs, "disable": False, "file": io.StringIO()}
         bar: Any = trial(items_of(length) if has_items else None, **given)

@@ -37,11 +37,17 @@ items = [1, 2, 3]
 class Show:
     how = dict(file=out, mininterval=0, bar_format="{desc}{n}/{total}{postfix}|")
 
+outer = tqdm(total=9, **Show.how)
+
 class Meter:
     def __init__(self, n):
         self.bar = tqdm(total=n, **Show.how)
     def __call__(self, i):
         self.bar.update(i)
+
+@torch._dynamo.disable
+def disabled(bar):
+    bar.update(2)
 
 class Items:
     def __init__(self, n):
@@ -462,6 +468,43 @@ MENDED = {
             x = x + i
         print("end", file=out)
         return x + y""",
+    "two loops over one bar": """
+        bar = tqdm(items, **Show.how)
+        for i in bar:
+            for j in bar:
+                x = x + i * j
+        steps = iter(tqdm([1, 2, 3, 4], **Show.how))
+        for i, j in zip(steps, steps):
+            x = x + i * j
+        print("end", file=out)
+        return x""",
+    "used after a loop was left": """
+        bar = tqdm(items, **Show.how)
+        for i in bar:
+            if i == 2:
+                break
+        bar.update(5)
+        bar.set_postfix(a=1)
+        for i in bar:
+            x = x + i
+            if i == 2:
+                bar.close()
+            print(i, file=out)
+        return x""",
+    "below a bar from outside": """
+        for i in tqdm(items, leave=False, **Show.how):
+            outer.set_description("outer")
+            outer.update(1)
+            x = x + i
+        return x""",
+    "fewer texts": """
+        for i in trange(10, miniters=4, **Show.how):
+            x = x + i
+        with tqdm(total=10, miniters=3, maxinterval=100, **Show.how) as bar:
+            for i in range(10):
+                bar.set_description(f"d{i}", refresh=False)
+                bar.update()
+        return x""",
     "deleted when closed": """
         bar = tqdm(items, **Show.how)
         for i in bar:
@@ -799,6 +842,24 @@ DECLINED = {
         return torch.func.vmap(work)(x)""",
         "inside-transform",
     ),
+    "given to a function that is not compiled": (
+        """
+        bar = tqdm(items, **Show.how)
+        x = x + 1
+        disabled(bar)
+        bar.close()
+        return x""",
+        "bar-escapes",
+    ),
+    "a graph break in a with block": (
+        """
+        with tqdm(items, **Show.how) as bar:
+            x = x + 1
+            torch._dynamo.graph_break()
+            print("in", file=out)
+        return x""",
+        "bar-escapes",
+    ),
     "a graph break in the loop": (
         """
         for i in tqdm(items, **Show.how):
@@ -974,7 +1035,7 @@ def test_stands_for_nothing_that_stays() -> None:
         compiled = torch.compile(module.f, backend="eager", fullgraph=True)
         for x in BOTH:
             compiled(x)
-            assert not module.tqdm._instances
+            assert list(module.tqdm._instances) == [module.outer]
     plain = load(_program(MENDED["left open"]))
     for x in BOTH:
         plain.f(x)

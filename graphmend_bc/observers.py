@@ -48,12 +48,28 @@ class Observer:
     counts: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A plain text bar of tqdm.
+
+    Attributes:
+        kind: its class.
+        ranged: whether it goes over `range(*args)`, as those of `trange` do.
+        asks_twice: whether it asks what it goes over for an iterator when it is made, too.
+    """
+
+    kind: type
+    ranged: bool = False
+    asks_twice: bool = False
+
+
 PRINT_BREAK = "Failed to trace builtin operator"
 LOGGER_BREAK = "logging.Logger method not supported for non-export cases"
 CALLED = "Attempted to call function marked as skipped"
 INLINED = "Attempted to inline function marked as skipped"
 ROOT_BREAK = "Unsupported python_type() call"
 STREAM_BREAK = "Unsupported method call"
+BAR_BREAK = CALLED
 """What stock Dynamo calls the breaks at such calls."""
 
 _LEVELS = {
@@ -65,6 +81,8 @@ _LEVELS = {
     "exception": logging.ERROR,
     "critical": logging.CRITICAL,
 }
+_BARS = (("tqdm.std", "tqdm", False), ("tqdm.asyncio", "tqdm_asyncio", True))
+_RANGES = ("trange", "tarange", "tnrange")
 _LOGURU = ("trace", "debug", "info", "success", "warning", "error", "critical", "log")
 _ABSL = ("debug", "info", "warning", "warn", "error", "log", "vlog", "log_every_n", "log_first_n")
 _TQDM = ("set_postfix", "set_postfix_str", "set_description", "set_description_str")
@@ -156,14 +174,32 @@ def observer_of(function: object, registered: Iterable[object] = ()) -> Observer
 
 
 def makes_bar(function: object) -> bool:
-    """True for `tqdm` and `trange`, which make a bar that shows how long something takes."""
+    """True for `tqdm` and `trange` of any kind, which make a progress bar."""
     bar = getattr(sys.modules.get("tqdm.std"), "tqdm", None)
     if bar is None:
         return False
     if isinstance(function, type):
         return issubclass(function, bar)
     module, name = getattr(function, "__module__", ""), getattr(function, "__name__", "")
-    return name in ("trange", "tnrange") and str(module).startswith("tqdm.")
+    return name in _RANGES and str(module).startswith("tqdm.")
+
+
+def bar_made_by(function: object) -> Bar | None:
+    """The bar that a function makes, if it is a plain text bar.
+
+    Args:
+        function: one that `makes_bar`.
+    """
+    ranged = not isinstance(function, type)
+    module = sys.modules.get(str(getattr(function, "__module__", "")))
+    if ranged and all(getattr(module, name, None) is not function for name in _RANGES):
+        return None
+    kind = getattr(module, "tqdm", None) if ranged else function
+    for place, name, asks_twice in _BARS:
+        known = getattr(sys.modules.get(place), name, None)
+        if isinstance(known, type) and known is kind:
+            return Bar(known, ranged, asks_twice)
+    return None
 
 
 def _listed(function: Any, table: Any) -> Observer | None:

@@ -157,8 +157,13 @@ _ALL = (
     ),
     Reason(
         "effect-shows-time",
-        "The call makes a progress bar, which shows how long the code around it takes.",
+        "The call makes a progress bar that is no plain text bar of tqdm.",
         ("Make the bar outside the compiled function, and call its `update()` inside.",),
+    ),
+    Reason(
+        "bar-escapes",
+        "A progress bar is asked about, goes elsewhere, or is left to Python to close.",
+        ("Use the bar for a loop or in a `with` block, and call its methods as statements.",),
     ),
     Reason(
         "effect-result-used",

@@ -24,6 +24,7 @@ from graphmend_bc.legality.alias import Choice
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.ahead import Ahead
+from graphmend_bc.runtime.bars import Clock
 
 
 class SiteRefused(Exception):
@@ -79,6 +80,9 @@ class Trace:
         captured: sites at which Dynamo made a symbol for what is known only at run time.
         hoisted: values computed before the graph: the site, and what it is in the call that is
             being compiled.
+        bars: progress bars that were made, in order.
+        walks: loops over them, in the order in which they began.
+        clock: tells bars when the graph began.
         formatted: copies of what texts were made of, as it was then.
         handles: whether one of the functions traced may handle an exception that the graph raises.
         apart: inputs that must not share memory when the graph runs.
@@ -115,6 +119,9 @@ class Trace:
     reads: Reads = field(default_factory=Reads)
     hoisted: list[tuple[Site, Any]] = field(default_factory=list)
     captured: dict[Site, None] = field(default_factory=dict)
+    bars: list[Any] = field(default_factory=list)
+    walks: list[Any] = field(default_factory=list)
+    clock: Clock | None = None
     formatted: list[VariableTracker] = field(default_factory=list)
     handles: bool = False
     recorder: Recorder | None = None

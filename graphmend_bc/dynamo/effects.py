@@ -10,20 +10,23 @@ from inspect import getattr_static
 from types import FunctionType
 from typing import Any, ClassVar, cast
 
+import torch
 from torch._dynamo import variables as vts
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import TupleVariable
-from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc import config
 from graphmend_bc.dynamo import levels
+from graphmend_bc.dynamo.bar_loops import settle
+from graphmend_bc.dynamo.bars import BarMethodVariable, MarkedBarVariable
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable, owner_of, places, real_object
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
-from graphmend_bc.dynamo.host_read import MarkedReadVariable, is_read, read_predicate
+from graphmend_bc.dynamo.host_read import MarkedReadVariable, is_read
 from graphmend_bc.dynamo.keep import Keeper, as_dict, kept_stream
+from graphmend_bc.dynamo.notes import note, predicates
 from graphmend_bc.dynamo.select import check_is_outermost
 from graphmend_bc.observers import LOGGER_BREAK as LOGGER_BREAK
 from graphmend_bc.observers import PRINT_BREAK as PRINT_BREAK
@@ -45,19 +48,16 @@ def deferred(
         compilation: what is being compiled.
         site: the call in the user's code.
         callee: what is to be called.
-
-    Raises:
-        SiteRefused: it makes something that measures time.
     """
     if tx.export or isinstance(callee, (DeferredCallVariable, MarkedReadVariable)):
         return callee
     if is_read(callee):
         return MarkedReadVariable(site, callee, compilation)
-    function = real_object(callee)
+    function = callee.function if isinstance(callee, BarMethodVariable) else real_object(callee)
     if levels.is_question(function):
         return levels.QuestionVariable(site, callee, function, compilation)
     if makes_bar(function):
-        raise SiteRefused(Refused("effect-shows-time"), site)
+        return MarkedBarVariable(site, callee, compilation)
     observer = observer_of(function, config.effects)
     if observer is None:
         return callee
@@ -106,6 +106,8 @@ class DeferredCallVariable(MarkedCalleeVariable):
                 self._note(tx, effect, args, kwargs)
         except Refused as refused:
             trace.refused[self.site] = refused
+            if isinstance(self.callee, BarMethodVariable):
+                self.callee.was_refused(refused)
             return self.callee.call_function(tx, args, kwargs)
         trace.used[self.site] = "defer"
         trace.gb_types[self.site] = self.observer.gb_type
@@ -128,24 +130,20 @@ class DeferredCallVariable(MarkedCalleeVariable):
             for name, value in kwargs.items()
         }
         trace = self.compilation.trace
-        predicates: list[VariableTracker] = [
-            TupleVariable([self._truth(tx, predicate), ConstantVariable.create(taken)])
-            for predicate, taken in trace.predicates
-        ]
-        call = [self.callee, TupleVariable(predicates), TupleVariable(kept), as_dict(kept_kwargs)]
+        around = predicates(tx, self.compilation, self.site)
+        call = [self.callee, around, TupleVariable(kept), as_dict(kept_kwargs)]
         if keep.objects:
-            self._look_at_objects(tx, TupleVariable(predicates), keep.objects)
+            self._look_at_objects(tx, around, keep.objects)
         if self.observer.raises:
             self._look_ahead(tx, effect, call)
-        run = RuntimeCallVariable("__gm_effect", effect.run)
-        tx.output.root_tx.debug_locals.append((run, call))
+        settle(tx, trace)
+        note(tx, effect, call)
         trace.effects.append(self.site)
         owner = owner_of(self.callee)
         if self.observer.counts and owner is not None:
             trace.counting.append((owner, self.site))
-
-    def _truth(self, tx: InstructionTranslatorBase, predicate: TensorVariable) -> VariableTracker:
-        return read_predicate(tx, self.compilation, self.site, predicate)
+        if isinstance(self.callee, BarMethodVariable):
+            self.callee.was_noted()
 
     def _look_ahead(
         self, tx: InstructionTranslatorBase, effect: Effect, call: list[VariableTracker]
@@ -161,7 +159,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
     def _look_at_objects(
         self,
         tx: InstructionTranslatorBase,
-        predicates: TupleVariable,
+        around: TupleVariable,
         objects: list[VariableTracker],
     ) -> None:
         """Have the objects looked at first of all: they may be others in another call."""
@@ -172,7 +170,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
         if not trace.objects:
             check = RuntimeCallVariable("__gm_objects", trace.ahead.check_objects)
             effects.insert(0, (check, trace.objects))
-        trace.objects.append(TupleVariable([predicates, TupleVariable(objects)]))
+        trace.objects.append(TupleVariable([around, TupleVariable(objects)]))
 
     def _check_raises(
         self,
@@ -270,6 +268,8 @@ def _check_owner(tx: InstructionTranslatorBase, callee: VariableTracker) -> None
     owner = owner_of(callee)
     if owner is not None and tx.output.side_effects.has_pending_mutation(owner):
         raise Refused("effect-argument", "The object whose method it is was changed before.")
+    if isinstance(getattr(getattr(owner, "value", None), "n", None), torch.Tensor):
+        raise Refused("effect-argument", "It counts in a tensor, which it changes in place.")
 
 
 def _check_print_keywords(kwargs: dict[str, VariableTracker]) -> None:

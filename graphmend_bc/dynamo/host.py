@@ -16,6 +16,7 @@ from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo.compilation import SiteRefused, Trace
+from graphmend_bc.dynamo.refusing import refuse_questions
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 
@@ -108,24 +109,4 @@ class ComputedVariable(HostVariable):
         codegen.extend_output(create_call_function(len(self.operands), False))
 
 
-def _refusing(name: str) -> Callable[..., NoReturn]:
-    def method(self: HostVariable, *args: Any, **kwargs: Any) -> NoReturn:
-        self.refuse(name)
-
-    return method
-
-
-# Whatever protocol a version of Dynamo has for asking about a value: none of it can be answered.
-for _name in dir(VariableTracker):
-    if _name.endswith("_impl") or _name.startswith(("sq_", "mp_", "nb_", "tp_")):
-        setattr(HostVariable, _name, _refusing(_name))
-for _name in (
-    "as_proxy",
-    "call_function",
-    "call_method",
-    "call_obj_hasattr",
-    "const_getattr",
-    "unpack_var_sequence",
-    "var_getattr",
-):
-    setattr(HostVariable, _name, _refusing(_name))
+refuse_questions(HostVariable)

@@ -11,6 +11,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
 
+from graphmend_bc.dynamo.bars import BarVariable
 from graphmend_bc.dynamo.captured import is_unknown, refuse_captured
 from graphmend_bc.dynamo.host import ComputedVariable, HostVariable
 
@@ -54,6 +55,8 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
         args: list[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> Any:
+        if self.fn is iter and len(args) == 1 and isinstance(args[0], BarVariable):
+            return args[0].tp_iter_impl(tx)
         host = next((arg for arg in args if issubclass(type(arg), HostVariable)), None)
         if self.fn in (min, max) and _mixes_types(args) and any(map(is_unknown, args)):
             refuse_captured(f"'{self.fn.__name__}' of an int and a float may be either.")

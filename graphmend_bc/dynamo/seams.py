@@ -42,7 +42,16 @@ from torch._dynamo import convert_frame, exc, guards, output_graph, symbolic_con
 from torch._dynamo.variables import builtin, functions, misc, tensor, user_defined
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo import captured, effects, guess, hoisted_source, host_ops, proof, texts
+from graphmend_bc.dynamo import (
+    bar_loops,
+    captured,
+    effects,
+    guess,
+    hoisted_source,
+    host_ops,
+    proof,
+    texts,
+)
 from graphmend_bc.dynamo.annotations import annotated_graph
 from graphmend_bc.dynamo.asked import COMPARISONS, HostNumberVariable
 from graphmend_bc.dynamo.compilation import current
@@ -202,6 +211,8 @@ def _call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
             return stock(self, gm, *args, **kwargs)
         proof.prove_graph(compilation, gm, self)
         compiled = annotated_graph(stock(self, gm, *args, **kwargs), self)
+        if (clock := compilation.trace.clock) is not None:
+            compiled = clock.timing(compiled)
         compiled = watched(reading(compiled, compilation.trace.to_read()), compilation)
         compilation.graphs += 1
         if compilation.trace.undo is not None:
@@ -212,13 +223,16 @@ def _call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
-    def compile_subgraph(self: Any, tx: Any, *args: Any, **kwargs: Any) -> Any:
-        root = self.root_tx
+    def compile_subgraph(self: Any, tx: Any, reason: Any, *args: Any, **kwargs: Any) -> Any:
+        root, compilation = self.root_tx, current()
+        if compilation is not None and compilation.trace.bars:
+            is_break = tx is not root or reason.graph_break
+            bar_loops.settle_all(tx, compilation.trace, is_break)
         if tx is not root and root.debug_locals:
             tx.debug_locals, root.debug_locals = root.debug_locals + tx.debug_locals, []
-        if (compilation := current()) is not None:
+        if compilation is not None:
             guess.gather(tx, compilation.trace)
-        return stock(self, tx, *args, **kwargs)
+        return stock(self, tx, reason, *args, **kwargs)
 
     return compile_subgraph
 

@@ -251,45 +251,6 @@ def test_what_a_bar_counts_is_read(read: str) -> None:
     assert "effect-result-used@8" in outcome.declines
 
 
-@pytest.mark.parametrize(
-    "loop",
-    [
-        "for i in tqdm(items, file=out, mininterval=0, bar_format=form): x = x * i",
-        "for i in trange(3, file=out, mininterval=0, bar_format=form): x = x * i",
-        """with tqdm(total=3, file=out, mininterval=0, bar_format=form) as bar:
-                for i in items:
-                    x = x * i
-                    bar.set_postfix(loss=x.sum().item())
-                    bar.update()""",
-    ],
-)
-def test_bar_around_a_loop_is_left_alone(loop: str) -> None:
-    outcome = check(
-        f"""
-        import io
-        from tqdm import tqdm, trange
-
-        out, items, texts = io.StringIO(), [1, 2, 3], []
-        form = "{{n}}/{{total}}{{postfix}}"
-
-        def f(x):
-            x = step(x + 1)
-            texts.append(out.getvalue())
-            return x
-
-        def step(x):
-            {loop}
-            return x
-        """,
-        BOTH,
-        mends=None,
-        declines=None,
-        breaks=1,
-        orders=1,
-    )
-    assert "effect-shows-time@13" in outcome.declines
-
-
 def test_write_above_a_bar() -> None:
     check(
         """

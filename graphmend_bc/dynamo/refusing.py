@@ -1,0 +1,41 @@
+"""Variables that stand for a value which the trace does not have: no question has an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from torch._dynamo.variables.base import VariableTracker
+
+_METHODS = (
+    "as_proxy",
+    "call_function",
+    "call_method",
+    "call_obj_hasattr",
+    "const_getattr",
+    "unpack_var_sequence",
+    "var_getattr",
+)
+
+
+def refuse_questions(kind: type[Any], answered: Iterable[str] = ()) -> None:
+    """Let a class of variables refuse whatever a version of Dynamo asks of a value.
+
+    Args:
+        kind: has a method `refuse(name)` that raises.
+        answered: methods that stay as the class has them.
+    """
+    slots = [
+        name
+        for name in dir(VariableTracker)
+        if name.endswith("_impl") or name.startswith(("sq_", "mp_", "nb_", "tp_"))
+    ]
+    for name in {*slots, *_METHODS} - set(answered):
+        setattr(kind, name, _refusing(name))
+
+
+def _refusing(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self.refuse(name)
+
+    return method

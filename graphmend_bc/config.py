@@ -54,6 +54,8 @@ strategies: tuple[str, ...] = (
     "hoist",
     "speculate",
     "defer",
+    "probe",
+    "flags",
 )
 """The ways in which sites may be mended; a site that needs another one is left as stock has it."""
 

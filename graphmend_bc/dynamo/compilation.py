@@ -80,6 +80,7 @@ class Trace:
         hoisted: values computed before the graph: the site, and what it is in the call that is
             being compiled.
         formatted: copies of what texts were made of, as it was then.
+        blocks: blocks of cuDNN's flags that are open, outermost first.
         apart: inputs that must not share memory when the graph runs.
         recorder: listens to the fake tensor mode once a site needs it.
     """
@@ -105,6 +106,7 @@ class Trace:
     refused: dict[Site, Refused] = field(default_factory=dict)
     undo: Undo | None = None
     apart: Apart | None = None
+    blocks: list[VariableTracker] = field(default_factory=list)
     tally: Tally | None = None
     ahead: Ahead = field(default_factory=Ahead)
     may_raise: list[VariableTracker] = field(default_factory=list)

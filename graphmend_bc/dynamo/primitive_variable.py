@@ -19,9 +19,21 @@ from graphmend_bc.dynamo.compilation import Compilation, current
 from graphmend_bc.dynamo.guess import assume
 from graphmend_bc.dynamo.hoist import HoistedCalleeVariable
 from graphmend_bc.dynamo.host_read import is_plain
+from graphmend_bc.dynamo.known import KnownCalleeVariable
 from graphmend_bc.dynamo.loop import loop
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Ask, Both, Branch, Defer, Guess, Hoist, HoistItem, Loop, Primitive
+from graphmend_bc.runtime import (
+    Ask,
+    Both,
+    Branch,
+    Defer,
+    Guess,
+    Hoist,
+    HoistItem,
+    Known,
+    Loop,
+    Primitive,
+)
 
 
 class PrimitiveVariable(VariableTracker):
@@ -58,6 +70,10 @@ class PrimitiveVariable(VariableTracker):
             if compilation is None:
                 return args[0]
             return effects.deferred(tx, compilation, self.primitive.site, args[0])
+        if isinstance(self.primitive, Known):
+            if compilation is None:
+                return args[0]
+            return KnownCalleeVariable(self.primitive.site, args[0], compilation)
         if isinstance(self.primitive, Hoist):
             if compilation is None:
                 return args[0]

@@ -8,9 +8,6 @@ from typing import Final
 
 LEFT: Final = MappingProxyType(
     {
-        "Attempted to call function marked as skipped": (
-            "The function is written in C or asks Dynamo to stay out; what it does is not known."
-        ),
         "Attempted to use `torch.nn.Parameter()` constructor with Dynamo": (
             "A parameter made in every call is a new leaf of the autograd graph in every call."
         ),
@@ -28,17 +25,27 @@ LEFT: Final = MappingProxyType(
             "It makes a leaf of a tensor in the middle of a graph, which a graph cannot hold."
         ),
         "setattr() on unsupported type": "The attribute belongs to a type written in C.",
-        "torch.* op returned non-Tensor": (
-            "The operator reads or sets a setting of the process, which a graph would miss."
-        ),
         "Unexpected type in sourceless builder": "An object of a type that Dynamo has no form for.",
         "Uninitialized nn.Module": (
             "A module is built in forward; its parameters would be new in every call."
         ),
         "Unsupported context manager": (
-            "What it does when entered and left is not known to Dynamo: a lock, a backend's flags."
+            "What it does when entered and left is not known to Dynamo: a lock is held while the"
+            " block runs, and a graph has no place to hold one."
         ),
         "Unsupported python_type() call": "An object of a type that Dynamo has no form for.",
     }
 )
 """From the break type to one sentence."""
+
+PARTLY: Final = MappingProxyType(
+    {
+        "Attempted to call function marked as skipped": (
+            "The function is written in C or asks Dynamo to stay out; what it does is not known."
+        ),
+        "torch.* op returned non-Tensor": (
+            "The function reads or sets a setting of the process, which a graph would miss."
+        ),
+    }
+)
+"""The same for what is left of break types that a rule knows."""

@@ -88,6 +88,15 @@ class Defer(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
+class Known(Primitive):
+    """Marks the callee of a call that a tracer may understand if it knows the function."""
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function itself."""
+        return function
+
+
+@dataclass(frozen=True, slots=True)
 class Hoist(Primitive):
     """Marks the callee of a call that a tracer may make before everything else in the frame."""
 

@@ -56,6 +56,7 @@ strategies: tuple[str, ...] = (
     "defer",
     "probe",
     "flags",
+    "leaf",
 )
 """The ways in which sites may be mended; a site that needs another one is left as stock has it."""
 

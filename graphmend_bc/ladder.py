@@ -56,6 +56,7 @@ def name_of_rung(plan: Plan, offset: int) -> str:
         ("hoist", plan.hoists),
         ("defer", plan.effects),
         ("known", plan.known),
+        ("leaf", plan.leaves),
         ("capture", plan.captures),
     ):
         if offset in offsets:

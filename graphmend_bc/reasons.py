@@ -161,6 +161,11 @@ _ALL = (
         ("Set the flags around the compiled function.",),
     ),
     Reason(
+        "leaf-noticed",
+        "It could be noticed that the tensor does not require a gradient in the graph.",
+        ("Set requires_grad outside the compiled function.",),
+    ),
+    Reason(
         "effect-raises",
         "The call would raise.",
         ("Let the filter show the warning instead of raising it.",),

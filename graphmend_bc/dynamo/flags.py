@@ -16,13 +16,12 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.ctx_manager import ContextWrappingVariable
-from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
 from graphmend_bc.dynamo.asking import NO_ANSWER, asked, guard_on
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.compilation import SiteRefused, Trace
-from graphmend_bc.dynamo.nodes import tensors_of
+from graphmend_bc.dynamo.nodes import is_torchs_own, tensors_of
 from graphmend_bc.dynamo.select import check_is_outermost
 from graphmend_bc.reasons import Refused
 
@@ -139,8 +138,8 @@ class FlagsVariable(ContextWrappingVariable):
         if len(self.trace.effects) != effects:
             raise self.refused("A call that runs after the graph is inside it.")
         for node in tx.output.graph.nodes:
-            if node not in nodes and (looks := _may_look(node)):
-                raise self.refused(looks)
+            if node not in nodes and not is_torchs_own(node):
+                raise self.refused(f"{node.target} is called inside it.")
             if (device := _other_device(node)) is not None:
                 raise self.refused(f"A tensor is on {device}.")
         result: VariableTracker = ConstantVariable.create(None)
@@ -188,19 +187,6 @@ def check_question(trace: Trace, module: object, name: str) -> None:
         assert isinstance(block, FlagsVariable)
         if module is torch.backends.cudnn and name not in _CONSTANT:
             raise block.refused(f"'{name}' is read inside it.")
-
-
-def _may_look(node: Node) -> str:
-    """Why a node of a block might depend on the flags; empty if it does not."""
-    target = node.target
-    if isinstance(target, HigherOrderOperator) or node.op == "call_module":
-        return f"{target} is called inside it."
-    if isinstance(target, OpOverload) and target.namespace not in ("aten", "prims"):
-        return f"{target} is called inside it."
-    home = getattr(target, "__module__", None) or ""
-    if callable(target) and home.split(".")[0] not in ("torch", "_operator", "math", ""):
-        return f"{target} is called inside it."
-    return ""
 
 
 def _other_device(node: Node) -> torch.device | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, Node
 
 from graphmend_bc.legality.alias import storage_of
@@ -14,6 +15,17 @@ def name_called(node: Node) -> str:
     """The name of the function or method that a node calls; empty if it has none."""
     target = node.target
     return target if isinstance(target, str) else getattr(target, "__name__", "")
+
+
+def is_torchs_own(node: Node) -> bool:
+    """True unless a node calls something of the user's, or a higher-order operator."""
+    target = node.target
+    if isinstance(target, HigherOrderOperator) or node.op == "call_module":
+        return False
+    if isinstance(target, OpOverload):
+        return target.namespace in ("aten", "prims")
+    home = str(getattr(target, "__module__", None) or "torch")
+    return isinstance(target, str) or home.split(".")[0] in ("torch", "_operator", "math")
 
 
 def tensors_of(node: Node) -> list[torch.Tensor]:

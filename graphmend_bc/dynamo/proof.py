@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc import config
+from graphmend_bc.dynamo import leaf
 from graphmend_bc.dynamo.arm import is_in_place
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.nodes import (
@@ -42,6 +43,8 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         return
     if trace.effects and _exchanges_streams(output.side_effects):
         raise SiteRefused(Refused("effect-moved"), trace.effects[0])
+    if trace.leaves:
+        leaf.check_unnoticed(trace, gm.graph)
     written = trace.recorder.written
     inputs = input_storages(gm.graph)
     outputs = storages(

@@ -54,6 +54,7 @@ from graphmend_bc.dynamo import (
     guess,
     hoisted_source,
     host_ops,
+    leaf,
     proof,
     texts,
 )
@@ -257,6 +258,8 @@ def _ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
     def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         if (compilation := current()) is not None and compilation.trace.choices:
             proof.check_question(compilation, name)
+        if compilation is not None and compilation.trace.leaves:
+            leaf.check_question(compilation.trace, self, name)
         if compilation is not None and compilation.trace.captured:
             captured.check_question(self, name)
         return stock(self, tx, name, *args, **kwargs)

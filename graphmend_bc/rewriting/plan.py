@@ -21,6 +21,7 @@ class Plan:
         hoists: calls that are to run before the graph, whose callee is to be marked by `Hoist`.
         effects: calls whose callee is to be marked by `Defer`.
         known: calls whose callee is to be marked by `Known`.
+        leaves: assignments to `requires_grad` that are to be made by `Require`.
         captures: instructions at which Dynamo is to make symbols of what is known only at run time;
             the code stays as it is.
     """
@@ -35,6 +36,7 @@ class Plan:
     hoists: frozenset[int] = frozenset()
     effects: frozenset[int] = frozenset()
     known: frozenset[int] = frozenset()
+    leaves: frozenset[int] = frozenset()
     captures: frozenset[int] = frozenset()
 
     def __bool__(self) -> bool:
@@ -77,6 +79,9 @@ class Plan:
 
     def with_known(self, offset: int) -> Plan:
         return replace(self, known=self.known | {offset})
+
+    def with_leaf(self, offset: int) -> Plan:
+        return replace(self, leaves=self.leaves | {offset})
 
     def with_capture(self, offset: int) -> Plan:
         return replace(self, captures=self.captures | {offset})

@@ -41,6 +41,7 @@ from graphmend_bc.runtime import (
     Known,
     Loop,
     Primitive,
+    Require,
     Site,
 )
 
@@ -285,6 +286,9 @@ class _Rewriter:
         if op.offset in self.plan.hoists and op.name == "BINARY_SUBSCR":
             fetch = writer.callable_under_top(HoistItem(self._site(op)))
             return [writer.emit("BUILD_TUPLE", 2), *fetch, *writer.call(1)]
+        if op.offset in self.plan.leaves:
+            assign = writer.callable_under_top(Require(self._site(op)))
+            return [writer.emit("BUILD_TUPLE", 2), *assign, *writer.call(1), writer.emit("POP_TOP")]
         if op.target is None:
             return [writer.emit(op.name, self._scoped(scope, op.arg))]
         label = scope.label(self.graph.block_of(op.target).index)

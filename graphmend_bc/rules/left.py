@@ -8,6 +8,9 @@ from typing import Final
 
 LEFT: Final = MappingProxyType(
     {
+        "Attempted to copy.deepcopy a tensor": (
+            "The copy has its own copy of the tensor's gradient and of all memory it is a view of."
+        ),
         "Attempted to use `torch.nn.Parameter()` constructor with Dynamo": (
             "A parameter made in every call is a new leaf of the autograd graph in every call."
         ),
@@ -21,8 +24,8 @@ LEFT: Final = MappingProxyType(
             "A namespace is read that the function may have changed through a dict."
         ),
         "Missing tp_iternext": "It follows from a break inside an iterator; see that one.",
-        "setattr() on Tensor.requires_grad": (
-            "It makes a leaf of a tensor in the middle of a graph, which a graph cannot hold."
+        "requires_grad_() intermediate leaked as output": (
+            "The frame gives away a tensor that depends on a leaf which is made in the frame."
         ),
         "setattr() on unsupported type": "The attribute belongs to a type written in C.",
         "Unexpected type in sourceless builder": "An object of a type that Dynamo has no form for.",
@@ -33,6 +36,10 @@ LEFT: Final = MappingProxyType(
             "What it does when entered and left is not known to Dynamo: a lock is held while the"
             " block runs, and a graph has no place to hold one."
         ),
+        "Unsupported method call": "The method is written in C; what it does is not known.",
+        "Unsupported Tensor.requires_grad_() call": (
+            "It makes an input a leaf that requires a gradient, which its caller sees."
+        ),
         "Unsupported python_type() call": "An object of a type that Dynamo has no form for.",
     }
 )
@@ -42,6 +49,9 @@ PARTLY: Final = MappingProxyType(
     {
         "Attempted to call function marked as skipped": (
             "The function is written in C or asks Dynamo to stay out; what it does is not known."
+        ),
+        "setattr() on Tensor.requires_grad": (
+            "It makes a leaf of a tensor in the middle of a graph, which a graph cannot hold."
         ),
         "torch.* op returned non-Tensor": (
             "The function reads or sets a setting of the process, which a graph would miss."

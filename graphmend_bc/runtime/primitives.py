@@ -119,6 +119,19 @@ class HoistItem(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
+class Require(Primitive):
+    """An assignment to an object's `requires_grad`."""
+
+    def __call__(self, pair: tuple[Any, Any]) -> None:
+        """Assign.
+
+        Args:
+            pair: the value and the object.
+        """
+        pair[1].requires_grad = pair[0]
+
+
+@dataclass(frozen=True, slots=True)
 class Loop(Primitive):
     """A `while` loop one round of which was made a function.
 

@@ -88,8 +88,7 @@ def probe_of(function: object) -> Probe | None:
     """
     for path, fixed in _PROBES.items():
         found = _at(path)
-        cached = getattr(found, "__wrapped__", found)  # Dynamo looks through caches
-        if function in (found, cached) and found is not None and _is_genuine(found, path):
+        if found is not None and _is_same(function, found) and _is_genuine(found, path):
             return Probe(path, found, fixed)
     return None
 
@@ -97,6 +96,13 @@ def probe_of(function: object) -> Probe | None:
 def is_fleeting(function: object) -> bool:
     """True for the clock and the file system."""
     return isinstance(function, BuiltinFunctionType) and function in _FLEETING
+
+
+def _is_same(function: object, known: Any) -> bool:
+    """Identity; every bound method is another object, and Dynamo looks through caches."""
+    if isinstance(function, MethodType):
+        return bool(function == known)
+    return function is known or function is getattr(known, "__wrapped__", known)
 
 
 def _at(path: str) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType, MethodDescriptorType
+from typing import Final
+
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 
@@ -28,4 +31,14 @@ class KnownCalleeVariable(MarkedCalleeVariable):
         if (value := answer(tx, trace, function, bool(args or kwargs))) is not None:
             trace.used[self.site] = "probe"
             return value
+        if isinstance(function, MethodDescriptorType) and function in _COPIES:
+            copied = args[0].realize() if len(args) == 1 and not kwargs else None
+            # A subclass may have a method of its own, which the function does not call.
+            if copied is not None and copied.python_type() is _COPIES[function]:
+                trace.used[self.site] = "copy"
+                return copied.call_method(tx, "copy", [], {})
         return block_of(self, function, args, kwargs)
+
+
+_COPIES: Final = MappingProxyType({kind.copy: kind for kind in (dict, list, set)})
+"""From the function that copies to the type that it copies."""

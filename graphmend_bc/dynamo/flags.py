@@ -125,7 +125,6 @@ class FlagsVariable(ContextWrappingVariable):
         self._check_unset(tx)
         self.before = set(tx.output.graph.nodes), len(self.trace.effects)
         self.trace.blocks.append(self)
-        self.trace.used[self.callee.site] = "flags"
         result: VariableTracker = ConstantVariable.create(None)
         return result
 

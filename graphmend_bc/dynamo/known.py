@@ -37,7 +37,10 @@ class KnownCalleeVariable(MarkedCalleeVariable):
             if copied is not None and copied.python_type() is _COPIES[function]:
                 trace.used[self.site] = "copy"
                 return copied.call_method(tx, "copy", [], {})
-        return block_of(self, function, args, kwargs)
+        block = block_of(self, function, args, kwargs)
+        if block is not None:
+            trace.used[self.site] = "flags"
+        return block
 
 
 _COPIES: Final = MappingProxyType({kind.copy: kind for kind in (dict, list, set)})

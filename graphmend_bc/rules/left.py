@@ -33,8 +33,8 @@ LEFT: Final = MappingProxyType(
             "A module is built in forward; its parameters would be new in every call."
         ),
         "Unsupported context manager": (
-            "What it does when entered and left is not known to Dynamo: a lock is held while the"
-            " block runs, and a graph has no place to hold one."
+            "What it does when entered and left is not known to Dynamo. A lock is held while its"
+            " block runs, and a graph has no place to hold it."
         ),
         "Unsupported method call": "The method is written in C; what it does is not known.",
         "Unsupported Tensor.requires_grad_() call": (

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo.flags import _state
-from tests.oracle import check
+from graphmend_bc.dynamo.flags import _other_device, _state
+from tests.oracle import check, load
 
 X = torch.tensor([[0.5, -2.0, 1.0], [3.0, 0.25, -1.0]])
 FLAGS = "torch.backends.cudnn.flags"
@@ -195,11 +196,11 @@ def f(x):
     return y, cudnn.enabled
 """
     check(source, [X, -X], None, None, None)
-    scope: dict[str, object] = {"torch": torch, "__name__": "program"}
-    exec(source, scope)
+    torch._dynamo.reset()  # the same code with other globals
+    f = load(source).f
     with gm.enabled():
         try:
-            torch.compile(scope["f"], backend="eager")(X)  # type: ignore[arg-type]
+            torch.compile(f, backend="eager")(X)
         except (TypeError, RuntimeError, AttributeError):
             pass
         declines = gm.report().declines
@@ -231,3 +232,11 @@ def test_not_for_the_flags_that_kernels_of_the_cpu_read() -> None:
         declines="call-not-traced@2 unhandled-instruction@2",
         breaks=1,
     )
+
+
+def test_tensors_on_other_devices_are_seen() -> None:
+    node = torch.fx.Graph().placeholder("x")
+    with FakeTensorMode():
+        for device, other in (("cpu", None), ("cuda:0", torch.device("cuda:0"))):
+            node.meta["example_value"] = [torch.empty(2, device=device)]
+            assert _other_device(node) == other

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from graphmend_bc.rules.left import LEFT
+from graphmend_bc.rules.left import LEFT, PARTLY
 from graphmend_bc.rules.registry import BUILT_IN
 
 PAGE = Path(__file__).with_name("breaks.md")
@@ -55,7 +55,8 @@ def outcome(gb_type: str) -> str:
     """The table's last cell for a break type."""
     rules = [r for r in sorted(BUILT_IN, key=lambda r: r.cost) if gb_type in r.gb_types]
     if rules:
-        return ", ".join(f"`{rule.name}`" for rule in rules)
+        names = ", ".join(f"`{rule.name}`" for rule in rules)
+        return f"{names}; else declined: {PARTLY[gb_type]}" if gb_type in PARTLY else names
     return f"declined: {LEFT[gb_type]}" if gb_type in LEFT else "not seen"
 
 

@@ -54,6 +54,10 @@ strategies: tuple[str, ...] = (
     "hoist",
     "speculate",
     "defer",
+    "probe",
+    "flags",
+    "leaf",
+    "copy",
 )
 """The ways in which sites may be mended; a site that needs another one is left as stock has it."""
 

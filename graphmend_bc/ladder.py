@@ -55,6 +55,8 @@ def name_of_rung(plan: Plan, offset: int) -> str:
         ("ask", plan.asks),
         ("hoist", plan.hoists),
         ("defer", plan.effects),
+        ("known", plan.known),
+        ("leaf", plan.leaves),
         ("capture", plan.captures),
     ):
         if offset in offsets:

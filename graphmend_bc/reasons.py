@@ -151,6 +151,21 @@ _ALL = (
         ("Compute it outside the compiled function and pass it in.",),
     ),
     Reason(
+        "probe-not-fixed",
+        "The answer may be another one when the function is reached than when it begins.",
+        ("Ask outside the compiled function.",),
+    ),
+    Reason(
+        "flags-not-neutral",
+        "The flags of the block could matter to what is inside it.",
+        ("Set the flags around the compiled function.",),
+    ),
+    Reason(
+        "leaf-noticed",
+        "It could be noticed that the tensor does not require a gradient in the graph.",
+        ("Set requires_grad outside the compiled function.",),
+    ),
+    Reason(
         "effect-raises",
         "The call would raise.",
         ("Let the filter show the warning instead of raising it.",),

@@ -85,6 +85,9 @@ class Trace:
         clock: tells bars when the graph began.
         formatted: copies of what texts were made of, as it was then.
         handles: whether one of the functions traced may handle an exception that the graph raises.
+        blocks: blocks of cuDNN's flags that are open, outermost first.
+        leaves: tensors that the frame made require a gradient: the site, the node, and the number
+            of writes before.
         apart: inputs that must not share memory when the graph runs.
         recorder: listens to the fake tensor mode once a site needs it.
     """
@@ -110,6 +113,8 @@ class Trace:
     refused: dict[Site, Refused] = field(default_factory=dict)
     undo: Undo | None = None
     apart: Apart | None = None
+    blocks: list[VariableTracker] = field(default_factory=list)
+    leaves: list[tuple[Site, Node, int]] = field(default_factory=list)
     tally: Tally | None = None
     ahead: Ahead = field(default_factory=Ahead)
     may_raise: list[VariableTracker] = field(default_factory=list)

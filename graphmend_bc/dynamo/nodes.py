@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, Node
 
 from graphmend_bc.legality.alias import storage_of
@@ -27,6 +28,17 @@ def is_in_place(node: Node) -> bool:
         return False  # `operator.or_` and the like; `operator.iadd` runs an operator that is seen
     name = name_called(node)
     return name.endswith("_") and not name.endswith("__")
+
+
+def is_torchs_own(node: Node) -> bool:
+    """True unless a node calls something of the user's, or a higher-order operator."""
+    target = node.target
+    if isinstance(target, HigherOrderOperator) or node.op == "call_module":
+        return False
+    if isinstance(target, OpOverload):
+        return target.namespace in ("aten", "prims")
+    home = str(getattr(target, "__module__", None) or "torch")
+    return isinstance(target, str) or home.split(".")[0] in ("torch", "_operator", "math")
 
 
 def tensors_of(node: Node) -> list[torch.Tensor]:

@@ -19,9 +19,23 @@ from graphmend_bc.dynamo.compilation import Compilation, current
 from graphmend_bc.dynamo.guess import assume
 from graphmend_bc.dynamo.hoist import HoistedCalleeVariable
 from graphmend_bc.dynamo.host_read import is_plain
+from graphmend_bc.dynamo.known import KnownCalleeVariable
+from graphmend_bc.dynamo.leaf import require
 from graphmend_bc.dynamo.loop import loop
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Ask, Both, Branch, Defer, Guess, Hoist, HoistItem, Loop, Primitive
+from graphmend_bc.runtime import (
+    Ask,
+    Both,
+    Branch,
+    Defer,
+    Guess,
+    Hoist,
+    HoistItem,
+    Known,
+    Loop,
+    Primitive,
+    Require,
+)
 
 
 class PrimitiveVariable(VariableTracker):
@@ -58,6 +72,10 @@ class PrimitiveVariable(VariableTracker):
             if compilation is None:
                 return args[0]
             return effects.deferred(tx, compilation, self.primitive.site, args[0])
+        if isinstance(self.primitive, Known):
+            if compilation is None:
+                return args[0]
+            return KnownCalleeVariable(self.primitive.site, args[0], compilation)
         if isinstance(self.primitive, Hoist):
             if compilation is None:
                 return args[0]
@@ -69,6 +87,9 @@ class PrimitiveVariable(VariableTracker):
                 return item.call_function(tx, pair, {})
             hoisted = HoistedCalleeVariable(self.primitive.site, item, compilation)
             return hoisted.call_function(tx, pair, {})
+        if isinstance(self.primitive, Require):
+            value, tensor = (item.realize() for item in args[0].unpack_var_sequence(tx))
+            return require(tx, compilation, self.primitive.site, tensor, value)
         condition = args[0].realize()
         if isinstance(self.primitive, Loop):
             return self._as_loop(tx, compilation, condition, args[1:])

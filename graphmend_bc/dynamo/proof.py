@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc import config
+from graphmend_bc.dynamo import leaf
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.nodes import (
     input_storages,
@@ -42,6 +43,8 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         return
     if trace.effects and _exchanges_streams(output.side_effects):
         raise SiteRefused(Refused("effect-moved"), trace.effects[0])
+    if trace.leaves:
+        leaf.check_unnoticed(trace, gm.graph)
     written = trace.recorder.written
     inputs = input_storages(gm.graph)
     outputs = storages(
@@ -150,7 +153,7 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
     for node in gm.graph.nodes:
         if is_in_place(node) and name_called(node) in _CHANGE_MORE_THAN_VALUES:
             raise Refused("speculation-has-effects", f"The operator is {name_called(node)}.")
-        if _sets_a_mode(node):
+        if sets_a_mode(node):
             raise Refused("speculation-has-effects", f"It calls {name_called(node)}.")
     if any(device.type not in ("cpu", "cuda") for device in recorder.draws):
         raise Refused("speculation-has-effects", "The device's generator cannot be reset.")
@@ -194,7 +197,7 @@ def _written_inputs(recorder: Recorder, gm: GraphModule) -> tuple[int, ...]:
     return tuple(found.values())
 
 
-def _sets_a_mode(node: Node) -> bool:
+def sets_a_mode(node: Node) -> bool:
     """True for calls such as `torch.use_deterministic_algorithms(True)`."""
     is_setter = node.op == "call_function" and name_called(node).lstrip("_").startswith("set_")
     return is_setter and name_called(node) not in _TAKEN_BACK and "example_value" not in node.meta

@@ -13,6 +13,7 @@
     TensorVariable         questions about memory and autograd of tensors, once one is chosen
     UserDefinedObject-     attributes of an object that a deferred call is going to change
       Variable
+    PythonModuleVariable   flags of cuDNN, inside a block that sets them
     BuiltinVariable        operators on values that the host reads from tensors after the graph
     WrapperUserFunction-   functions that cache their results: Dynamo traces them every time
       Variable
@@ -22,6 +23,8 @@
       _exception             time is not the program's
     get_guard_manager_-    guards on values that are computed from the inputs
       from_source
+    op_implementations_-   shapes of operators that torch's own table lacks
+      dict
     reset                  `torch._dynamo.reset()` forgets what was mended
 
 The `_load_const` seam stays for the life of the process: resume functions made from rewritten code
@@ -41,14 +44,18 @@ import torch._dynamo
 from torch._dynamo import convert_frame, exc, guards, output_graph, symbolic_convert
 from torch._dynamo.variables import builtin, functions, misc, tensor, user_defined
 from torch._dynamo.variables.base import VariableTracker
+from torch._subclasses import fake_impls
 
 from graphmend_bc.dynamo import (
     bar_loops,
     captured,
+    ctc,
     effects,
+    flags,
     guess,
     hoisted_source,
     host_ops,
+    leaf,
     proof,
     texts,
 )
@@ -104,6 +111,7 @@ class Seams:
             if name in vars(tensor.TensorVariable):
                 self._replace(tensor.TensorVariable, name, _ask_identity)
         self._replace(user_defined.UserDefinedObjectVariable, "var_getattr", _ask_object)
+        self._replace(misc.PythonModuleVariable, "var_getattr", _ask_module)
         self._replace(functions.WrapperUserFunctionVariable, "call_function", _call_cached)
         self._replace(misc.StringFormatVariable, "__init__", texts.make_format)
         translator = symbolic_convert.InstructionTranslatorBase
@@ -118,6 +126,8 @@ class Seams:
                 symbolic_convert.compare_op_handlers, name, partial(_compare_numbers, function)
             )
         self._replace(guards.GuardBuilder, "get_guard_manager_from_source", hoisted_source.guarding)
+        for known, shapes in ctc.SHAPES.items():
+            self._add_item(fake_impls.op_implementations_dict, known, shapes)
         self._replace(exc, "get_dynamo_observed_exception", captured.raising)
         self._replace(torch._dynamo, "reset", self._reset)
 
@@ -150,6 +160,11 @@ class Seams:
                 table[name] = stock
 
         self._undo.append(undo)
+
+    def _add_item(self, table: dict[Any, Any], key: object, ours: object) -> None:
+        if key not in table:
+            table[key] = ours
+            self._undo.append(lambda: table.pop(key, None))
 
     def _compile_frame(self, stock: Callable[..., Any]) -> Callable[..., Any]:
         def compile_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
@@ -231,6 +246,7 @@ def _compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
         if tx is not root and root.debug_locals:
             tx.debug_locals, root.debug_locals = root.debug_locals + tx.debug_locals, []
         if compilation is not None:
+            flags.check_whole(compilation.trace)
             guess.gather(tx, compilation.trace)
         return stock(self, tx, reason, *args, **kwargs)
 
@@ -252,6 +268,8 @@ def _ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
     def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         if (compilation := current()) is not None and compilation.trace.choices:
             proof.check_question(compilation, name)
+        if compilation is not None and compilation.trace.leaves:
+            leaf.check_question(compilation.trace, self, name)
         if compilation is not None and compilation.trace.captured:
             captured.check_question(self, name)
         return stock(self, tx, name, *args, **kwargs)
@@ -281,6 +299,15 @@ def _ask_object(stock: Callable[..., Any]) -> Callable[..., Any]:
         return stock(self, tx, name, *args, **kwargs)
 
     return ask
+
+
+def _ask_module(stock: Callable[..., Any]) -> Callable[..., Any]:
+    def var_getattr(self: Any, tx: Any, name: str) -> Any:
+        if (compilation := current()) is not None and compilation.trace.blocks:
+            flags.check_question(compilation.trace, self.value, name)
+        return stock(self, tx, name)
+
+    return var_getattr
 
 
 def _ask_identity(stock: Callable[..., Any]) -> Callable[..., Any]:

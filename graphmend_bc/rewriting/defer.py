@@ -23,12 +23,15 @@ from graphmend_bc.runtime import Primitive
 CALLS = facts.op_set("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 
 
-def marked_callees(graph: Graph, offsets: Iterable[int]) -> Mapping[int, Op]:
+def marked_callees(
+    graph: Graph, offsets: Iterable[int], *, in_order: bool = True
+) -> Mapping[int, Op]:
     """The op that pushes each call's callee.
 
     Args:
         graph: blocks of the original code.
         offsets: byte offsets of `CALL` instructions.
+        in_order: whether the order matters in which the call unpacks its arguments.
 
     Returns:
         From the index of the pushing op to the `CALL` op.
@@ -39,7 +42,7 @@ def marked_callees(graph: Graph, offsets: Iterable[int]) -> Mapping[int, Op]:
     found = {}
     for offset in offsets:
         call = graph.listing.at_offset(offset)
-        if call.name not in CALLS or not _unpacks_in_order(graph, call):
+        if call.name not in CALLS or (in_order and not _unpacks_in_order(graph, call)):
             raise Refused("unhandled-instruction", f"{call.name} is not a plain call.")
         pushed_by = callee_of(graph, call.index)
         if pushed_by is None or graph.listing.ops[pushed_by].name not in _LOADS:

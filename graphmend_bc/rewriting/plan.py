@@ -20,6 +20,8 @@ class Plan:
         asks: calls that give a Python value of a tensor, whose callee is to be marked by `Ask`.
         hoists: calls that are to run before the graph, whose callee is to be marked by `Hoist`.
         effects: calls whose callee is to be marked by `Defer`.
+        known: calls whose callee is to be marked by `Known`.
+        leaves: assignments to `requires_grad` that are to be made by `Require`.
         captures: instructions at which Dynamo is to make symbols of what is known only at run time;
             the code stays as it is.
     """
@@ -33,6 +35,8 @@ class Plan:
     asks: frozenset[int] = frozenset()
     hoists: frozenset[int] = frozenset()
     effects: frozenset[int] = frozenset()
+    known: frozenset[int] = frozenset()
+    leaves: frozenset[int] = frozenset()
     captures: frozenset[int] = frozenset()
 
     def __bool__(self) -> bool:
@@ -72,6 +76,12 @@ class Plan:
 
     def with_effect(self, offset: int) -> Plan:
         return replace(self, effects=self.effects | {offset})
+
+    def with_known(self, offset: int) -> Plan:
+        return replace(self, known=self.known | {offset})
+
+    def with_leaf(self, offset: int) -> Plan:
+        return replace(self, leaves=self.leaves | {offset})
 
     def with_capture(self, offset: int) -> Plan:
         return replace(self, captures=self.captures | {offset})

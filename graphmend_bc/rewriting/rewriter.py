@@ -32,7 +32,18 @@ from graphmend_bc.rewriting.decision import Decision, Test, decision_at
 from graphmend_bc.rewriting.defer import marked_callees, write_marked
 from graphmend_bc.rewriting.loops import Round, round_at, round_ended_by
 from graphmend_bc.rewriting.plan import Plan
-from graphmend_bc.runtime import Both, Branch, Defer, Hoist, HoistItem, Loop, Primitive, Site
+from graphmend_bc.runtime import (
+    Both,
+    Branch,
+    Defer,
+    Hoist,
+    HoistItem,
+    Known,
+    Loop,
+    Primitive,
+    Require,
+    Site,
+)
 
 GROWTH_LIMIT = 20_000
 """Most instructions that one rewritten code object and its arms may have together."""
@@ -109,7 +120,11 @@ class _Rewriter:
         self.listing = listing
         self.graph: Graph = build(listing)
         self.plan = plan
-        self.marked = marked_callees(self.graph, plan.effects | plan.asks | self._calls(plan))
+        calls = plan.effects | plan.asks | self._calls(plan)
+        self.marked = {
+            **marked_callees(self.graph, calls),
+            **marked_callees(self.graph, plan.known, in_order=False),
+        }
         ends = [self.graph.block_of(listing.at_offset(o).index) for o in plan.rounds]
         rounds = [round_ended_by(self.graph, end) for end in ends]
         self.rounds = {found.header: found for found in rounds}
@@ -271,6 +286,9 @@ class _Rewriter:
         if op.offset in self.plan.hoists and op.name == "BINARY_SUBSCR":
             fetch = writer.callable_under_top(HoistItem(self._site(op)))
             return [writer.emit("BUILD_TUPLE", 2), *fetch, *writer.call(1)]
+        if op.offset in self.plan.leaves:
+            assign = writer.callable_under_top(Require(self._site(op)))
+            return [writer.emit("BUILD_TUPLE", 2), *assign, *writer.call(1), writer.emit("POP_TOP")]
         if op.target is None:
             return [writer.emit(op.name, self._scoped(scope, op.arg))]
         label = scope.label(self.graph.block_of(op.target).index)
@@ -287,6 +305,8 @@ class _Rewriter:
         site = self._site(call)
         if call.offset in self.plan.hoists:
             return Hoist(site)
+        if call.offset in self.plan.known:
+            return Known(site)
         return ask_at(self.graph, call, site) if call.offset in self.plan.asks else Defer(site)
 
     def _scoped(self, scope: _Scope, arg: object) -> object:

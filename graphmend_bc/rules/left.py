@@ -8,8 +8,8 @@ from typing import Final
 
 LEFT: Final = MappingProxyType(
     {
-        "Attempted to call function marked as skipped": (
-            "The function is written in C or asks Dynamo to stay out; what it does is not known."
+        "Attempted to copy.deepcopy a tensor": (
+            "The copy has its own copy of the tensor's gradient and of all memory it is a view of."
         ),
         "Attempted to use `torch.nn.Parameter()` constructor with Dynamo": (
             "A parameter made in every call is a new leaf of the autograd graph in every call."
@@ -24,21 +24,38 @@ LEFT: Final = MappingProxyType(
             "A namespace is read that the function may have changed through a dict."
         ),
         "Missing tp_iternext": "It follows from a break inside an iterator; see that one.",
-        "setattr() on Tensor.requires_grad": (
-            "It makes a leaf of a tensor in the middle of a graph, which a graph cannot hold."
+        "requires_grad_() intermediate leaked as output": (
+            "The frame gives away a tensor that depends on a leaf which is made in the frame."
         ),
         "setattr() on unsupported type": "The attribute belongs to a type written in C.",
-        "torch.* op returned non-Tensor": (
-            "The operator reads or sets a setting of the process, which a graph would miss."
-        ),
         "Unexpected type in sourceless builder": "An object of a type that Dynamo has no form for.",
         "Uninitialized nn.Module": (
             "A module is built in forward; its parameters would be new in every call."
         ),
         "Unsupported context manager": (
-            "What it does when entered and left is not known to Dynamo: a lock, a backend's flags."
+            "What it does when entered and left is not known to Dynamo. A lock is held while its"
+            " block runs, and a graph has no place to hold it."
+        ),
+        "Unsupported method call": "The method is written in C; what it does is not known.",
+        "Unsupported Tensor.requires_grad_() call": (
+            "It makes an input a leaf that requires a gradient, which its caller sees."
         ),
         "Unsupported python_type() call": "An object of a type that Dynamo has no form for.",
     }
 )
 """From the break type to one sentence."""
+
+PARTLY: Final = MappingProxyType(
+    {
+        "Attempted to call function marked as skipped": (
+            "The function is written in C or asks Dynamo to stay out; what it does is not known."
+        ),
+        "setattr() on Tensor.requires_grad": (
+            "It makes a leaf of a tensor in the middle of a graph, which a graph cannot hold."
+        ),
+        "torch.* op returned non-Tensor": (
+            "The function reads or sets a setting of the process, which a graph would miss."
+        ),
+    }
+)
+"""The same for what is left of break types that a rule knows."""

@@ -8,6 +8,7 @@ from pkgutil import iter_modules
 import graphmend_bc.rules as room
 from graphmend_bc import config
 from graphmend_bc.reasons import Refused
+from graphmend_bc.rules.left import LEFT, PARTLY
 from graphmend_bc.rules.rule import Met, Rule, Rung
 
 _NOT_RULES = frozenset({"left", "registry", "rule"})
@@ -72,9 +73,10 @@ def rungs_at(met: Met) -> tuple[Rung, ...]:
     """
     found = [(rule, rung) for rule in all_rules() if (rung := rule.at(met)) is not None]
     if not found:
+        known = LEFT.get(met.gb_type) or PARTLY.get(met.gb_type, "")
         if met.is_call:
-            raise Refused("call-not-traced")
-        raise Refused("unhandled-instruction", f"The instruction is {met.op.name}.")
+            raise Refused("call-not-traced", known)
+        raise Refused("unhandled-instruction", known or f"The instruction is {met.op.name}.")
     allowed = tuple(rung for rule, rung in found if _is_on(rule))
     if not allowed:
         raise Refused("strategy-off", f"It is {found[-1][0].strategy!r}.")

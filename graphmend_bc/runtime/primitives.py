@@ -88,6 +88,15 @@ class Defer(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
+class Known(Primitive):
+    """Marks the callee of a call that a tracer may understand if it knows the function."""
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function itself."""
+        return function
+
+
+@dataclass(frozen=True, slots=True)
 class Hoist(Primitive):
     """Marks the callee of a call that a tracer may make before everything else in the frame."""
 
@@ -107,6 +116,19 @@ class HoistItem(Primitive):
             pair: the object and the key.
         """
         return pair[0][pair[1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Require(Primitive):
+    """An assignment to an object's `requires_grad`."""
+
+    def __call__(self, pair: tuple[Any, Any]) -> None:
+        """Assign.
+
+        Args:
+            pair: the value and the object.
+        """
+        pair[1].requires_grad = pair[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,48 @@
+"""The shapes that `ctc_loss` gives for lengths in tensors; torch's own table lacks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import MappingProxyType
+from typing import Any, Final
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
+
+_aten = torch.ops.aten
+
+
+def _loss(
+    mode: FakeTensorMode, func: OpOverload, log_probs: torch.Tensor, *args: Any, **kwargs: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The losses, and what backward needs: as wide as the longest target is at run time."""
+    env = mode.shape_env
+    if env is None or not env.allow_dynamic_output_shape_ops:
+        raise DynamicOutputShapeException(func)
+    time, batch = log_probs.shape[:2]
+    # Where the operator is only a part of `F.ctc_loss`, nobody sees a tensor of this size.
+    hidden = torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.PROXY) is None
+    with env.ignore_fresh_unbacked_symbols() if hidden else nullcontext():
+        width = env.create_unbacked_symint()
+        torch._check(width >= 1)  # type: ignore[no-untyped-call]
+        return log_probs.new_empty(batch), log_probs.new_empty((batch, time, width))
+
+
+def _gradient(
+    mode: FakeTensorMode,
+    func: OpOverload,
+    grad: torch.Tensor,
+    log_probs: torch.Tensor,
+    *args: Any,
+    **kwargs: Any,
+) -> torch.Tensor:
+    """The gradient with respect to the log-probabilities."""
+    return log_probs.new_empty(log_probs.shape)
+
+
+SHAPES: Final = MappingProxyType[OpOverload, Callable[..., Any]](
+    {_aten._ctc_loss.Tensor: _loss, _aten._ctc_loss_backward.Tensor: _gradient}
+)
+"""From an operator to its implementation on fake tensors."""

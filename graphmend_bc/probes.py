@@ -1,0 +1,124 @@
+"""Functions that ask the process something and change nothing, by identity.
+
+A probe is answered while tracing, and asked again by a guard before each call of the compiled
+code. So it must be cheap, and nobody may notice that it is asked once more.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What is known of a function that asks.
+
+    Attributes:
+        name: where the function is found.
+        ask: the function.
+        fixed: True if the process has one answer as long as it lives.
+    """
+
+    name: str
+    ask: Callable[[], Any]
+    fixed: bool
+
+
+_FIXED = (
+    "os.cpu_count",
+    "torch.backends.cpu.get_cpu_capability",
+    "torch.backends.cuda.is_built",
+    "torch.backends.cudnn.is_available",
+    "torch.backends.cudnn.version",
+    "torch.backends.mkl.is_available",
+    "torch.backends.mkldnn.is_available",
+    "torch.backends.mps.is_available",
+    "torch.backends.mps.is_built",
+    "torch.backends.openmp.is_available",
+    "torch.backends.opt_einsum.is_available",
+    "torch.mps.device_count",
+    "torch.mps.is_available",
+)
+
+_SETTINGS = (
+    "os.getcwd",
+    "os.getpid",
+    "torch.get_deterministic_debug_mode",
+    "torch.get_float32_matmul_precision",
+    "torch.get_num_interop_threads",
+    "torch.get_num_threads",
+    "torch.is_deterministic_algorithms_warn_only_enabled",
+    "torch.is_warn_always_enabled",
+)
+
+_PROBES: Final = MappingProxyType(dict.fromkeys(_SETTINGS, False) | dict.fromkeys(_FIXED, True))
+"""From the path of a function to whether its answer is fixed."""
+
+_FLEETING: Final = frozenset(
+    {
+        *(os.stat, os.lstat, os.access, os.listdir, os.scandir),
+        *(time.time, time.time_ns, time.monotonic, time.monotonic_ns),
+        *(time.perf_counter, time.perf_counter_ns, time.process_time, time.process_time_ns),
+    }
+)
+"""Functions whose answer may be another one whenever they are asked."""
+
+NAMES: Final = frozenset(
+    {path.rpartition(".")[2] for path in _PROBES} | {known.__name__ for known in _FLEETING}
+)
+"""Names under which these functions are usually called."""
+
+
+def probe_of(function: object) -> Probe | None:
+    """What is known of a function, if it is a probe.
+
+    Args:
+        function: any callable, bound methods included.
+
+    Example:
+        >>> probe_of(os.getpid).fixed
+        False
+    """
+    for path, fixed in _PROBES.items():
+        found = _at(path)
+        if found is not None and _is_same(function, found) and _is_genuine(found, path):
+            return Probe(path, found, fixed)
+    return None
+
+
+def is_fleeting(function: object) -> bool:
+    """True for the clock and the file system."""
+    return isinstance(function, BuiltinFunctionType) and function in _FLEETING
+
+
+def _is_same(function: object, known: Any) -> bool:
+    """Identity; every bound method is another object, and Dynamo looks through caches."""
+    if isinstance(function, MethodType):
+        return bool(function == known)
+    return function is known or function is getattr(known, "__wrapped__", known)
+
+
+def _at(path: str) -> Any:
+    """The object at a path, if its module is loaded."""
+    module, _, name = path.rpartition(".")
+    return getattr(sys.modules.get(module), name, None)
+
+
+def _is_genuine(function: Any, path: str) -> bool:
+    """False for what somebody put in a function's place, even if it has the function's names."""
+    module, _, name = path.rpartition(".")
+    if isinstance(function, functools._lru_cache_wrapper):
+        function = function.__wrapped__
+    if isinstance(function, MethodType):
+        function = function.__func__
+    if isinstance(function, FunctionType):
+        written_in = function.__globals__.get("__name__")
+        return written_in == module and function.__code__.co_name == name
+    return isinstance(function, BuiltinFunctionType) and function.__name__ == name

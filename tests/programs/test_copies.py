@@ -1,0 +1,74 @@
+"""`copy.copy` of plain containers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.oracle import check
+
+X = torch.tensor([1.0, -2.0])
+
+
+@pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13),
+    reason="older versions do not trace copy.copy",
+)
+@pytest.mark.parametrize(
+    ("body", "mends"),
+    [
+        ("d = copy.copy(CONFIG)\n    d['b'] = x\n    return d, CONFIG['b']", "copy"),
+        ("d = copy.copy(CONFIG)\n    d['a'].append(3)\n    return x * 2, d", "copy"),
+        ("d = [x, x * 2]\n    e = copy.copy(d)\n    e.append(x)\n    return d, e", "copy"),
+        ("d = {'x': x}\n    e = copy.copy(d)\n    d['x'] = 1\n    return d, e", "copy"),
+        ("s = copy.copy(NAMES)\n    s.add('c')\n    return x * len(s), len(NAMES)", "copy"),
+        ("return x * len(copy.copy((1, 2)))", ""),
+    ],
+)
+def test_plain_containers(body: str, mends: str) -> None:
+    outcome = check(
+        f"""
+import copy
+CONFIG = {{"a": [1, 2], "b": 2}}
+NAMES = {{"a", "b"}}
+
+def f(x):
+    {body}
+""",
+        [X, -X],
+        mends=None,
+        fullgraph=True,
+    )
+    assert mends in outcome.mends
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return copy.copy(x)",
+        "return copy.deepcopy(x)",
+        "return copy.deepcopy({'x': x * 2})",
+        "return x * len(copy.copy(COUNTS))",
+        "return x * len(list.copy(Mine([1, 2])))",
+    ],
+)
+def test_other_copies_are_left(body: str) -> None:
+    outcome = check(
+        f"""
+import copy
+from collections import defaultdict
+COUNTS = defaultdict(int, a=3)
+
+class Mine(list):
+    def copy(self):
+        return [0]
+
+def f(x):
+    {body}
+""",
+        [X, -X],
+        mends="",
+        declines=None,
+        breaks=1,
+    )
+    assert "call-not-traced" in outcome.declines

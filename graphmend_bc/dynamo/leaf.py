@@ -16,7 +16,13 @@ from torch.fx import Graph, Node
 
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.host_read import is_plain
-from graphmend_bc.dynamo.nodes import is_in_place, is_input, is_torchs_own, tensors_of
+from graphmend_bc.dynamo.nodes import (
+    is_in_place,
+    is_input,
+    is_torchs_own,
+    storages,
+    tensors_of,
+)
 from graphmend_bc.dynamo.select import check_is_outermost, inline
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reasons import Refused
@@ -94,8 +100,9 @@ def check_unnoticed(trace: Trace, graph: Graph) -> None:
         storage = storage_of(node.meta["example_value"])
         if storage in trace.recorder.written[since:]:
             raise _noticed(site, "It is changed in place afterwards.")
-        for user in _reached(node):
-            if problem := _problem(user, storage):
+        reached = _reached(node)
+        for user in reached:
+            if problem := _problem(user, storage) or _changed(user, reached):
                 raise _noticed(site, problem)
 
 
@@ -118,13 +125,28 @@ def _problem(user: Node, storage: int) -> str:
     asks = str(getattr(user.target, "__module__", "")).startswith("torch.autograd")
     if asks or not is_torchs_own(user) or user.target == "backward":
         return f"{user.target} is given it."
-    if is_in_place(user) or "out" in user.kwargs or "example_value" not in user.meta:
-        return f"{user.target} changes something with it."
     for tensor in tensors_of(user):
         differentiable = tensor.is_floating_point() or tensor.is_complex()
         if differentiable and not tensor.requires_grad and storage_of(tensor) != storage:
             return f"The result of {user} requires no gradient but for it."
     return ""
+
+
+def _changed(user: Node, reached: list[Node]) -> str:
+    """Which operator changes a tensor that does not depend on a leaf so far; empty if none does.
+
+    What else is computed from such a tensor would not be looked at.
+    """
+    writes = is_in_place(user) or "out" in user.kwargs or "example_value" not in user.meta
+    if not writes or user.op == "output":
+        return ""
+    first = user.args[0] if user.args and "out" not in user.kwargs else None
+    if isinstance(first, Node) and first in reached:
+        changed = {storage_of(tensor) for tensor in tensors_of(first)}
+        others = [node for node in user.graph.nodes if node not in reached]
+        if changed and changed.isdisjoint(storages(others)):
+            return ""
+    return f"{user.target} changes something with it."
 
 
 def check_question(trace: Trace, tensor: Any, name: str) -> None:

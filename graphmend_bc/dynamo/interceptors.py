@@ -1,0 +1,220 @@
+"""What happens at the seams: each function makes one of Dynamo's own into ours, which calls it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from torch._dynamo.variables.base import VariableTracker
+
+from graphmend_bc.dynamo import bar_loops, captured, effects, flags, guess, host_ops, leaf, proof
+from graphmend_bc.dynamo.annotations import annotated_graph
+from graphmend_bc.dynamo.asked import HostNumberVariable
+from graphmend_bc.dynamo.compilation import current
+from graphmend_bc.dynamo.host import HostVariable
+from graphmend_bc.dynamo.reading import reading
+from graphmend_bc.dynamo.regions import TORCH
+from graphmend_bc.dynamo.way_back import watched
+from graphmend_bc.runtime.effects import naming_lost_effects
+
+
+def trace_frame(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`trace_frame`: an attempt begins."""
+
+    def trace_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None:
+            compilation.start_trace()
+            compilation.trace.handles = _may_handle(code)
+        return stock(code, *args, **kwargs)
+
+    return trace_frame
+
+
+def _may_handle(code: CodeType) -> bool:
+    """True for a function of the user's that has a `try` or a `with`."""
+    return bool(code.co_exceptiontable) and not code.co_filename.startswith(TORCH)
+
+
+def output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`OutputGraph.__init__`: listen to the operators."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        compilation = current()
+        if compilation is not None and compilation.may_mend:
+            # From the start: the first rewritten code may be met late, in a callee.
+            compilation.trace.listen(self.fake_mode)
+        if compilation is not None and compilation.captures:
+            captured.listen_to_captures(self, compilation)
+
+    return __init__
+
+
+def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`InliningInstructionTranslator.__init__`: trace the callee's rewritten code."""
+
+    def __init__(self: Any, parent: Any, code: CodeType, *args: Any, **kwargs: Any) -> None:
+        compilation = current()
+        if compilation is not None:
+            code = compilation.code_for(code)
+            compilation.trace.handles |= _may_handle(code)
+        stock(self, parent, code, *args, **kwargs)
+
+    return __init__
+
+
+def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`OutputGraph.call_user_compiler`: prove the whole graph, then watch it."""
+
+    def call_user_compiler(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
+        compilation = current()
+        if compilation is None:
+            return stock(self, gm, *args, **kwargs)
+        proof.prove_graph(compilation, gm, self)
+        compiled = annotated_graph(stock(self, gm, *args, **kwargs), self)
+        if (clock := compilation.trace.clock) is not None:
+            compiled = clock.timing(compiled)
+        compiled = watched(reading(compiled, compilation.trace.to_read()), compilation)
+        compilation.graphs += 1
+        if compilation.trace.undo is not None:
+            return compiled
+        return naming_lost_effects(compiled, compilation.trace.effects)
+
+    return call_user_compiler
+
+
+def compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`OutputGraph.compile_subgraph`: a graph ends, maybe inside a callee."""
+
+    def compile_subgraph(self: Any, tx: Any, reason: Any, *args: Any, **kwargs: Any) -> Any:
+        root, compilation = self.root_tx, current()
+        if compilation is not None and compilation.trace.bars:
+            is_break = tx is not root or reason.graph_break
+            bar_loops.settle_all(tx, compilation.trace, is_break)
+        if tx is not root and root.debug_locals:
+            tx.debug_locals, root.debug_locals = root.debug_locals + tx.debug_locals, []
+        if compilation is not None:
+            flags.check_whole(compilation.trace)
+            guess.gather(tx, compilation.trace)
+        return stock(self, tx, reason, *args, **kwargs)
+
+    return compile_subgraph
+
+
+def compile_and_call(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`OutputGraph.compile_and_call_fx_graph`: add the outputs that are for us."""
+
+    def compile_and_call_fx_graph(
+        self: Any, tx: Any, rv: list[VariableTracker], *args: Any, **kwargs: Any
+    ) -> Any:
+        compilation = current()
+        ours = [] if compilation is None else compilation.trace.our_outputs()
+        return stock(self, tx, [*rv, *ours], *args, **kwargs)
+
+    return compile_and_call_fx_graph
+
+
+def ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Questions to a tensor."""
+
+    def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None and compilation.trace.choices:
+            proof.check_question(compilation, name)
+        if compilation is not None and compilation.trace.leaves:
+            leaf.check_question(compilation.trace, self, name)
+        if compilation is not None and compilation.trace.captured:
+            captured.check_question(self, name)
+        return stock(self, tx, name, *args, **kwargs)
+
+    return ask
+
+
+def call_cached(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`WrapperUserFunctionVariable.call_function`: calls of functions that cache results."""
+
+    def call_function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        compilation = current()
+        if compilation is None or not hasattr(self.wrapper_obj, "cache_info"):
+            return stock(self, *args, **kwargs)
+        trace = compilation.trace
+        trace.caches += 1
+        try:
+            return stock(self, *args, **kwargs)
+        finally:
+            trace.caches -= 1
+
+    return call_function
+
+
+def ask_object(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Attributes of the user's objects."""
+
+    def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None and compilation.trace.counting:
+            effects.check_unread(compilation, self, name)
+        return stock(self, tx, name, *args, **kwargs)
+
+    return ask
+
+
+def ask_module(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Attributes of modules."""
+
+    def var_getattr(self: Any, tx: Any, name: str) -> Any:
+        if (compilation := current()) is not None and compilation.trace.blocks:
+            flags.check_question(compilation.trace, self.value, name)
+        return stock(self, tx, name)
+
+    return var_getattr
+
+
+def ask_identity(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Hash and equality of a tensor."""
+
+    def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None and compilation.trace.choices:
+            proof.check_identity(compilation, [self])
+        return stock(self, *args, **kwargs)
+
+    return ask
+
+
+def ask_id(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`id(tensor)`."""
+
+    def call_id(self: Any, tx: Any, *args: VariableTracker, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None and compilation.trace.choices:
+            proof.check_identity(compilation, [arg.realize() for arg in args])
+        return stock(self, tx, *args, **kwargs)
+
+    return call_id
+
+
+def compare_identity(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`is` and `is not`."""
+
+    def compare(tx: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> Any:
+        if (compilation := current()) is not None and compilation.trace.choices:
+            operands = [arg.realize() for arg in args]
+            if all(operand.is_tensor() for operand in operands):
+                proof.check_identity(compilation, operands)
+        return stock(tx, args, kwargs)
+
+    return compare
+
+
+def compare_numbers(function: str, stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Comparisons of numbers that are only compared."""
+
+    def compare(tx: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> Any:
+        for number, other, reverse in ((args[0], args[1], False), (args[1], args[0], True)):
+            if isinstance(number, HostNumberVariable):
+                return number.compare(tx, function, other.realize(), reverse)
+        for value in args:
+            if isinstance(value, HostVariable):
+                return host_ops.computed(value, getattr(operator, function), args, kwargs)
+        return stock(tx, args, kwargs)
+
+    return compare

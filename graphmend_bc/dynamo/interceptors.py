@@ -126,9 +126,22 @@ def ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
             leaf.check_question(compilation.trace, self, name)
         if compilation is not None and compilation.trace.captured:
             captured.check_question(self, name)
+        if compilation is not None and name in _OF_AUTOGRAD and compilation.trace.used:
+            _notice_writes(tx, self)
         return stock(self, tx, name, *args, **kwargs)
 
     return ask
+
+
+_OF_AUTOGRAD = frozenset(("requires_grad", "grad_fn", "is_leaf"))
+"""What a write in place may change; Dynamo notices that only under the name that was written to."""
+
+
+def _notice_writes(tx: Any, tensor: Any) -> None:
+    """Stock would have looked anew after the break."""
+    value = tensor.as_proxy().node.meta.get("example_value")
+    if getattr(value, "requires_grad", tensor.requires_grad) != tensor.requires_grad:
+        tensor.synchronize_attributes(tx)
 
 
 def call_cached(stock: Callable[..., Any]) -> Callable[..., Any]:

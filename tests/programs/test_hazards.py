@@ -438,3 +438,24 @@ def test_break_at_another_instruction() -> None:
             return x + 1
     """
     declined(body, BOTH, "unhandled-instruction", line=5)
+
+
+@pytest.mark.parametrize("question", ["requires_grad", "is_leaf", "grad_fn is None"])
+def test_what_a_write_did_to_autograd_is_seen_under_every_name(question: str) -> None:
+    """Stock looks anew after the break; Dynamo itself remembers it only for the name written to."""
+    oracle.check(
+        f"""
+        weight = nn.Parameter(torch.ones(3))
+
+        def f(x):
+            y = x * 1
+            b = y
+            y += weight * x
+            k = 2 if x.sum() > 0 else 3
+            return y * k, b.{question}
+        """,
+        BOTH,
+        mends=None,
+        declines=None,
+        breaks=None,
+    )

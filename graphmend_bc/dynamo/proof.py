@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import torch
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.side_effects import SideEffects
-from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.base import AttributeMutationNew, ValueMutationNew, VariableTracker
 from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
@@ -57,7 +57,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     ]
     # A graph that raises must not lose what stock's graph before the break would have left, nor be
     # out of reach of a handler that stands between two graphs of stock's.
-    raising = trace.used and (trace.handles or not output.side_effects.is_empty())
+    raising = trace.used and (trace.handles or _changes_state(output.side_effects))
     if trace.guesses or trace.effects or trace.functional or trace.captured or raising:
         try:
             trace.undo = _undo(trace, gm, opaque, output)
@@ -248,6 +248,15 @@ def _exchanges_streams(effects: SideEffects) -> bool:
     return any(
         getattr(item, "value", None) is sys and names.keys() & {"stdout", "stderr"}
         for item, names in effects.store_attr_mutations.items()
+    )
+
+
+def _changes_state(effects: SideEffects) -> bool:
+    """True if Dynamo changes something after the graph that was there before it."""
+    return bool(effects.tensor_hooks) or any(
+        effects.is_modified(item)
+        for item in effects.id_to_variable.values()
+        if not isinstance(item.mutation_type, (AttributeMutationNew, ValueMutationNew))
     )
 
 

@@ -520,3 +520,24 @@ def test_a_handler_catches_what_a_mended_graph_raises(branch: str) -> None:
         mends=None,
         breaks=0,
     )
+
+
+@pytest.mark.parametrize(
+    ("body", "watched"),
+    [
+        ("return x * 2 if x.sum() > 0 else x + 1", False),
+        ("y = x * 2 if x.sum() > 0 else x + 1; return [y, {1: y}]", False),
+        ("y = x * 2 if x.sum() > 0 else x + 1; seen.append(1); return y", True),
+        ("with torch.no_grad(): return x * 2 if x.sum() > 0 else x + 1", True),
+    ],
+)
+def test_calls_pay_for_the_way_back_only_where_something_could_be_lost(
+    body: str, watched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr("graphmend_bc.frame.give_way_back", lambda *args: given.append(args))
+    scope: dict[str, Any] = {"torch": torch, "seen": []}
+    exec(f"def f(x):\n    {body}", scope)
+    with gm.enabled():
+        torch.compile(scope["f"], backend="eager")(UP)
+    assert bool(given) is watched

@@ -258,7 +258,7 @@ def test_failure_inside_us_ends_in_stock_behaviour_with_one_reason(
 ) -> None:
     from graphmend_bc.dynamo import select
 
-    def fail(*args: object) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
         raise RuntimeError("planted")
 
     monkeypatch.setattr(select, "check_runs_untaken", fail)
@@ -273,7 +273,7 @@ def test_failure_inside_us_ends_in_stock_behaviour_with_one_reason(
 def test_keyboard_interrupt_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     from graphmend_bc.dynamo import select
 
-    def interrupt(*args: object) -> None:
+    def interrupt(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(select, "check_runs_untaken", interrupt)

@@ -20,12 +20,14 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, Node, Proxy
 
+from graphmend_bc.dynamo.compilation import SiteRefused, Trace
 from graphmend_bc.dynamo.guess import call, method
 from graphmend_bc.dynamo.nodes import input_storages, name_called, storages, tensors_of
 from graphmend_bc.dynamo.recorder import Recorder
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.ops import OpRecord, written_by
 from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime import Site
 
 
 def write_to_copies(
@@ -68,6 +70,8 @@ def write_to_copies(
 
 def write_back(
     tx: InstructionTranslatorBase,
+    trace: Trace,
+    site: Site,
     predicate: TensorVariable,
     taken: Mapping[Node, Node],
     other: Mapping[Node, Node],
@@ -76,6 +80,8 @@ def write_back(
 
     Args:
         tx: translator of the frame the branch is in.
+        trace: the attempt that is running.
+        site: the branch.
         predicate: true if the first arm is taken, a 0-dim bool tensor.
         taken, other: the arms' copies.
     """
@@ -85,10 +91,23 @@ def write_back(
             for node in (target, taken.get(target, target), other.get(target, target))
         )
         example = target.meta["example_value"]
+        trace.written_back[storage_of(example)] = site
         moved = predicate
         if predicate.as_proxy().node.meta["example_value"].device != example.device:
             moved = method(tx, "to", predicate, example.device)
         method(tx, "copy_", before, call(tx, "where", moved, left, right))
+
+
+def check_question(trace: Trace, tensor: TensorVariable, name: str) -> None:
+    """Refuse to say how often a tensor was written to that is written back whichever arm is taken.
+
+    Raises:
+        SiteRefused: its version is asked for.
+    """
+    for memory in storages([tensor.as_proxy().node]) if name == "_version" else ():
+        if memory in trace.written_back:
+            detail = "Its version is asked for."
+            raise SiteRefused(Refused("arm-mutates-tensor", detail), trace.written_back[memory])
 
 
 def as_outside(

@@ -88,6 +88,7 @@ class Trace:
         blocks: blocks of cuDNN's flags that are open, outermost first.
         leaves: tensors that the frame made require a gradient: the site, the node, and the number
             of writes before.
+        written_back: storages that are written whether or not an arm is taken, with its branch.
         apart: inputs that must not share memory when the graph runs.
         recorder: listens to the fake tensor mode once a site needs it.
     """
@@ -115,6 +116,7 @@ class Trace:
     apart: Apart | None = None
     blocks: list[VariableTracker] = field(default_factory=list)
     leaves: list[tuple[Site, Node, int]] = field(default_factory=list)
+    written_back: dict[int, Site] = field(default_factory=dict)
     tally: Tally | None = None
     ahead: Ahead = field(default_factory=Ahead)
     may_raise: list[VariableTracker] = field(default_factory=list)

@@ -9,7 +9,17 @@ from typing import Any
 
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo import bar_loops, captured, effects, flags, guess, host_ops, leaf, proof
+from graphmend_bc.dynamo import (
+    arm_writes,
+    bar_loops,
+    captured,
+    effects,
+    flags,
+    guess,
+    host_ops,
+    leaf,
+    proof,
+)
 from graphmend_bc.dynamo.annotations import annotated_graph
 from graphmend_bc.dynamo.asked import HostNumberVariable
 from graphmend_bc.dynamo.compilation import current
@@ -122,6 +132,8 @@ def ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
     def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         if (compilation := current()) is not None and compilation.trace.choices:
             proof.check_question(compilation, name)
+        if compilation is not None and compilation.trace.written_back:
+            arm_writes.check_question(compilation.trace, self, name)
         if compilation is not None and compilation.trace.leaves:
             leaf.check_question(compilation.trace, self, name)
         if compilation is not None and compilation.trace.captured:

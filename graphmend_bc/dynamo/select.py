@@ -103,7 +103,7 @@ class SiteTracer:
         other = self._arm(when_false, live_ins, predicate, False)
         left, right = (as_outside(arm.result, arm.writes, live_ins) for arm in (taken, other))
         result = self._choose(predicate, taken, left, other, right)
-        write_back(self.tx, predicate, taken.writes, other.writes)
+        write_back(self.tx, self.trace, self.site, predicate, taken.writes, other.writes)
         self.trace.used.setdefault(self.site, "where")
         return result
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from graphmend_bc.legality import ops
+from graphmend_bc.legality.kernels import may_fail
 from graphmend_bc.legality.ops import OpRecord
 from graphmend_bc.reasons import Refused
 
@@ -36,6 +37,8 @@ def check_runs_untaken(records: Sequence[OpRecord], most_ops: int, *, writes: bo
             raise Refused("arm-op-unknown", name)
         if record.name.removesuffix("_") in ops.TOTAL_ON_FLOATS and not _is_total(record):
             raise Refused("arm-may-raise", f"{name} It fails on some integers.")
+        if problem := may_fail(record):
+            raise Refused("arm-may-raise", f"{name} {problem}")
     if len(records) > most_ops:
         raise Refused("arm-too-dear", f"It has {len(records)} operators; the limit is {most_ops}.")
 

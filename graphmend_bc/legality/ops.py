@@ -166,7 +166,6 @@ TOTAL: Final = frozenset(
         "softplus",
         "elu",
         "selu",
-        "celu",
         "leaky_relu",
         "hardswish",
         "hardsigmoid",

@@ -197,3 +197,74 @@ def test_saved_for_backward_before_grad_mode_is_switched_off() -> None:
         breaks=None,
         grad=True,
     )
+
+
+@pytest.mark.parametrize(
+    ("made", "arm"),
+    [
+        ("x * 2", "y[:2] += y[1:]"),
+        ("x * 2", "y[1:].copy_(y[:2])"),
+        ("x * 2", "y[:1].expand(3).add_(1)"),
+        ("x.half()", "y.fill_(1e6)"),
+        ("x.half()", "y = y.masked_fill(y > 1, -1e9)"),
+        ("x.half()", "y = y.clamp(max=1e9)"),
+        ("x.half()", "y = torch.add(y, y, alpha=1e9)"),
+        ("x.half()", "y = F.pad(y[1:], (0, 1), value=1e9)"),
+        ("x.to(torch.int8)", "y.fill_(float('nan'))"),
+        ("x.to(torch.int8)", "y = torch.full((3,), 1000, dtype=torch.int8)"),
+        ("x.to(torch.int8)", "y = y.round(decimals=1)"),
+        ("x.to(torch.int32)", "y = torch.softmax(y, 0)"),
+        ("torch.complex(x, x)", "y = torch.relu(y)"),
+        ("x > 0", "y = y.abs()"),
+        ("x * 2", "y = F.celu(y, 0.0)"),
+    ],
+)
+def test_what_only_the_kernel_refuses_does_not_run_untaken(made: str, arm: str) -> None:
+    """Where the graph changes an input, what an arm raises could not be taken back."""
+    outcome = check(
+        f"""
+        def f(x):
+            x.add_(1)
+            y = {made}
+            if x.sum() > 0:
+                {arm}
+            return y
+        """,
+        [UP, DOWN * 2],
+        mends=None,
+        declines=None,
+        breaks=None,
+    )
+    assert "where" not in outcome.mends
+
+
+@pytest.mark.parametrize(
+    "arm", ["y[0] = y[1]", "y[1:] = y[0]", "y *= y", "y.fill_(float('inf'))", "y.clamp_(max=1e9)"]
+)
+def test_writes_that_cannot_fail(arm: str) -> None:
+    check(
+        f"""
+        def f(x):
+            y = x * 2
+            if x.sum() > 0:
+                {arm}
+            return y
+        """,
+        BOTH,
+        mends="where@3",
+    )
+
+
+def test_the_version_of_a_tensor_that_may_be_written() -> None:
+    check(
+        """
+        def f(x):
+            y = x * 2
+            if x.sum() > 0:
+                y.mul_(2)
+            return y._version, y
+        """,
+        BOTH,
+        mends="speculate@3",
+        declines=None,
+    )

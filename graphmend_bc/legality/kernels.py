@@ -1,0 +1,202 @@
+"""What kernels refuse although fake tensors have accepted it, whatever the values are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import torch
+
+from graphmend_bc.legality import ops
+from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.ops import OpRecord
+
+_COPIES: Final = ops.VIEWS | {"clone", "_to_copy", "copy"}
+
+_INTS: Final = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
+_FLOATS: Final = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+_COMPLEX: Final = frozenset({torch.complex64, torch.complex128})
+
+_FLOATS_ONLY: Final = frozenset(
+    [
+        "_log_softmax",
+        "_softmax",
+        "frac",
+        "gelu",
+        "hardsigmoid",
+        "hardswish",
+        "hypot",
+        "leaky_relu",
+        "log_sigmoid_forward",
+        "logaddexp",
+        "mish",
+        "silu",
+        "softplus",
+    ]
+)
+_NOT_COMPLEX: Final = _FLOATS_ONLY | frozenset(
+    [
+        "amax",
+        "amin",
+        "argmax",
+        "argmin",
+        "atan2",
+        "ceil",
+        "clamp",
+        "clamp_max",
+        "clamp_min",
+        "copysign",
+        "elu",
+        "erf",
+        "erfc",
+        "erfinv",
+        "floor",
+        "fmod",
+        "ge",
+        "gt",
+        "hardtanh",
+        "heaviside",
+        "le",
+        "lt",
+        "max",
+        "maximum",
+        "min",
+        "minimum",
+        "relu",
+        "remainder",
+        "round",
+        "selu",
+        "sign",
+        "signbit",
+        "sort",
+        "threshold",
+        "topk",
+        "trunc",
+        "xlogy",
+    ]
+)
+_NOT_BOOL: Final = _FLOATS_ONLY | frozenset(
+    [
+        "abs",
+        "argmax",
+        "argmin",
+        "ceil",
+        "cumsum_",
+        "floor",
+        "fmod",
+        "mul_",
+        "pow",
+        "relu",
+        "remainder",
+        "round",
+        "rsub",
+        "sub",
+        "threshold",
+        "topk",
+        "trunc",
+    ]
+)
+_BITS: Final = frozenset({"bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor"})
+
+_MISSING: Final[Mapping[torch.dtype, frozenset[str]]] = MappingProxyType(
+    dict.fromkeys(_FLOATS, _BITS)
+    | dict.fromkeys(_INTS, _FLOATS_ONLY | {"round"})
+    | dict.fromkeys(_COMPLEX, _NOT_COMPLEX | _BITS)
+    | {torch.bool: _NOT_BOOL}
+)
+"""By dtype, the operators that some kernel does not have; of dtypes that are not here, all."""
+
+
+def may_fail(record: OpRecord) -> str:
+    """Why a kernel may raise that has been given what fake tensors accept; empty if it does not.
+
+    Args:
+        record: a known operator.
+
+    Example:
+        `x.half().fill_(1e6)` fails, because the number is too large.
+    """
+    if not _has_kernel(record):
+        return "Its dtypes may have no kernel."
+    if not all(_holds(t.dtype, n) for t in record.results() for n in _numbers(record)):
+        return "Its dtype may not hold a number."
+    if record.op._schema.is_mutable and _may_overlap(record):
+        return "It may write to what it reads."
+    return ""
+
+
+def _has_kernel(record: OpRecord) -> bool:
+    names = {record.name, record.name.removesuffix("_")}
+    if names & _COPIES:
+        return True
+    known = [_MISSING.get(tensor.dtype) for tensor in (*record.tensors(), *record.results())]
+    return all(missing is not None and not names & missing for missing in known)
+
+
+def _numbers(record: OpRecord) -> list[object]:
+    """What an operator is given where it wants a number, and turns it into its result's dtype."""
+    arguments = record.op._schema.arguments
+    given = dict(zip((a.name for a in arguments), record.args, strict=False)) | record.kwargs
+    wanted = [a.name for a in arguments if str(a.type) in ("number", "Optional[number]")]
+    return [given[name] for name in wanted if given.get(name) is not None]
+
+
+def _holds(dtype: torch.dtype, number: object) -> bool:
+    """True if a dtype surely holds a number."""
+    if dtype is torch.bool:
+        return True
+    if isinstance(number, (torch.SymBool, bool)):
+        return True
+    if isinstance(number, torch.SymInt):
+        return (dtype.is_floating_point and dtype is not torch.float16) or dtype is torch.int64
+    if isinstance(number, (torch.SymFloat, complex)):
+        return dtype in (torch.float64, torch.complex128)
+    if not isinstance(number, (int, float)):
+        return False
+    if not math.isfinite(number):
+        return dtype.is_floating_point or dtype.is_complex
+    kind = torch.finfo if dtype.is_floating_point or dtype.is_complex else torch.iinfo
+    return bool(kind(dtype).min <= number <= kind(dtype).max)
+
+
+def _may_overlap(record: OpRecord) -> bool:
+    """True if a tensor that is written may share elements with itself or with another operand."""
+    for written in ops.written_by(record):
+        if torch._debug_has_internal_overlap(written):
+            return True
+        for other in record.tensors():
+            shares = storage_of(other) == storage_of(written)
+            if shares and not (_is_same_view(written, other) or _is_apart(written, other)):
+                return True
+    return False
+
+
+def _is_same_view(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one is other or all(
+        str(mine) == str(theirs)  # symbolic numbers are not to be asked for a guard
+        for mine, theirs in (
+            (one.dtype, other.dtype),
+            (one.storage_offset(), other.storage_offset()),
+            (one.shape, other.shape),
+            (one.stride(), other.stride()),
+        )
+    )
+
+
+def _is_apart(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """True if one tensor ends in memory before the other begins."""
+    (begin, end), (first, last) = _extent(one), _extent(other)
+    return end <= first or last <= begin
+
+
+def _extent(tensor: torch.Tensor) -> tuple[float, float]:
+    """The bytes of the storage that a tensor is in; all of them if that is not known."""
+    begin = tensor.storage_offset()
+    numbers = (begin, *tensor.shape, *tensor.stride())
+    if not isinstance(begin, int) or not all(isinstance(number, int) for number in numbers):
+        return -math.inf, math.inf
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    end = begin + 1 + sum((size - 1) * stride for size, stride in steps)
+    return begin * tensor.itemsize, end * tensor.itemsize

@@ -16,23 +16,10 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from pathlib import Path
 
-from sanitize import ROOT, TESTS
+from sanitize import ROOT, TESTS, build
 
 VERSION = "{}.{}".format(*sys.version_info)
-
-
-def build(python: str, folder: Path) -> Path:
-    """Build the extension for an interpreter; the folder it is in."""
-    where = [f"--build-lib={folder / 'lib'}", f"--build-temp={folder / 'temp'}", "--force"]
-    command = [python, "setup.py", "build_ext", *where]
-    environ = os.environ | {"PYTHONPATH": sysconfig.get_path("purelib")}
-    subprocess.run(command, cwd=ROOT, env=environ, check=True, stdout=subprocess.DEVNULL)
-    built = folder / "lib" / "graphmend_bc"
-    if not list(built.glob("_frame_hooks*")):
-        sys.exit("refleaks: the extension was not built; the reason is above.")
-    return built
 
 
 def main() -> int:
@@ -49,9 +36,11 @@ def main() -> int:
     answer = subprocess.run([python, "-c", question], capture_output=True, text=True, check=True)
     if answer.stdout.split() != [VERSION, "True"]:
         sys.exit(f"refleaks: {python} is no debug build of CPython {VERSION}.")
+    packages = sysconfig.get_path("purelib")
+    built = build(ROOT / "build" / "refleaks", python, {"PYTHONPATH": packages})
     environ = os.environ | {
-        "GRAPHMEND_BC_TEST_EXTENSION": str(build(python, ROOT / "build" / "refleaks")),
-        "PYTHONPATH": os.pathsep.join([sysconfig.get_path("purelib"), str(ROOT)]),
+        "GRAPHMEND_BC_TEST_EXTENSION": str(built),
+        "PYTHONPATH": os.pathsep.join([packages, str(ROOT)]),
     }
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS, *rest]
     return subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode

@@ -25,15 +25,24 @@ LEFT_OUT = [
 FLAGS = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all"
 
 
-def build(folder: Path) -> Path:
-    """Build the extension with the sanitizers; the folder it is in."""
+def build(folder: Path, python: str, settings: dict[str, str]) -> Path:
+    """Build the extension once more.
+
+    Args:
+        folder: where to.
+        python: the interpreter that it is for.
+        settings: environment variables of the build.
+
+    Returns:
+        The folder it is in.
+    """
     where = [f"--build-lib={folder / 'lib'}", f"--build-temp={folder / 'temp'}", "--force"]
-    environ = os.environ | {"CFLAGS": FLAGS, "LDFLAGS": FLAGS}
-    command = [sys.executable, "setup.py", "build_ext", *where]
+    command = [python, "setup.py", "build_ext", *where]
+    environ = os.environ | settings
     subprocess.run(command, cwd=ROOT, env=environ, check=True, stdout=subprocess.DEVNULL)
     built = folder / "lib" / "graphmend_bc"
     if not list(built.glob("_frame_hooks*")):
-        sys.exit("sanitize: the extension was not built; the reason is above.")
+        sys.exit(f"{folder.name}: the extension was not built; the reason is above.")
     return built
 
 
@@ -50,7 +59,8 @@ def library(name: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    built = build(ROOT / "build" / "sanitize")
+    flags = {"CFLAGS": FLAGS, "LDFLAGS": FLAGS}
+    built = build(ROOT / "build" / "sanitize", sys.executable, flags)
     environ = os.environ | {
         "GRAPHMEND_BC_TEST_EXTENSION": str(built),
         "LD_PRELOAD": " ".join(library(name) for name in ("libasan.so", "libubsan.so")),

@@ -15,6 +15,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.compilation import Trace
+from graphmend_bc.dynamo.overrides import check_no_function_mode
 from graphmend_bc.dynamo.slices import Limits, slice_of
 from graphmend_bc.reasons import Refused
 
@@ -34,17 +35,15 @@ def look(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable) -> 
     # An operator that stops the process may stand behind a guess that is wrong.
     if recorder.foreign or recorder.guarded or recorder.draws or tx.output.random_calls:
         return None
-    if tx.symbolic_torch_function_state.mode_stack:
-        return None
     root = tx.output.root_tx
     try:
+        check_no_function_mode(tx)
         node, limits = truth.as_proxy().node, Limits(config.look_limit, dear=True)
         piece = slice_of([node], bool, "", set(recorder.written), limits)
         arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})
         if not all(type(a) in _PLAIN for a in arguments):
             return None
-        with torch.no_grad():
-            return bool(piece.function(*arguments))
+        return bool(piece.run(arguments))
     except Refused as refused:
         log.debug("graphmend_bc does not look ahead: %s", refused)
     except Exception:  # what it is that fails is found out by the program itself

@@ -45,13 +45,7 @@ from torch._dynamo.variables import builtin, functions, misc, tensor, user_defin
 from torch._dynamo.variables.base import VariableTracker
 from torch._subclasses import fake_impls
 
-from graphmend_bc.dynamo import (
-    captured,
-    ctc,
-    hoisted_source,
-    host_ops,
-    texts,
-)
+from graphmend_bc.dynamo import captured, ctc, hoisted_source, host_ops, texts
 from graphmend_bc.dynamo import interceptors as at
 from graphmend_bc.dynamo.asked import COMPARISONS
 from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable

@@ -48,7 +48,7 @@ class Slice:
     def fresh(self, scope: dict[str, Any]) -> Any:
         """The value in a frame that begins."""
         arguments = self.arguments(scope)
-        value = self._run(arguments)
+        value = self.run(arguments)
         self._recent.last = [_Seen.of(argument) for argument in arguments], value
         return value
 
@@ -57,14 +57,15 @@ class Slice:
         last, self._recent.last = getattr(self._recent, "last", None), None
         if last is not None and all(map(_Seen.is_still, last[0], arguments)):
             return last[1]
-        return self._run(arguments)
+        return self.run(arguments)
 
     def text(self) -> Slice:
         """The value's text, which tells 0.0 from -0.0."""
         label, function = f"text of {self.label}", self.function
         return Slice(label, self.sources, lambda *arguments: repr(function(*arguments)))
 
-    def _run(self, arguments: Sequence[Any]) -> Any:
+    def run(self, arguments: Sequence[Any]) -> Any:
+        """The value for some arguments."""
         with torch.no_grad():
             return self.function(*arguments)
 

@@ -10,6 +10,7 @@ import torch
 from torch._dynamo import exc
 from torch._dynamo.current_scope_id import current_scope_id, enter_new_scope
 from torch._dynamo.output_graph import OutputGraph
+from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._ops import HigherOrderOperator
@@ -125,21 +126,32 @@ _MODE_SWITCHES = ("_set_grad_enabled", "autocast", "inference_mode")
 def _state_unchanged(output: OutputGraph) -> Iterator[None]:
     """Refuse an arm that changes anything in Dynamo's model of the world outside itself."""
     effects = output.side_effects
-    attributes = {item: dict(names) for item, names in effects.store_attr_mutations.items()}
     hooks, modes, draws = len(effects.tensor_hooks), _modes(), len(output.random_calls)
-    scope = current_scope_id()
-    yield
-    if _modes() != modes:
-        raise Refused("arm-changes-mode")
-    for item, names in effects.store_attr_mutations.items():
-        created_here = getattr(item.mutation_type, "scope", 0) > scope
-        if not created_here and names != attributes.get(item, {}):
-            shown = ", ".join(sorted(map(repr, names)))
-            raise Refused("arm-changes-state", f"It sets {shown}.")
+    with attributes_unchanged(effects):
+        yield
+        if _modes() != modes:
+            raise Refused("arm-changes-mode")
     if len(effects.tensor_hooks) != hooks:
         raise Refused("arm-changes-state", "It registers a hook on a tensor.")
     if len(output.random_calls) != draws:
         raise Refused("arm-draws-random")
+
+
+@contextmanager
+def attributes_unchanged(effects: SideEffects) -> Iterator[None]:
+    """Refuse an arm that sets attributes of objects from outside itself.
+
+    Args:
+        effects: where Dynamo notes such changes.
+    """
+    before = {item: dict(names) for item, names in effects.store_attr_mutations.items()}
+    scope = current_scope_id()
+    yield
+    for item, names in effects.store_attr_mutations.items():
+        created_here = getattr(item.mutation_type, "scope", 0) > scope
+        if not created_here and names != before.get(item, {}):
+            shown = ", ".join(sorted(map(repr, names)))
+            raise Refused("arm-changes-state", f"It sets {shown}.")
 
 
 def _modes() -> tuple[object, ...]:

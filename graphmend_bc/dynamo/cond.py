@@ -20,7 +20,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch._ops import HigherOrderOperator
 from torch.fx import Node, Proxy
 
-from graphmend_bc.dynamo.arm import Arm, trace_arm
+from graphmend_bc.dynamo.arm import Arm, attributes_unchanged, trace_arm
 from graphmend_bc.dynamo.compilation import Trace
 from graphmend_bc.dynamo.guess import method
 from graphmend_bc.dynamo.leaves import Leaf, leaves_of, rebuilt
@@ -131,10 +131,12 @@ def side_effects_kept(tx: InstructionTranslatorBase) -> Iterator[None]:
     """Keep the object in which Dynamo notes the program's changes.
 
     The operators go on with a copy of it, while variables for `__dict__` go on with the first one:
-    a change of an attribute before the operator would not be seen after it.
+    a change of an attribute before the operator would not be seen after it, and one inside it would
+    be lost.
     """
     first = tx.output.side_effects
-    yield
+    with attributes_unchanged(first):
+        yield
     if (copy := tx.output.side_effects) is not first:
         vars(first).update(vars(copy))
         tx.output.side_effects = first

@@ -171,3 +171,47 @@ def test_loops(name: str) -> None:
 @pytest.mark.parametrize("name", ["own values", "two tensors", "a write in between"])
 def test_loops_under_inductor(name: str) -> None:
     check(LOOPS[name][0], BOTH, mends=None, backend="inductor", orders=1)
+
+
+@pytest.mark.parametrize("value", ["net.count + 1", "net.count + y.sum()", "y"])
+@pytest.mark.parametrize("touched", ["net(x)", "pass", "net.count += 1"])
+def test_round_that_sets_an_attribute_of_a_module(value: str, touched: str) -> None:
+    source = f"""
+class Net(torch.nn.Module):
+    count = 0
+
+    def forward(self, x):
+        return x + self.count
+
+net = Net()
+
+def f(x):
+    {touched}
+    y = x.sum().clamp(0, 4)
+    while y < 3:
+        y = y + 1
+        net.count = {value}
+    return y, net.count
+"""
+    check(source, BOTH, mends=None, declines=None, breaks=None)
+
+
+@pytest.mark.parametrize("value", ["net.count + 1", "y.sum()"])
+def test_arm_that_is_run_if_taken_and_sets_an_attribute_of_a_module(value: str) -> None:
+    source = f"""
+class Net(torch.nn.Module):
+    count = 0
+
+net = Net()
+wide = torch.ones(3, 3)
+
+def f(x):
+    net.seen = x
+    y = x
+    if x.sum() > 0:
+        y = x @ wide @ wide
+        net.count = {value}
+    return y, net.count
+"""
+    with gm.config.patch(strategies=("where", "cond")):
+        check(source, BOTH, mends=None, declines="arm-changes-state@10", breaks=None)

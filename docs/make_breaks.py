@@ -35,8 +35,10 @@ they do, and `graphmend_bc.register_rule` adds one of yours:
 ```python
 import graphmend_bc as gm
 
-def matches(met: gm.Met):          # calls of vendor_trace(...) only observe
+
+def matches(met: gm.Met):  # calls of vendor_trace(...) only observe
     return (lambda plan: plan.with_effect(met.offset)) if met.callee == "vendor_trace" else None
+
 
 handle = gm.register_rule(gm.Rule("vendor-trace", "defer", 4, matches))
 ```

@@ -57,6 +57,7 @@ strategies: tuple[str, ...] = (
     "probe",
     "flags",
     "leaf",
+    "draw",
     "copy",
 )
 """The ways in which sites may be mended; a site that needs another one is left as stock has it."""

@@ -142,8 +142,9 @@ class Frame:
             or trace.undo is not None
             or trace.apart is not None
             or trace.functional
+            or trace.drawing is not None
         ):
-            give_way_back(result, self.code, self.call.module_globals)
+            give_way_back(result, self.code, self.call.module_globals, trace.drawing)
         self.turning.remember(self.mender.history)
         if trace.tally is not None:
             self.mender.remember_tally(trace.tally)
@@ -157,6 +158,7 @@ class Frame:
             may_mend=not self.plans.off,
             likely=self._likely,
             missed=partial(self.mender.missed, self.code),
+            draw_missed=partial(self.mender.draw_missed, self.code),
             declined=self.plans.declined,
             captures=any(plan.captures for plan in self.plans.by_code.values()),
             note_capture=self.plans.note_capture,
@@ -237,7 +239,7 @@ class Frame:
     def _finish(self, trace: Trace, used: dict[Site, str]) -> None:
         """Report what this frame came to and remember the plans that worked."""
         for site, strategy in used.items():
-            if strategy == "hoist":
+            if strategy in ("hoist", "draw"):
                 self.mender.note_hoist(site)
             gb_type = self.plans.gb_type(site) or trace.gb_types.get(site, "")
             passed_over = tuple(str(refused) for refused in self.plans.passed_over.get(site, ()))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import CodeType
 
+from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.alike import tensor_conditions
 from graphmend_bc.rules.registry import rungs_at
-from graphmend_bc.rules.rule import Met, Rung, graph_of
+from graphmend_bc.rules.rule import Met, Rung
 from graphmend_bc.runtime import Site
 
 _FINAL = frozenset(

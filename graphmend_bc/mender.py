@@ -34,6 +34,7 @@ class Mender:
         on_frame: called with each frame's result.
         history: how the guesses at each site went.
         given_up: sites that are not mended any more, and why.
+        draw_misses: how often a call before a graph gave what the graph is not made for.
         hoisted: how often a frame was compiled with the value of a site as an input.
     """
 
@@ -47,6 +48,7 @@ class Mender:
     history: dict[Site, History] = field(default_factory=dict)
     given_up: dict[Site, Refused] = field(default_factory=dict)
     hoisted: Counter[Site] = field(default_factory=Counter)
+    draw_misses: Counter[Site] = field(default_factory=Counter)
 
     def forget(self) -> None:
         """Forget mends, plans and counts; rewritten code stays known."""
@@ -55,6 +57,7 @@ class Mender:
         self.history.clear()
         self.given_up.clear()
         self.hoisted.clear()
+        self.draw_misses.clear()
 
     def likely(self, site: Site, occurrence: int) -> bool | None:
         """The value that earlier calls suggest; see `History.likely`."""
@@ -110,6 +113,19 @@ class Mender:
         if self.hoisted[site] >= config.hoist_limit:
             detail = f"The limit is {config.hoist_limit} times."
             self.given_up[site] = Refused("hoist-varies", detail)
+
+    def draw_missed(self, code: CodeType, site: Site) -> None:
+        """A call before a graph gave what the graph is not made for.
+
+        Args:
+            code: the frame's own code.
+            site: the call.
+        """
+        self.draw_misses[site] += 1
+        if self.draw_misses[site] == config.miss_limit:
+            detail = f"It gave something else {config.miss_limit} times."
+            refused = Refused("hoist-varies", detail)
+            forget_compiled(code, lambda: self.given_up.update({site: refused}))
 
     def without_given_up(self, key: Key, plan: Plan) -> Plan:
         """A plan without the sites that are not mended any more."""

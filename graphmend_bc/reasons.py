@@ -151,6 +151,11 @@ _ALL = (
         ("Compute it outside the compiled function and pass it in.",),
     ),
     Reason(
+        "draw-not-host",
+        "The function that draws uses something that is not known to be harmless.",
+        ("Draw outside the compiled function and pass the numbers in.",),
+    ),
+    Reason(
         "probe-not-fixed",
         "The answer may be another one when the function is reached than when it begins.",
         ("Ask outside the compiled function.",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import CodeType
 
-from graphmend_bc.code.listing import decode
+from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting import Plan, Rewritten, rewrite
 from graphmend_bc.rewriting.defer import likely_effects
@@ -93,6 +93,6 @@ class Rewrites:
 
 def site_of(code: CodeType, offset: int) -> Site:
     """The site of an instruction of an original code object."""
-    op = decode(code).at_offset(offset)
+    op = graph_of(code).listing.at_offset(offset)
     line = op.location.lineno if op.location is not None else None
     return Site.of(code, op.name, offset, line)

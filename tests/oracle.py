@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -163,6 +164,7 @@ def _run(
     source: str, calls: Sequence[tuple[Any, ...]], grad: bool, wrap: Callable[..., Any]
 ) -> list[Seen]:
     torch.manual_seed(0)
+    numpy.random.seed(0)
     with _warnings_of_programs() as shown:
         module = load(source)
         function = wrap(module.f)
@@ -221,7 +223,8 @@ def _call(
     seen.inputs = tree_map(_show, args)
     seen.gradients = [_show(leaf.grad) for leaf in leaves]
     seen.state = [_show(value) for value in _state(module)]
-    seen.random = torch.get_rng_state().tolist()
+    name, *numbers = numpy.random.get_state()
+    seen.random = torch.get_rng_state().tolist(), name, [repr(value) for value in numbers]
     seen.handling = type(sys.exc_info()[1]).__name__  # of this thread, after the call: none
     return seen
 

@@ -6,10 +6,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import CodeType
 from typing import Final
 
 from graphmend_bc.code import facts
-from graphmend_bc.code.listing import Listing, Op
+from graphmend_bc.code.listing import Listing, Op, decode
 
 EXIT: Final = -1
 """Stands for "the frame is left" where a block index is asked for."""
@@ -115,6 +116,22 @@ def build(listing: Listing) -> Graph:
             )
         )
     return Graph(listing, tuple(blocks))
+
+
+def graph_of(code: CodeType) -> Graph:
+    """The blocks of a code object: the same graph every time, so that analyses of it are kept.
+
+    Args:
+        code: any code object.
+    """
+    return _graph_of(code, code.co_filename)
+
+
+@lru_cache(maxsize=64)
+def _graph_of(code: CodeType, filename: str) -> Graph:
+    """Code objects of copied files compare equal, so the file name tells them apart."""
+    del filename
+    return build(decode(code))
 
 
 @lru_cache(maxsize=16)

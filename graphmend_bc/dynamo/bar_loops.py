@@ -21,8 +21,7 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.iter import IteratorVariable
 from torch._dynamo.variables.lists import TupleVariable
 
-from graphmend_bc.code.blocks import build
-from graphmend_bc.code.listing import decode
+from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.notes import MadeVariable, MethodVariable, Note
@@ -177,7 +176,7 @@ def _name_called(tx: InstructionTranslatorBase, call: Instruction) -> str:
     """The name of what an instruction calls; empty if it is no call."""
     if call.opname not in CALLS or call.offset is None:
         return ""
-    graph = build(decode(tx.f_code))
+    graph = graph_of(tx.f_code)
     return name_of_callee(graph, graph.listing.at_offset(call.offset))
 
 

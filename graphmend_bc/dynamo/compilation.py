@@ -25,6 +25,7 @@ from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.ahead import Ahead
 from graphmend_bc.runtime.bars import Clock
+from graphmend_bc.runtime.draws import Draws
 
 
 class SiteRefused(Exception):
@@ -81,6 +82,8 @@ class Trace:
         hoisted: values computed before the graph: the site, and what it is in the call that is
             being compiled.
         bars: progress bars that were made, in order.
+        draws: calls before the graph that draw from NumPy's generator, in order.
+        drawing: what they leave the generator as, if the graph is not used.
         walks: loops over them, in the order in which they began.
         clock: tells bars when the graph began.
         formatted: copies of what texts were made of, as it was then.
@@ -127,6 +130,8 @@ class Trace:
     hoisted: list[tuple[Site, Any]] = field(default_factory=list)
     captured: dict[Site, None] = field(default_factory=dict)
     bars: list[Any] = field(default_factory=list)
+    draws: list[Site] = field(default_factory=list)
+    drawing: Draws | None = None
     walks: list[Any] = field(default_factory=list)
     clock: Clock | None = None
     formatted: list[VariableTracker] = field(default_factory=list)
@@ -163,6 +168,7 @@ class Compilation:
         code_for: gives the code object to trace in place of one.
         trace: the attempt that is running.
         may_mend: False if nothing is rewritten.
+        draw_missed: told that a call before a graph gave what the graph is not made for.
         declined: sites that must not be mended; a resume function may hold them already rewritten.
         likely: the value to guess at a site, by how often the trace came by it before, and what is
             suggested where nothing is known from other calls.
@@ -176,11 +182,16 @@ class Compilation:
     may_mend: bool
     likely: Callable[[Site, int, Callable[[], bool]], bool]
     missed: Callable[[Tally, int | None], None]
+    draw_missed: Callable[[Site], None]
     declined: Container[Site] = ()
     captures: bool = False
     note_capture: Callable[[CodeType, int], Site] | None = None
     trace: Trace = field(default_factory=Trace)
     graphs: int = 0
+
+    def mends(self, site: Site) -> bool:
+        """False for a site that is to be traced as stock Dynamo does."""
+        return self.may_mend and site not in self.declined
 
     def start_trace(self) -> None:
         """Forget the last attempt; Dynamo is about to trace the frame from its start."""

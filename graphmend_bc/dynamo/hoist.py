@@ -23,8 +23,7 @@ from graphmend_bc.dynamo import select
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.hoisted_source import HoistedSource, hoisted_source
 from graphmend_bc.dynamo.host_read import is_plain
-from graphmend_bc.dynamo.nodes import name_called
-from graphmend_bc.dynamo.slices import Limits, Slice, slice_of
+from graphmend_bc.dynamo.slices import Limits, Slice, check_modes, slice_of
 from graphmend_bc.reasons import Refused
 
 
@@ -46,7 +45,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         nodes, finish, what = _bound(function, operands, kwargs)
         if not nodes:
             raise Refused("hoist-not-input", "It asks no tensor.")
-        _check_modes(nodes[0])
+        check_modes(tx.output.graph)
         assert trace.recorder is not None
         # Eager Python gets another tensor, or list, each time.
         name = f"{self.site.name}:{self.site.lineno} {len(trace.hoisted)} {what}"
@@ -120,14 +119,6 @@ def _constant(value: VariableTracker) -> Any:
     if not value.is_python_constant():
         raise Refused("hoist-not-input", f"An argument is {value}.")
     return value.as_python_constant()
-
-
-def _check_modes(node: Node) -> None:
-    """Refuse after a switch of modes: before the graph they are as the frame found them."""
-    for other in node.graph.nodes:
-        name = name_called(other)
-        if name in ("_enter_autocast", "_exit_autocast", "_enter_inference_mode"):
-            raise Refused("hoist-not-input", f"{name} comes before it.")
 
 
 def _check_gradient(nodes: list[Node], value: Any) -> None:

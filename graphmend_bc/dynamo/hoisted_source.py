@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch._dynamo import guards
-from torch._dynamo.bytecode_transformation import create_call_function
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._guards import GuardSource, Source
 
+from graphmend_bc.dynamo.before_graph import call_before_graph
 from graphmend_bc.dynamo.slices import Slice
 
 _SLICES = "___graphmend_bc_slices"
@@ -59,19 +58,8 @@ def hoisted_source(tx: InstructionTranslatorBase, piece: Slice) -> HoistedSource
 
     What the graph does to the inputs must not change the value, so it is asked once.
     """
-    output = tx.output
-    source = HoistedSource(piece.label, piece, output.new_var("hoisted"))
-    codegen = PyCodegen(output.root_tx)
-    # Called from generated code, where Dynamo would compile it like any other function.
-    value = torch._dynamo.disable(piece.recent)  # type: ignore[no-untyped-call]
-    name = output.install_global("__gm_hoisted", value)
-    codegen.add_push_null(lambda: codegen.append_output(codegen.create_load_global(name, add=True)))
-    for argument in piece.sources:
-        codegen(argument)
-    codegen.extend_output(create_call_function(len(piece.sources), False))
-    codegen.store(source.local)
-    output.pregraph_bytecode.extend(codegen.get_instructions())
-    return source
+    local = call_before_graph(tx, piece.recent, piece.sources, "hoisted")
+    return HoistedSource(piece.label, piece, local)
 
 
 def guarding(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,6 +16,7 @@ from graphmend_bc.dynamo import effects, select
 from graphmend_bc.dynamo.asked import AskedVariable
 from graphmend_bc.dynamo.captured import is_unknown
 from graphmend_bc.dynamo.compilation import Compilation, current
+from graphmend_bc.dynamo.draw import drawn
 from graphmend_bc.dynamo.guess import assume
 from graphmend_bc.dynamo.hoist import HoistedCalleeVariable
 from graphmend_bc.dynamo.host_read import is_plain
@@ -28,6 +29,7 @@ from graphmend_bc.runtime import (
     Both,
     Branch,
     Defer,
+    Draw,
     Guess,
     Hoist,
     HoistItem,
@@ -62,7 +64,7 @@ class PrimitiveVariable(VariableTracker):
         """Trace a call of the primitive; without a compilation, trace what Python would do."""
         del kwargs
         compilation = current()
-        if compilation is not None and self.primitive.site in compilation.declined:
+        if compilation is not None and not compilation.mends(self.primitive.site):
             compilation = None
         if isinstance(self.primitive, Ask):
             if compilation is None:
@@ -90,6 +92,8 @@ class PrimitiveVariable(VariableTracker):
         if isinstance(self.primitive, Require):
             value, tensor = (item.realize() for item in args[0].unpack_var_sequence(tx))
             return require(tx, compilation, self.primitive.site, tensor, value)
+        if isinstance(self.primitive, Draw):
+            return self._as_draw(tx, compilation, args[0], args[1:])
         condition = args[0].realize()
         if isinstance(self.primitive, Loop):
             return self._as_loop(tx, compilation, condition, args[1:])
@@ -99,6 +103,20 @@ class PrimitiveVariable(VariableTracker):
             return self._as_python(tx, condition, args[1:])
         try:
             return self._as_choice(tx, compilation, condition, args[1:])
+        except Refused as refused:
+            raise select.as_break(compilation, self.primitive.site, refused) from refused
+
+    def _as_draw(
+        self,
+        tx: InstructionTranslatorBase,
+        compilation: Compilation | None,
+        function: VariableTracker,
+        arguments: list[VariableTracker],
+    ) -> VariableTracker:
+        if compilation is None:
+            return function.call_function(tx, arguments, {})
+        try:
+            return drawn(tx, compilation, self.primitive.site, function, arguments)
         except Refused as refused:
             raise select.as_break(compilation, self.primitive.site, refused) from refused
 

@@ -58,7 +58,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     # A graph that raises must not lose what stock's graph before the break would have left, nor be
     # out of reach of a handler that stands between two graphs of stock's.
     raising = trace.used and (trace.handles or _changes_state(output.side_effects))
-    if trace.guesses or trace.effects or trace.functional or trace.captured or raising:
+    if _is_undone(trace) or raising:
         try:
             trace.undo = _undo(trace, gm, opaque, output)
             trace.ahead.can_miss = trace.undo.is_nothing
@@ -68,6 +68,8 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
                 raise SiteRefused(refused, *sites) from refused
             if trace.captured:
                 raise SiteRefused(refused, *trace.captured) from refused
+            if trace.draws:
+                raise SiteRefused(refused, *dict.fromkeys(trace.draws)) from refused
     if trace.whole and not trace.ahead.can_miss:
         reason = "It is an object, and the graph changes more than its results."
         raise SiteRefused(Refused("effect-argument", reason), *dict.fromkeys(trace.whole))
@@ -91,6 +93,12 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     _drop_copies(trace, gm, written, opaque)
     trace.proven = True
     trace.close()
+
+
+def _is_undone(trace: Trace) -> bool:
+    """True if something may come to light that makes the graph useless."""
+    known = (trace.guesses, trace.effects, trace.functional, trace.captured, trace.draws)
+    return any(known)
 
 
 def _check_sizes(trace: Trace, gm: GraphModule) -> None:
@@ -144,8 +152,9 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
     assert recorder is not None
     if recorder.foreign is not None:
         raise Refused("speculation-has-effects", f"The operator is {recorder.foreign}.")
-    if opaque:
-        raise Refused("speculation-has-effects", f"The operator is {opaque[0].target}.")
+    for node in opaque:
+        if name_called(node) not in _SEEN_THROUGH:
+            raise Refused("speculation-has-effects", f"The operator is {node.target}.")
     if recorder.guarded is not None:
         raise Refused("speculation-guards-index", f"The operator is {recorder.guarded}.")
     if output.random_calls:
@@ -161,7 +170,7 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
         raise Refused("capture-fails", "It depends on such a size how many dimensions there are.")
     if trace.captured and recorder.unsized:
         raise Refused("capture-fails", "A tensor of such a size is changed in place.")
-    needed = trace.guesses or trace.captured or trace.handles
+    needed = trace.guesses or trace.captured or trace.handles or trace.draws
     if not needed and not input_storages(gm.graph).isdisjoint(recorder.written):
         raise Refused("speculation-writes-input", "Only a graph that raises would profit.")
     switches = any(name_called(node) in _SWITCHES for node in gm.graph.nodes)
@@ -202,6 +211,9 @@ def sets_a_mode(node: Node) -> bool:
     is_setter = node.op == "call_function" and name_called(node).lstrip("_").startswith("set_")
     return is_setter and name_called(node) not in _TAKEN_BACK and "example_value" not in node.meta
 
+
+_SEEN_THROUGH = frozenset(("autograd_function_apply",))
+"""Higher-order operators that do nothing but run the operators that were recorded inside them."""
 
 _SWITCHES = frozenset(("_enter_autocast", "_exit_autocast", "_sdpa_kernel"))
 

@@ -152,6 +152,21 @@ def slice_of(
     return Slice(label, tuple(sources), lambda *arguments: finish(*run(*arguments)))
 
 
+def check_modes(graph: Graph) -> None:
+    """Refuse after a switch of modes: before the graph they are as the frame found them.
+
+    Args:
+        graph: what is traced so far.
+
+    Raises:
+        Refused: a mode was switched.
+    """
+    for node in graph.nodes:
+        name = name_called(node)
+        if name in ("_enter_autocast", "_exit_autocast", "_enter_inference_mode"):
+            raise Refused("hoist-not-input", f"{name} comes before it.")
+
+
 def _ancestors(operands: Iterable[Node]) -> list[Node]:
     """The nodes with everything they are computed from, in the order of the graph."""
     found, work = set[Node](), list(operands)

@@ -22,20 +22,25 @@ from graphmend_bc.dynamo.undo import Undo
 from graphmend_bc.history import Tally
 from graphmend_bc.rewriting.deopt import with_way_back
 from graphmend_bc.runtime.deopt import Deoptimizer, Miss
+from graphmend_bc.runtime.draws import Draws
 
 log = logging.getLogger("graphmend_bc")
 
 
-def give_way_back(result: Any, code: CodeType, module_globals: dict[str, Any]) -> None:
+def give_way_back(
+    result: Any, code: CodeType, module_globals: dict[str, Any], draws: Draws | None = None
+) -> None:
     """Wrap the bytecode of a `compile_frame` result, in place.
 
     Args:
         result: what Dynamo's `compile_frame` returned.
         code: the frame's own code object.
         module_globals: the frame's globals.
+        draws: what it draws before its graph.
     """
     # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
-    run = deoptimisation(Deoptimizer(as_the_users(code), module_globals).run, code)
+    original = Deoptimizer(as_the_users(code), module_globals, draws)
+    run = deoptimisation(original.run, code)
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
     result.bytecode = with_way_back(result.bytecode, code, deoptimizer)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphmend_bc.code.blocks import Block, Graph
+from graphmend_bc.code.blocks import Block, Graph, reachable
 from graphmend_bc.code.listing import Op
 from graphmend_bc.rewriting.asking import jumps_of_decision
 from graphmend_bc.rewriting.decision import is_condition
@@ -29,7 +29,10 @@ def tensor_conditions(graph: Graph) -> tuple[Op, ...]:
     """
     found: list[Op] = []
     seen: set[int] = set()
+    reached = reachable(graph)  # code that a tool generated may have blocks that nothing leads to
     for block in graph.blocks:
+        if block.index not in reached:
+            continue
         jump = graph.last(block)
         if not is_condition(jump) or jump.offset in seen or not _reduces(graph, block):
             continue

@@ -12,8 +12,8 @@ from types import CodeType
 
 from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Emit
-from graphmend_bc.code.blocks import Graph, build
-from graphmend_bc.code.listing import Op, decode
+from graphmend_bc.code.blocks import Graph, graph_of
+from graphmend_bc.code.listing import Op
 from graphmend_bc.code.producers import callee_of, pushes_pair, slots_before
 from graphmend_bc.observers import NAMES
 from graphmend_bc.reasons import Refused
@@ -72,7 +72,7 @@ def likely_effects(code: CodeType, names: frozenset[str] = NAMES) -> frozenset[i
     used = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
     if names.isdisjoint(used) or not code.co_flags & CO_OPTIMIZED:
         return frozenset()
-    graph = build(decode(code))
+    graph = graph_of(code)
     offsets = set()
     for op in graph.listing.ops:
         if op.name in CALLS and (pushed_by := callee_of(graph, op.index)) is not None:

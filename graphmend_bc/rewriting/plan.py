@@ -22,6 +22,7 @@ class Plan:
         effects: calls whose callee is to be marked by `Defer`.
         known: calls whose callee is to be marked by `Known`.
         leaves: assignments to `requires_grad` that are to be made by `Require`.
+        draws: calls because of which the function as a whole is to run before the graph.
         captures: instructions at which Dynamo is to make symbols of what is known only at run time;
             the code stays as it is.
     """
@@ -37,6 +38,7 @@ class Plan:
     effects: frozenset[int] = frozenset()
     known: frozenset[int] = frozenset()
     leaves: frozenset[int] = frozenset()
+    draws: frozenset[int] = frozenset()
     captures: frozenset[int] = frozenset()
 
     def __bool__(self) -> bool:
@@ -82,6 +84,9 @@ class Plan:
 
     def with_leaf(self, offset: int) -> Plan:
         return replace(self, leaves=self.leaves | {offset})
+
+    def with_draw(self, offset: int) -> Plan:
+        return replace(self, draws=self.draws | {offset})
 
     def with_capture(self, offset: int) -> Plan:
         return replace(self, captures=self.captures | {offset})

@@ -22,8 +22,8 @@ from bytecode.instr import CellVar, FreeVar
 
 from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Assembled, Emit, Header, Label, assemble
-from graphmend_bc.code.blocks import EXIT, Block, Graph, build
-from graphmend_bc.code.listing import Listing, Op, decode
+from graphmend_bc.code.blocks import EXIT, Block, Graph, graph_of
+from graphmend_bc.code.listing import Op
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.arms import Arm, Lift, check_test, lift
 from graphmend_bc.rewriting.asking import ask_at, guess_at, write_guess
@@ -32,6 +32,7 @@ from graphmend_bc.rewriting.decision import Decision, Test, decision_at
 from graphmend_bc.rewriting.defer import marked_callees, write_marked
 from graphmend_bc.rewriting.loops import Round, round_at, round_ended_by
 from graphmend_bc.rewriting.plan import Plan
+from graphmend_bc.rewriting.whole import as_one_call
 from graphmend_bc.runtime import (
     Both,
     Branch,
@@ -85,7 +86,10 @@ def rewrite(code: CodeType, plan: Plan) -> Rewritten:
     """
     if not code.co_flags & CO_OPTIMIZED:
         raise Refused("not-optimized-code")
-    return _Rewriter(decode(code), plan).run()
+    if plan.draws:
+        parts = as_one_call(code, min(plan.draws))
+        return Rewritten(parts[0].code, tuple((part.code, part.origins) for part in parts))
+    return _Rewriter(graph_of(code), plan).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +120,9 @@ class _Scope:
 class _Rewriter:
     """Writes one code object; a class because the arms it makes add to a common result."""
 
-    def __init__(self, listing: Listing, plan: Plan) -> None:
-        self.listing = listing
-        self.graph: Graph = build(listing)
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self.graph = graph
+        self.listing = listing = graph.listing
         self.plan = plan
         calls = plan.effects | plan.asks | self._calls(plan)
         self.marked = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import CodeType
 
-from graphmend_bc.code.listing import decode
+from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.decision import is_condition
 from graphmend_bc.rewriting.defer import likely_effects
@@ -24,7 +24,7 @@ def widest_plan(code: CodeType, *, branches: bool = True, effects: bool = True) 
         The plan; empty if nothing can be rewritten.
     """
     plan = Plan()
-    jumps = [op.offset for op in decode(code).ops if is_condition(op)] if branches else []
+    jumps = [op.offset for op in graph_of(code).listing.ops if is_condition(op)] if branches else []
     for offset in jumps:
         plan = _wider(code, plan, plan.with_branch(offset))
     for offset in sorted(likely_effects(code)) if effects else ():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from types import CodeType
 
-from graphmend_bc.code.blocks import Block, Graph, build
-from graphmend_bc.code.listing import Op, decode
+from graphmend_bc.code.blocks import Block, Graph, graph_of
+from graphmend_bc.code.listing import Op
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.decision import is_condition
@@ -88,12 +88,6 @@ class Met:
     def is_branch(self) -> bool:
         """True for a condition between two ways that come together again."""
         return self.is_condition and not (self.is_guard or self.guards_loop or self.ends_round)
-
-
-@lru_cache(maxsize=16)
-def graph_of(code: CodeType) -> Graph:
-    """The blocks of a code object: the same for every question, so that analyses are kept."""
-    return build(decode(code))
 
 
 def _always(refused: Refused) -> bool:

@@ -9,6 +9,7 @@ from graphmend_bc.runtime.primitives import Ask as Ask
 from graphmend_bc.runtime.primitives import Both as Both
 from graphmend_bc.runtime.primitives import Branch as Branch
 from graphmend_bc.runtime.primitives import Defer as Defer
+from graphmend_bc.runtime.primitives import Draw as Draw
 from graphmend_bc.runtime.primitives import Guess as Guess
 from graphmend_bc.runtime.primitives import Hoist as Hoist
 from graphmend_bc.runtime.primitives import HoistItem as HoistItem

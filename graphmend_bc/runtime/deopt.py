@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CellType, CodeType, FunctionType
-from typing import Any
+from typing import Any, Protocol
+
+
+class Draws(Protocol):
+    """What was drawn from a generator before a graph."""
+
+    def take_back(self) -> None:
+        """Make the generator as it was."""
 
 
 class Miss(BaseException):
@@ -22,10 +29,12 @@ class Deoptimizer:
     Attributes:
         code: the original code object.
         module_globals: its globals.
+        draws: what was drawn before the graph; it is taken back.
     """
 
     code: CodeType
     module_globals: dict[str, Any]
+    draws: Draws | None = None
 
     def run(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> Any:
         """Run the code from its start.
@@ -38,6 +47,8 @@ class Deoptimizer:
         Returns:
             What the original code returns.
         """
+        if self.draws is not None:
+            self.draws.take_back()
         code, rest = self.code, list(values)
         keywords: dict[str, Any] = rest.pop() if code.co_flags & CO_VARKEYWORDS else {}
         extra: tuple[Any, ...] = rest.pop() if code.co_flags & CO_VARARGS else ()

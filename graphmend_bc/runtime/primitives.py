@@ -119,6 +119,20 @@ class HoistItem(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
+class Draw(Primitive):
+    """A function as a whole, which a tracer may call before everything else in the frame."""
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call it.
+
+        Args:
+            function: it.
+            arguments: its arguments, by position.
+        """
+        return function(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
 class Require(Primitive):
     """An assignment to an object's `requires_grad`."""
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import CodeType
+
 import pytest
 import torch
 
+from graphmend_bc.plans import Plans
+from graphmend_bc.runtime import Site
 from tests.oracle import Outcome, check
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
@@ -212,3 +216,39 @@ def test_recompile_limit_falls_back_as_stock_does() -> None:
         [(UP, "a" * n) for n in range(12)],
         orders=1,
     )
+
+
+_HOISTS_IN_RESUMED = """
+        def f(x, z):
+            if z[0].item() in (1, 2):
+                pass
+            else:
+                n = x.sum().clamp(0, 4)
+                while n < 3:
+                    n = n + 1
+                    if z.tolist()[0] > 0:
+                        print("seen")
+                        x = x
+                x = x
+            return x
+        """
+_HOISTED = [(UP, torch.tensor([0, 1])), (DOWN, torch.tensor([0, 0])), (DOWN, torch.tensor([5, 0]))]
+
+
+def test_conditions_in_code_that_nothing_leads_to() -> None:
+    outcome = agrees(_HOISTS_IN_RESUMED, _HOISTED)
+    assert "hoist@8" in outcome.mends
+
+
+def test_resume_function_of_rewritten_code_after_a_failure_of_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stock = Plans.start
+
+    def start(self: Plans, code: CodeType, site: Site) -> bool:
+        if code.co_name.startswith("torch_dynamo_resume"):
+            raise KeyError("a failure of ours")
+        return stock(self, code, site)
+
+    monkeypatch.setattr(Plans, "start", start)
+    agrees(_HOISTS_IN_RESUMED, _HOISTED)

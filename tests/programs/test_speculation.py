@@ -541,3 +541,35 @@ def test_calls_pay_for_the_way_back_only_where_something_could_be_lost(
     with gm.enabled():
         torch.compile(scope["f"], backend="eager")(UP)
     assert bool(given) is watched
+
+
+@pytest.mark.parametrize("body", ["x * 2", "x * torch.rand(3)", "x.add_(1)", "F.dropout(x, 0.5)"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_around_a_function_with_a_backward_of_its_own(body: str, backend: str) -> None:
+    outcome = check(
+        f"""
+        class Own(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                {"ctx.mark_dirty(x)" if "_(" in body else "pass"}
+                return {body}
+
+            @staticmethod
+            def backward(ctx, grad):
+                return grad * 3
+
+        def f(x):
+            y = Own.apply(x * 1)
+            if y.sum() < -5:
+                raise ValueError("below")
+            return y * 2
+        """,
+        [t.requires_grad_() for t in (torch.ones(3), torch.full((3,), -4.0), torch.zeros(3))],
+        mends=None,
+        declines=None,
+        breaks=None,
+        grad=True,
+        backend=backend,
+    )
+    if "_(" not in body:
+        assert outcome.mends == "speculate@13"

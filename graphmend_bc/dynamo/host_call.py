@@ -1,0 +1,90 @@
+"""A call of a function that works on the host, with the arrays it gives as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from graphmend_bc.reasons import Refused
+
+TENSOR = object()
+"""Stands for a tensor among the arguments."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostCall:
+    """A call that takes what it needs from a frame.
+
+    Attributes:
+        function: what is called.
+        arguments: by position: constants, `TENSOR`, or tuples of these.
+        tensors: from the values that the frame has to those tensors.
+    """
+
+    function: FunctionType
+    arguments: Sequence[Any]
+    tensors: Callable[..., Sequence[torch.Tensor]]
+
+    def __call__(self, *values: Any) -> tuple[list[torch.Tensor], Any]:
+        """Call the function.
+
+        Args:
+            values: what the frame has.
+
+        Returns:
+            The arrays that it gave, as tensors with their memory, and a description to compare.
+
+        Raises:
+            Refused: it gave something else, or did something to its arguments.
+        """
+        tensors = [tensor.clone() for tensor in self.tensors(*values)]
+        versions = [tensor._version for tensor in tensors]
+        given = iter(tensors)
+        value = self.function(*(_filled(argument, given) for argument in self.arguments))
+        if versions != [tensor._version for tensor in tensors]:
+            raise Refused("hoist-not-input", "It changes an argument in place.")
+        arrays: list[torch.Tensor] = []
+        described = _described(value, arrays)
+        if any(_share(a, b) for i, a in enumerate(arrays) for b in [*arrays[:i], *tensors]):
+            raise Refused("hoist-not-input", "What it gives shares memory.")
+        return arrays, described
+
+
+def _filled(argument: Any, tensors: Iterator[torch.Tensor]) -> Any:
+    if argument is TENSOR:
+        return next(tensors)
+    if isinstance(argument, tuple):
+        return type(argument)(_filled(item, tensors) for item in argument)
+    return argument
+
+
+def _described(value: Any, arrays: list[torch.Tensor]) -> Any:
+    """Types, shapes and layouts of arrays in containers; the arrays are added to a list."""
+    if type(value) in (list, tuple):
+        return type(value), [_described(item, arrays) for item in value]
+    if type(value).__module__ != "numpy" or type(value).__name__ != "ndarray":
+        raise Refused("hoist-not-input", f"It gives a {type(value).__name__}.")
+    if not value.flags.writeable or not value.dtype.isnative:
+        raise Refused("hoist-not-input", "It gives an array that torch cannot have.")
+    try:
+        arrays.append(torch.from_numpy(value))
+    except (TypeError, ValueError) as error:
+        raise Refused("hoist-not-input", f"It gives an array of {value.dtype}.") from error
+    return value.dtype.str, value.shape, value.strides
+
+
+def _share(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """True if two tensors may be in the same memory."""
+    if one.device != other.device or not one.numel() or not other.numel():
+        return False
+    (a, b), (c, d) = map(_span, (one, other))
+    return a < d and c < b
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()

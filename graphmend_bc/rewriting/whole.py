@@ -1,0 +1,64 @@
+"""Make a function one call of a copy of itself, which a tracer may understand as a whole.
+
+before               after
+  def f(a, b):         def f(a, b):
+      <body>               return Draw(site)(<copy of f>, a, b)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from inspect import CO_NESTED, CO_VARARGS, CO_VARKEYWORDS
+from types import CodeType
+
+from bytecode.instr import CellVar
+
+from graphmend_bc.code.assemble import Assembled, Header, assemble
+from graphmend_bc.code.blocks import graph_of
+from graphmend_bc.code.header import argument_names
+from graphmend_bc.reasons import Refused
+from graphmend_bc.rewriting.calls import Writer
+from graphmend_bc.runtime import Draw, Site
+
+
+def as_one_call(code: CodeType, offset: int) -> tuple[Assembled, Assembled]:
+    """The function that makes the call, and the copy that it calls.
+
+    Args:
+        code: a function's code object.
+        offset: of the instruction that the call stands for.
+
+    Raises:
+        Refused: it is a closure, or takes any number of arguments.
+    """
+    if code.co_freevars or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
+        raise Refused("unhandled-instruction", "The function is a closure, or takes `*args`.")
+    listing = graph_of(code).listing
+    op = listing.at_offset(offset)
+    line = op.location.lineno if op.location is not None else None
+    draw = Draw(Site.of(code, op.name, offset, line))
+    names = argument_names(code)
+    copy = code.replace(
+        co_argcount=len(names),
+        co_posonlyargcount=0,
+        co_kwonlyargcount=0,
+        co_flags=code.co_flags | CO_NESTED,
+        co_consts=(*code.co_consts, draw),  # so that it does not equal the original
+    )
+    writer = Writer(op, None)
+    # Parameters that are cells stay cells: a tracer binds them as those of the original.
+    cells = {name: CellVar(name) for name in code.co_cellvars if name in names}
+    items = [
+        *(writer.emit("MAKE_CELL", cell) for cell in cells.values()),
+        writer.emit("RESUME", 0),
+        *writer.make_function(copy, ()),
+        *writer.callable_under_top(draw),
+        *(
+            writer.emit("LOAD_DEREF", cells[name]) if name in cells else load
+            for name, load in zip(names, writer.load_all(names), strict=True)
+        ),
+        *writer.call(1 + len(names)),
+        writer.emit("RETURN_VALUE"),
+    ]
+    caller = assemble(replace(Header.of(code), cellvars=tuple(cells)), items)
+    return caller, Assembled(copy, {op.offset: op.offset for op in listing.ops})

@@ -12,7 +12,11 @@ from torch._dynamo.current_scope_id import current_scope_id, enter_new_scope
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.base import (
+    AttributeMutationExisting,
+    ValueMutationExisting,
+    VariableTracker,
+)
 from torch._ops import HigherOrderOperator
 from torch.fx import Graph, Node
 
@@ -75,6 +79,8 @@ def trace_arm(
             result = function.call_function(tx, list(live_ins), {})
         except exc.ObservedException as error:
             raise Refused("arm-raises", f"It raises {type(error).__name__}.") from error
+    if trace.depth:
+        trace.met += _existing(output.side_effects)
     nodes = _nodes_after(output.graph, last)
     _check_nodes(nodes, writes=writes)
     check(records)
@@ -82,6 +88,17 @@ def trace_arm(
     if copies and len(trace.effects) > effects:
         raise Refused("arm-mutates-tensor", "An effect of the arm may show it.")
     return Arm(result.realize(), nodes, tuple(records), copies)
+
+
+def _existing(effects: SideEffects) -> Iterator[tuple[object, VariableTracker]]:
+    """The program's objects that Dynamo has met, with their variables."""
+    for item in effects.keepalive:
+        variable = effects.id_to_variable.get(id(item))
+        if variable is not None and isinstance(variable.mutation_type, _EXISTING):
+            yield item, variable
+
+
+_EXISTING = (ValueMutationExisting, AttributeMutationExisting)
 
 
 def _check_live_ins(live_ins: Sequence[VariableTracker]) -> None:

@@ -58,6 +58,7 @@ class Trace:
         refused: sites that were met but could not be shown to be exact.
         functional: higher-order operators of ours, which change nothing but their results.
         depth: how many of them are around what is being traced.
+        met: the program's objects that were met inside such operators, with their variables.
         counters: ints that a loop in the graph counts, known only at run time.
         snapshots: nodes that copy an effect's argument, with the number of writes before.
         effects: calls that run after the graph, in order.
@@ -103,6 +104,7 @@ class Trace:
     choices: dict[Node, tuple[Site, Choice]] = field(default_factory=dict)
     functional: dict[Node, Site] = field(default_factory=dict)
     depth: int = 0
+    met: list[tuple[object, VariableTracker]] = field(default_factory=list)
     counters: list[tuple[Site, VariableTracker]] = field(default_factory=list)
     snapshots: list[tuple[Node, int]] = field(default_factory=list)
     effects: list[Site] = field(default_factory=list)

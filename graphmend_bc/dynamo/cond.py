@@ -118,7 +118,7 @@ def conditional(
     taken, other = (ArmFunctionVariable(trace, arm, live_ins) for arm in arms)
     operator = TorchHigherOrderOperatorVariable.make(torch.ops.higher_order.cond)
     trace.depth += 1
-    with side_effects_kept(tx):
+    with side_effects_kept(tx, trace):
         result = operator.call_function(tx, [predicate, taken, other, TupleVariable([])], {})
     trace.depth -= 1
     note_operator(tx, trace, site, torch.ops.higher_order.cond)
@@ -127,19 +127,23 @@ def conditional(
 
 
 @contextmanager
-def side_effects_kept(tx: InstructionTranslatorBase) -> Iterator[None]:
-    """Keep the object in which Dynamo notes the program's changes.
+def side_effects_kept(tx: InstructionTranslatorBase, trace: Trace) -> Iterator[None]:
+    """Keep the object in which Dynamo notes the program's changes, and what it knows of objects.
 
     The operators go on with a copy of it, while variables for `__dict__` go on with the first one:
     a change of an attribute before the operator would not be seen after it, and one inside it would
-    be lost.
+    be lost. So would all changes of an object that was first met inside it.
     """
-    first = tx.output.side_effects
+    first, known = tx.output.side_effects, len(trace.met)
     with attributes_unchanged(first):
         yield
     if (copy := tx.output.side_effects) is not first:
         vars(first).update(vars(copy))
         tx.output.side_effects = first
+    for item, variable in trace.met[known:]:
+        if id(item) not in first.id_to_variable:
+            first.id_to_variable[id(item)] = variable
+            first.keepalive.append(item)
 
 
 def note_operator(

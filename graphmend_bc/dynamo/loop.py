@@ -85,7 +85,7 @@ def _graph_loop(tracer: SiteTracer, body: _Body, flag: TensorVariable) -> Variab
     carried = [body.state[position] for position in body.positions]
     trace.arms.append(tracer.site)
     trace.depth += 1
-    with side_effects_kept(tx):
+    with side_effects_kept(tx, trace):
         result = operator.call_function(
             cast(Any, tx),
             [_Flag(), body, TupleVariable([*carried, flag]), TupleVariable([])],

@@ -171,8 +171,10 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
     if trace.captured and recorder.unsized:
         raise Refused("capture-fails", "A tensor of such a size is changed in place.")
     needed = trace.guesses or trace.captured or trace.handles or trace.draws
+    # The graph's inputs are copied in every call, which is worth while only if it may raise.
+    needed = needed or recorder.checks
     if not needed and not input_storages(gm.graph).isdisjoint(recorder.written):
-        raise Refused("speculation-writes-input", "Only a graph that raises would profit.")
+        raise Refused("speculation-writes-input", "It is not known to raise.")
     switches = any(name_called(node) in _SWITCHES for node in gm.graph.nodes)
     return Undo(_written_inputs(recorder, gm), tuple(recorder.draws), switches)
 

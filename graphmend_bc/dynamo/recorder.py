@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.legality.ops import OpRecord, stops_process, written_by
+from graphmend_bc.legality.ops import OpRecord, raises_on_values, stops_process, written_by
 
 
 class Recorder:
@@ -29,6 +29,7 @@ class Recorder:
             accelerator, where an index out of bounds stops the process.
         unsized: whether a tensor was changed in place whose size is known only at run time.
         squeezed: whether dimensions of such a size were dropped if they are 1.
+        checks: whether there was an operator that raises if some values are bad.
         strided: whether `as_strided` was called, which sees memory outside its argument.
     """
 
@@ -42,6 +43,7 @@ class Recorder:
         self.strided = False
         self.unsized = False
         self.squeezed = False
+        self.checks = False
         self._mode = mode
         self._dispatch: Callable[..., Any] = mode.dispatch
         self._depth = 0
@@ -91,6 +93,7 @@ class Recorder:
                 self.foreign = self.foreign or record.op
         if self.guessed and self.guarded is None and stops_process(record):
             self.guarded = record.op
+        self.checks = self.checks or raises_on_values(record)
         if record.name == "squeeze":
             self.squeezed = self.squeezed or any(map(free_unbacked_symbols, record.tensors()))
         self.strided = self.strided or record.name == "as_strided"

@@ -35,7 +35,7 @@ def check_runs_untaken(records: Sequence[OpRecord], most_ops: int, *, writes: bo
             raise Refused("arm-too-dear", name)
         if not writes_known and (not record.is_aten or record.name not in ops.KNOWN):
             raise Refused("arm-op-unknown", name)
-        if record.name.removesuffix("_") in ops.TOTAL_ON_FLOATS and not _is_total(record):
+        if not ops.is_total(record):
             raise Refused("arm-may-raise", f"{name} It fails on some integers.")
         if problem := may_fail(record):
             raise Refused("arm-may-raise", f"{name} {problem}")
@@ -62,12 +62,6 @@ def check_runs_taken(records: Sequence[OpRecord], *, grad: bool) -> None:
             raise Refused("arm-draws-random", name)
         if not record.is_aten:
             raise Refused("arm-op-unknown", name)
-
-
-def _is_total(record: OpRecord) -> bool:
-    if record.name in ("div", "div_") and record.kwargs.get("rounding_mode") is None:
-        return True
-    return all(tensor.is_floating_point() for tensor in record.results())
 
 
 def check_zero_gradients_stay_zero(records: Iterable[OpRecord]) -> None:

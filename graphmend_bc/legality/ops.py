@@ -319,6 +319,31 @@ INDEXING: Final = frozenset(
 """Operators that take indices from a tensor; those in place have a trailing underscore."""
 
 
+CHECKING: Final = frozenset(
+    {
+        *("_assert_async", "bernoulli", "bincount", "binomial", "cholesky", "ctc_loss", "histc"),
+        *("inverse", "normal", "poisson", "repeat_interleave"),
+    }
+)
+"""Further operators that look at values and raise if they do not like them; so do `linalg_...`."""
+
+
+def is_total(record: OpRecord) -> bool:
+    """False for an operator that divides integers."""
+    if record.name.removesuffix("_") not in TOTAL_ON_FLOATS:
+        return True
+    if record.name in ("div", "div_") and record.kwargs.get("rounding_mode") is None:
+        return True
+    return all(tensor.is_floating_point() for tensor in record.results())
+
+
+def raises_on_values(record: OpRecord) -> bool:
+    """True if it is known of an operator that it raises if some values are bad."""
+    name = record.name.strip("_")
+    known = name in INDEXING or record.name.removesuffix("_") in CHECKING
+    return known or name.startswith("linalg") or not is_total(record)
+
+
 def stops_process(record: OpRecord) -> bool:
     """True if the operator may stop the process: an index out of bounds on an accelerator does."""
     indexes = record.is_aten and record.name.rstrip("_").lstrip("_") in INDEXING

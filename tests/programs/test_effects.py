@@ -343,7 +343,7 @@ def test_graph_that_cannot_be_taken_back_names_the_effects_it_lost() -> None:
         x.add_(1)
         return x[i]
 
-    with gm.enabled():
+    with gm.enabled(), gm.config.patch(snapshot_limit=4):
         compiled = torch.compile(f, backend="eager", fullgraph=True)
         with pytest.raises(IndexError) as caught:
             compiled(UP.clone(), torch.tensor([7]))
@@ -352,22 +352,41 @@ def test_graph_that_cannot_be_taken_back_names_the_effects_it_lost() -> None:
     assert "test_effects.py" in note
 
 
-def test_write_before_the_first_marked_call_keeps_the_graph_from_being_taken_back() -> None:
-    import graphmend_bc as gm
+@pytest.mark.parametrize("fails", ["x[i]", "x.long() // i", "torch.bernoulli(x - i)"])
+@pytest.mark.parametrize("writes", ["x.add_(1)", "x[0] = 5", "seen.add_(1)"])
+def test_graph_that_changes_an_input_and_raises(fails: str, writes: str) -> None:
+    outcome = check(
+        f"""
+        seen = torch.zeros(3)
 
-    def inner(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
-        print("about to index")
-        return x[i]
+        def f(x, i):
+            print("before", x)
+            {writes}
+            print("between", x)
+            return {fails}
+        """,
+        [(torch.ones(3), torch.tensor([v])) for v in (1, 7, 0)],
+        mends="defer@4 defer@6",
+        fullgraph=True,
+    )
+    assert outcome.graphs
 
-    def f(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
-        x.add_(1)
-        return inner(x, i)
 
-    with gm.enabled():
-        x = UP.clone()
-        with pytest.raises(IndexError):
-            torch.compile(f, backend="eager", fullgraph=True)(x, torch.tensor([7]))
-    assert torch.equal(x, UP + 1)
+def test_write_before_the_first_marked_call_is_taken_back() -> None:
+    check(
+        """
+        def inner(x, i):
+            print("about to index")
+            return x[i]
+
+        def f(x, i):
+            x.add_(1)
+            return inner(x, i)
+        """,
+        [(torch.ones(3), torch.tensor([v])) for v in (1, 7, 0)],
+        mends="defer@2",
+        fullgraph=True,
+    )
 
 
 def test_sites_inside_transforms_are_left_alone() -> None:

@@ -215,3 +215,52 @@ def f(x):
 """
     with gm.config.patch(strategies=("where", "cond")):
         check(source, BOTH, mends=None, declines="arm-changes-state@10", breaks=None)
+
+
+OBJECTS = {
+    "a global dict": ("store.pop('w', None)", "store['v'] = x"),
+    "a dict that is given": ("d.get('v')", "d['v'] = x"),
+    "a list that is given": ("len(items)", "items.append(x)"),
+    "an object": ("holder.value", "holder.value = x"),
+    "a module": ("net.value", "net.value = x"),
+    "a module's list": ("len(net.items)", "net.items.append(x)"),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize(
+    ("before", "inside"),
+    [
+        ("while n < 3:", "n = n + 1"),
+        ("if n < 3:", "n = n @ n if n.dim() else (n.reshape(1, 1) @ n.reshape(1, 1)).sum()"),
+    ],
+    ids=["loop", "branch"],
+)
+def test_objects_first_met_inside_the_operator(name: str, before: str, inside: str) -> None:
+    read, write = OBJECTS[name]
+    source = f"""
+class Holder:
+    value = 1
+
+class Net(torch.nn.Module):
+    value = 2
+
+    def __init__(self):
+        super().__init__()
+        self.items = []
+
+store, holder, net, wide = {{}}, Holder(), Net(), torch.ones(3, 3)
+seen = []
+
+def f(x, d, items):
+    n = x.sum().clamp(0, 4)
+    {before}
+        {inside}
+        {read}
+    {write}
+    return n, d.get("v"), items, store.get("v"), holder.value, net.value, net.items
+"""
+    strategies = ("where", "cond", "while_loop")
+    with gm.config.patch(strategies=strategies):
+        outcome = check(source, [(x, {}, []) for x in BOTH], mends=None, declines=None, breaks=None)
+    assert outcome.mends in ("while_loop@16", "cond@16"), outcome

@@ -170,9 +170,8 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
         raise Refused("capture-fails", "It depends on such a size how many dimensions there are.")
     if trace.captured and recorder.unsized:
         raise Refused("capture-fails", "A tensor of such a size is changed in place.")
-    needed = trace.guesses or trace.captured or trace.handles or trace.draws
     # The graph's inputs are copied in every call, which is worth while only if it may raise.
-    needed = needed or recorder.checks
+    needed = any((trace.guesses, trace.captured, trace.handles, trace.draws, recorder.checks))
     if not needed and not input_storages(gm.graph).isdisjoint(recorder.written):
         raise Refused("speculation-writes-input", "It is not known to raise.")
     switches = any(name_called(node) in _SWITCHES for node in gm.graph.nodes)

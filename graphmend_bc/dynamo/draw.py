@@ -125,7 +125,7 @@ def _tensors(trace: Trace, nodes: Sequence[Node], name: str) -> Slice:
     if not nodes:
         return Slice(name, (), lambda: ())
     limits = Limits(config.hoist_op_limit, config.hoist_size_limit)
-    return slice_of(nodes, lambda *values: values, name, set(trace.recorder.written), limits)
+    return slice_of(nodes, lambda *values: values, name, trace.recorder.written, limits)
 
 
 def _tried(

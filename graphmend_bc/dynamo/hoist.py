@@ -50,7 +50,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         # Eager Python gets another tensor, or list, each time.
         name = f"{self.site.name}:{self.site.lineno} {len(trace.hoisted)} {what}"
         limits = Limits(config.hoist_op_limit, config.hoist_size_limit)
-        piece = slice_of(nodes, finish, name, set(trace.recorder.written), limits)
+        piece = slice_of(nodes, finish, name, trace.recorder.written, limits)
         value = _evaluated(tx, piece)
         _check_gradient(nodes, value)
         if any(type(v) is float and v == 0 for v in torch.utils._pytree.tree_leaves(value)):

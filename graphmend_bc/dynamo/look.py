@@ -39,7 +39,7 @@ def look(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable) -> 
     try:
         check_no_function_mode(tx)
         node, limits = truth.as_proxy().node, Limits(config.look_limit, dear=True)
-        piece = slice_of([node], bool, "", set(recorder.written), limits)
+        piece = slice_of([node], bool, "", recorder.written, limits)
         arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})
         if not all(type(a) in _PLAIN for a in arguments):
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,13 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from graphmend_bc.dynamo.nodes import is_in_place, name_called, storages, tensors_of
+from graphmend_bc.dynamo.nodes import (
+    input_storages,
+    is_in_place,
+    name_called,
+    storages,
+    tensors_of,
+)
 from graphmend_bc.reasons import Refused
 
 _DEAR = ("mm", "matmul", "linear", "conv", "attention", "einsum", "embedding", "lstm", "gru", "rnn")
@@ -114,7 +121,7 @@ def slice_of(
     operands: Sequence[Node],
     finish: Callable[..., Any],
     name: str,
-    written: set[int],
+    written: Sequence[int],
     limits: Limits,
 ) -> Slice:
     """The slice of a graph that computes some of its nodes.
@@ -123,23 +130,22 @@ def slice_of(
         operands: nodes of the graph that is being traced.
         finish: from their values to the slice's value.
         name: says where, and all that `finish` does: the same name, the same function.
-        written: storages that were changed in place so far.
+        written: storages that were changed in place so far, one for each write.
         limits: what it may cost.
 
     Raises:
-        Refused: it depends on more than the inputs, draws, writes, or costs too much.
+        Refused: it depends on more than the inputs, draws, writes to what it did not make, or costs
+            too much.
     """
-    nodes = _ancestors(operands)
+    nodes, writers = _needed(operands, Counter(written))
     graph, copies = Graph(), dict[Node, Node]()
     sources: list[Source] = []
     size = 0
     for node in nodes:
-        if not written.isdisjoint(storages([node])):
-            raise Refused("hoist-not-input", f"{node.name} was changed in place before.")
         if node.op == "placeholder":
             sources.append(_source(node))
         else:
-            _check(node, limits)
+            _check(node, limits, writes=node in writers)
             size += _numel(node) if limits.elements is not None else 0
         copies[node] = graph.node_copy(node, copies.__getitem__)
     if len(nodes) > limits.ops or (limits.elements is not None and size > limits.elements):
@@ -167,15 +173,61 @@ def check_modes(graph: Graph) -> None:
             raise Refused("hoist-not-input", f"{name} comes before it.")
 
 
-def _ancestors(operands: Iterable[Node]) -> list[Node]:
-    """The nodes with everything they are computed from, in the order of the graph."""
-    found, work = set[Node](), list(operands)
+def _needed(operands: Sequence[Node], written: Counter[int]) -> tuple[list[Node], set[Node]]:
+    """The nodes with everything they are computed from, in the order of the graph.
+
+    Returns:
+        The nodes, and those of them that write to memory which the graph made.
+
+    Raises:
+        Refused: what an input of the graph holds was changed, or it is not known by which nodes.
+    """
+    if not operands:
+        return [], set()
+    graph = operands[0].graph
+    inputs, writers, seen = input_storages(graph), set[Node](), set[int]()
+    found = _with_ancestors(set(), operands)
+    while changed := (storages(found) & written.keys()) - seen:
+        seen |= changed
+        for node in found:
+            if not inputs.isdisjoint(changed & storages([node])):
+                raise Refused("hoist-not-input", f"{node.name} was changed in place before.")
+        for storage in changed:
+            known = [node for node in graph.nodes if _writes(node) and storage in _target(node)]
+            if len(known) != written[storage]:
+                raise Refused("hoist-not-input", "Memory was changed in place before.")
+            writers.update(known)
+            found = _with_ancestors(found, known)
+    return [node for node in graph.nodes if node in found], writers
+
+
+def _with_ancestors(found: set[Node], operands: Iterable[Node]) -> set[Node]:
+    work, found = list(operands), set(found)
     while work:
         node = work.pop()
         if node not in found:
             found.add(node)
             work += node.all_input_nodes
-    return [node for node in next(iter(found)).graph.nodes if node in found] if found else []
+    return found
+
+
+def _writes(node: Node) -> bool:
+    return is_in_place(node) or name_called(node) in _ASSIGNMENTS
+
+
+_ASSIGNMENTS = frozenset(
+    {
+        *("setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow"),
+        *("iand", "ior", "ixor", "ilshift", "irshift"),
+    }
+)
+"""Functions of `operator` that write."""
+
+
+def _target(node: Node) -> set[int]:
+    """The memory that a node writes to: that of its first argument."""
+    target = node.args[0] if node.args else None
+    return storages([target]) if isinstance(target, Node) else set()
 
 
 def _source(node: Node) -> Source:
@@ -186,7 +238,7 @@ def _source(node: Node) -> Source:
     return source
 
 
-def _check(node: Node, limits: Limits) -> None:
+def _check(node: Node, limits: Limits, *, writes: bool) -> None:
     if node.op not in ("call_function", "call_method"):
         raise Refused("hoist-not-input", f"The graph holds {node.name} itself.")
     target = node.target
@@ -196,7 +248,7 @@ def _check(node: Node, limits: Limits) -> None:
         or (isinstance(target, OpOverload) and target.namespace not in ("aten", "prims"))
         or "functorch" in str(getattr(target, "__module__", ""))  # means nothing without its level
     )
-    if foreign or is_in_place(node) or "out" in node.kwargs or name in ("setitem", "iadd"):
+    if foreign or "out" in node.kwargs or (_writes(node) and not writes):
         raise Refused("hoist-not-input", f"{name} is not run twice.")
     if not limits.dear and any(part in name for part in _DEAR):
         raise Refused("hoist-too-dear", f"It needs the result of {name}.")

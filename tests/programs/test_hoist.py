@@ -352,3 +352,51 @@ def test_every_time_another_object(make: str) -> None:
         None,
         None,
     )
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "flags[0] = True",
+        "flags[x > 2] = True",
+        "flags.logical_not_()",
+        "flags[1:].copy_(x[:2] > 1)",
+        "flags[:1].fill_(True); flags[1:].fill_(False); flags |= x > 2",
+        "flags = flags.clone(); other = flags[1:]; other[0] = True",
+    ],
+)
+def test_what_was_written_to_is_computed_with_the_writes(write: str) -> None:
+    outcome = check(
+        f"""
+        def f(x):
+            flags = x > 1
+            {write}
+            y = x + 1
+            for i in flags.nonzero():
+                y = y + x[i]
+            flags[0] = False
+            for n in flags.long().tolist():
+                y = [y + n for _ in range(n + 1)][-1]
+            return y, flags
+        """,
+        CALLS,
+        mends=None,
+        fullgraph=True,
+    )
+    assert "hoist" in outcome.mends
+
+
+def test_writes_to_inputs_are_left_alone() -> None:
+    check(
+        """
+        seen = torch.zeros(3)
+
+        def f(x):
+            seen.add_(x)
+            return [seen + n for n in seen.long().tolist() for _ in range(n)]
+        """,
+        CALLS,
+        mends=None,
+        declines="hoist-not-input@5",
+        breaks=1,
+    )

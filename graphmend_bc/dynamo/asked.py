@@ -81,7 +81,7 @@ class AskedVariable(MarkedCalleeVariable):
             return tensors[0]
         if name == "equal" and len(tensors) == len(operands) == 2:
             return _equal(tx, tensors[0], tensors[1])
-        if name == "allclose" and len(tensors) == 2:
+        if name == "allclose" and len(tensors) == 2 and _dtype(tensors[0]) == _dtype(tensors[1]):
             found = TorchInGraphFunctionVariable(torch.isclose).call_function(tx, operands, kwargs)
             assert isinstance(found, TensorVariable)
             return call(tx, "all", found)

@@ -20,19 +20,20 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
 from torch._dynamo.variables.builder import GraphArg, wrap_fx_proxy_cls
 from torch._dynamo.variables.functions import NestedUserFunctionVariable
-from torch._dynamo.variables.lists import ListVariable, SizeVariable, TupleVariable
-from torch._dynamo.variables.tensor import NumpyNdarrayVariable, SymNodeVariable
+from torch._dynamo.variables.lists import ListVariable, TupleVariable
+from torch._dynamo.variables.tensor import NumpyNdarrayVariable
 from torch._guards import Source
 from torch.fx import Node
+from torch.utils._pytree import tree_leaves
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.asking import guard_on
 from graphmend_bc.dynamo.before_graph import call_before_graph
 from graphmend_bc.dynamo.compilation import Compilation, Trace
-from graphmend_bc.dynamo.host_call import TENSOR, HostCall
-from graphmend_bc.dynamo.host_read import is_plain
+from graphmend_bc.dynamo.host_call import HostCall
+from graphmend_bc.dynamo.operands import TENSOR, form_of
 from graphmend_bc.dynamo.select import check_is_outermost
-from graphmend_bc.dynamo.slices import Limits, Slice, check_modes, slice_of
+from graphmend_bc.dynamo.slices import Limits, Slice, slice_of
 from graphmend_bc.legality.host_code import check_host_code
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -92,7 +93,6 @@ def _check_always_runs(tx: InstructionTranslatorBase, trace: Trace) -> None:
         if caller.f_code.co_flags & CO_GENERATOR:
             raise Refused("hoist-not-input", "The function is called in a generator.")
         caller = caller.parent
-    check_modes(tx.output.graph)
 
 
 def _generator() -> Any:
@@ -101,22 +101,23 @@ def _generator() -> Any:
 
 def _argument(value: VariableTracker, nodes: list[Node]) -> Any:
     """An argument as `HostCall` has it; the nodes of tensors are added to a list."""
-    value = value.realize()
-    if is_plain(value):
-        node = value.as_proxy().node
-        if node.meta["example_value"].requires_grad:
-            raise Refused("hoist-not-input", "An argument requires a gradient.")
-        nodes.append(node)
-        return TENSOR
-    if isinstance(value, SymNodeVariable):
-        return value.evaluate_expr()
-    if isinstance(value, TupleVariable) and type(value) in (TupleVariable, SizeVariable):
-        kind: Any = value.python_type()
-        return kind(_argument(item, nodes) for item in value.items)
-    constant = value.as_python_constant() if value.is_python_constant() else value
-    if type(constant) not in (int, float, bool, str, type(None), torch.device, torch.dtype):
-        raise Refused("hoist-not-input", f"An argument is a {type(constant).__name__}.")
-    return constant
+    known = len(nodes)
+    form = form_of(value, nodes)
+    if any(node.meta["example_value"].requires_grad for node in nodes[known:]):
+        raise Refused("hoist-not-input", "An argument requires a gradient.")
+    for leaf in tree_leaves(form):
+        if leaf is not TENSOR and type(leaf) not in _CONSTANTS:
+            raise Refused("hoist-not-input", f"An argument is a {type(leaf).__name__}.")
+    if _has_list(form):
+        raise Refused("hoist-not-input", "An argument is a list, which the function may change.")
+    return form
+
+
+_CONSTANTS = (int, float, bool, str, type(None), torch.device, torch.dtype)
+
+
+def _has_list(form: Any) -> bool:
+    return isinstance(form, list) or (isinstance(form, tuple) and any(map(_has_list, form)))
 
 
 def _tensors(trace: Trace, nodes: Sequence[Node], name: str) -> Slice:

@@ -23,7 +23,8 @@ from graphmend_bc.dynamo import select
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.hoisted_source import HoistedSource, hoisted_source
 from graphmend_bc.dynamo.host_read import is_plain
-from graphmend_bc.dynamo.slices import Limits, Slice, check_modes, slice_of
+from graphmend_bc.dynamo.operands import filled, form_of
+from graphmend_bc.dynamo.slices import Limits, Slice, slice_of
 from graphmend_bc.reasons import Refused
 
 
@@ -45,7 +46,6 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         nodes, finish, what = _bound(function, operands, kwargs)
         if not nodes:
             raise Refused("hoist-not-input", "It asks no tensor.")
-        check_modes(tx.output.graph)
         assert trace.recorder is not None
         # Eager Python gets another tensor, or list, each time.
         name = f"{self.site.name}:{self.site.lineno} {len(trace.hoisted)} {what}"
@@ -98,27 +98,16 @@ def _bound(
 ) -> tuple[list[Node], Callable[..., Any], str]:
     """The nodes of the operands that are tensors, the function of those alone, and its name."""
     nodes: list[Node] = []
-    fixed: list[Any] = []
-    for operand in operands:
-        if is_plain(operand):
-            fixed.append(None)
-            nodes.append(operand.as_proxy().node)
-        else:
-            fixed.append((_constant(operand),))
-    named = {name: _constant(value.realize()) for name, value in kwargs.items()}
+    fixed = [form_of(operand, nodes) for operand in operands]
+    named = {name: form_of(value, nodes) for name, value in kwargs.items()}
 
     def finish(*tensors: torch.Tensor) -> Any:
         given = iter(tensors)
-        return function(*(next(given) if f is None else f[0] for f in fixed), **named)
+        args = [filled(form, given) for form in fixed]
+        return function(*args, **{name: filled(form, given) for name, form in named.items()})
 
     home = getattr(function, "__module__", None)
     return nodes, finish, f"{home}.{getattr(function, '__name__', function)} {fixed} {named}"
-
-
-def _constant(value: VariableTracker) -> Any:
-    if not value.is_python_constant():
-        raise Refused("hoist-not-input", f"An argument is {value}.")
-    return value.as_python_constant()
 
 
 def _check_gradient(nodes: list[Node], value: Any) -> None:

@@ -46,7 +46,7 @@ class HoistedSource(Source):
 
     def get_value(self, globals: Any, locals: Any, cache: Any) -> Any:
         if self not in cache:
-            cache[self] = self.slice.recent(*self.slice.arguments({**globals, **locals}))
+            cache[self] = self.slice.seen(*self.slice.arguments({**globals, **locals}))
         return cache[self]
 
     def reconstruct(self, codegen: PyCodegen) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 import torch
 
+from graphmend_bc.dynamo.operands import filled
 from graphmend_bc.reasons import Refused
-
-TENSOR = object()
-"""Stands for a tensor among the arguments."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,7 +19,7 @@ class HostCall:
 
     Attributes:
         function: what is called.
-        arguments: by position: constants, `TENSOR`, or tuples of these.
+        arguments: by position, as `form_of` gives them.
         tensors: from the values that the frame has to those tensors.
     """
 
@@ -44,7 +42,7 @@ class HostCall:
         tensors = [tensor.clone() for tensor in self.tensors(*values)]
         versions = [tensor._version for tensor in tensors]
         given = iter(tensors)
-        value = self.function(*(_filled(argument, given) for argument in self.arguments))
+        value = self.function(*(filled(argument, given) for argument in self.arguments))
         if versions != [tensor._version for tensor in tensors]:
             raise Refused("hoist-not-input", "It changes an argument in place.")
         arrays: list[torch.Tensor] = []
@@ -52,14 +50,6 @@ class HostCall:
         if any(_share(a, b) for i, a in enumerate(arrays) for b in [*arrays[:i], *tensors]):
             raise Refused("hoist-not-input", "What it gives shares memory.")
         return arrays, described
-
-
-def _filled(argument: Any, tensors: Iterator[torch.Tensor]) -> Any:
-    if argument is TENSOR:
-        return next(tensors)
-    if isinstance(argument, tuple):
-        return type(argument)(_filled(item, tensors) for item in argument)
-    return argument
 
 
 def _described(value: Any, arrays: list[torch.Tensor]) -> Any:

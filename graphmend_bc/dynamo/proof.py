@@ -160,7 +160,9 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
     if output.random_calls:
         raise Refused("speculation-has-effects", "Python's own generator is drawn from.")
     for node in gm.graph.nodes:
-        if is_in_place(node) and name_called(node) in _CHANGE_MORE_THAN_VALUES:
+        name = name_called(node)
+        resets = name != "set_" or recorder.resets
+        if is_in_place(node) and name in _CHANGE_MORE_THAN_VALUES and resets:
             raise Refused("speculation-has-effects", f"The operator is {name_called(node)}.")
         if sets_a_mode(node):
             raise Refused("speculation-has-effects", f"It calls {name_called(node)}.")

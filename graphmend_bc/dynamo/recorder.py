@@ -30,6 +30,8 @@ class Recorder:
         unsized: whether a tensor was changed in place whose size is known only at run time.
         squeezed: whether dimensions of such a size were dropped if they are 1.
         checks: whether there was an operator that raises if some values are bad.
+        resets: whether a tensor was given other memory; `p.data = p.data.to(d)` often gives it the
+            same, which counts as nothing.
         strided: whether `as_strided` was called, which sees memory outside its argument.
     """
 
@@ -44,6 +46,7 @@ class Recorder:
         self.unsized = False
         self.squeezed = False
         self.checks = False
+        self.resets = False
         self._mode = mode
         self._dispatch: Callable[..., Any] = mode.dispatch
         self._depth = 0
@@ -73,6 +76,7 @@ class Recorder:
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        neutral = func is torch.ops.aten.set_.source_Tensor and _is_same_view(*args[:2])
         self._depth += 1
         try:
             result = self._dispatch(func, types, args, kwargs or {})
@@ -80,7 +84,8 @@ class Recorder:
             self._depth -= 1
         # Operators that the kernel of another operator runs belong to that one.
         # `prim` holds questions about a tensor, such as its device.
-        if self._depth == 0 and isinstance(func, OpOverload) and func.namespace != "prim":
+        is_ours = isinstance(func, OpOverload) and func.namespace != "prim"
+        if self._depth == 0 and is_ours and not neutral:
             self._note(OpRecord(func, tuple(args), dict(kwargs or {}), result))
         return result
 
@@ -93,6 +98,7 @@ class Recorder:
                 self.foreign = self.foreign or record.op
         if self.guessed and self.guarded is None and stops_process(record):
             self.guarded = record.op
+        self.resets = self.resets or record.name == "set_"
         self.checks = self.checks or raises_on_values(record)
         if record.name == "squeeze":
             self.squeezed = self.squeezed or any(map(free_unbacked_symbols, record.tensors()))
@@ -104,3 +110,14 @@ class Recorder:
             self.written += map(storage_of, tensors)
             self.unsized = self.unsized or any(map(free_unbacked_symbols, tensors))
             self.attached |= {storage_of(t) for t in tensors if t.requires_grad}
+
+
+def _is_same_view(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """True if one tensor is exactly what the other is."""
+    return (
+        storage_of(tensor) == storage_of(other)
+        and tensor.dtype == other.dtype
+        and tensor.shape == other.shape
+        and tensor.stride() == other.stride()
+        and tensor.storage_offset() == other.storage_offset()
+    )

@@ -16,6 +16,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from graphmend_bc.dynamo.modes import check_modes
 from graphmend_bc.dynamo.nodes import (
     input_storages,
     is_in_place,
@@ -61,7 +62,13 @@ class Slice:
 
     def recent(self, *arguments: Any) -> Any:
         """The value that was just computed for the guards of the frame that is running."""
-        last, self._recent.last = getattr(self._recent, "last", None), None
+        value = self.seen(*arguments)
+        self._recent.last = None
+        return value
+
+    def seen(self, *arguments: Any) -> Any:
+        """The same, to be asked again: a guard may still rest on the very object."""
+        last = getattr(self._recent, "last", None)
         if last is not None and all(map(_Seen.is_still, last[0], arguments)):
             return last[1]
         return self.run(arguments)
@@ -138,6 +145,8 @@ def slice_of(
             too much.
     """
     nodes, writers = _needed(operands, Counter(written))
+    if nodes:
+        check_modes(nodes[0].graph, set(nodes))
     graph, copies = Graph(), dict[Node, Node]()
     sources: list[Source] = []
     size = 0
@@ -156,21 +165,6 @@ def slice_of(
     label = f"{name} {hashlib.sha1(text.encode()).hexdigest()[:12]}"
     run = module.forward  # a call of the module would print what is raised, and run hooks
     return Slice(label, tuple(sources), lambda *arguments: finish(*run(*arguments)))
-
-
-def check_modes(graph: Graph) -> None:
-    """Refuse after a switch of modes: before the graph they are as the frame found them.
-
-    Args:
-        graph: what is traced so far.
-
-    Raises:
-        Refused: a mode was switched.
-    """
-    for node in graph.nodes:
-        name = name_called(node)
-        if name in ("_enter_autocast", "_exit_autocast", "_enter_inference_mode"):
-            raise Refused("hoist-not-input", f"{name} comes before it.")
 
 
 def _needed(operands: Sequence[Node], written: Counter[int]) -> tuple[list[Node], set[Node]]:

@@ -7,6 +7,7 @@ from types import CodeType
 import pytest
 import torch
 
+import graphmend_bc as gm
 from graphmend_bc.plans import Plans
 from graphmend_bc.runtime import Site
 from tests.oracle import Outcome, check
@@ -252,3 +253,22 @@ def test_resume_function_of_rewritten_code_after_a_failure_of_ours(
 
     monkeypatch.setattr(Plans, "start", start)
     agrees(_HOISTS_IN_RESUMED, _HOISTED)
+
+
+def test_question_that_the_program_asks_wrongly() -> None:
+    """Dynamo's error is about the program's own call, as without us."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if torch.allclose(x.double(), x.half()):
+            return x + 1
+        return x
+
+    def error() -> str:
+        torch._dynamo.reset()
+        with pytest.raises(RuntimeError) as caught:
+            torch.compile(f, backend="eager")(UP)
+        return str(caught.value)
+
+    stock = error()
+    with gm.enabled():
+        assert error() == stock

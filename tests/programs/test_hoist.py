@@ -400,3 +400,104 @@ def test_writes_to_inputs_are_left_alone() -> None:
         declines="hoist-not-input@5",
         breaks=1,
     )
+
+
+@pytest.mark.parametrize("key", ["(x > 1, 0)", "(slice(None), x > 1)"])
+def test_keys_that_hold_tensors(key: str) -> None:
+    outcome = check(
+        f"""
+        def f(x):
+            both = torch.stack([x, x + 1, x + 2], 1)
+            y = x
+            for v in both[{key}].reshape(-1):
+                y = y + v
+            return y
+        """,
+        CALLS,
+        mends=None,
+        fullgraph=True,
+    )
+    assert "hoist" in outcome.mends
+
+
+@pytest.mark.parametrize(
+    ("block", "whole"),
+    [
+        ('torch.autocast("cpu", enabled=False)', True),
+        ('torch.autocast("cpu", torch.bfloat16)', False),
+        ("torch.inference_mode()", False),
+    ],
+)
+def test_after_a_block_in_another_mode(block: str, whole: bool) -> None:
+    """What is computed in a mode is not computed before the graph; what comes after it may be."""
+    check(
+        f"""
+        def f(x):
+            with {block}:
+                y = x.reshape(1, 3) @ x.reshape(3, 1)
+            return [x + n for n in (x * 2).long().tolist() for _ in range(n)], y
+        """,
+        CALLS,
+        mends="hoist@4",
+    )
+    check(
+        f"""
+        def f(x):
+            with {block}:
+                y = x + 0.001
+            return [x + n for n in y.long().tolist() for _ in range(n)]
+        """,
+        CALLS,
+        mends=None,
+        declines=None if not whole else "",
+        breaks=None if not whole else 0,
+    )
+
+
+def test_a_module_moved_to_the_dtype_it_has() -> None:
+    check(
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.part = nn.Linear(3, 3)
+
+            def forward(self, x):
+                self.part = self.part.to(x.dtype)
+                y = self.part(x)
+                if y.sum() > 1000:
+                    raise ValueError("large")
+                return [y + n for n in x.long().tolist() for _ in range(n)]
+
+        torch.manual_seed(0)
+        net = Net()
+
+        def f(x):
+            return net(x)
+        """,
+        [A, B, torch.tensor([9000.0, 1, 2]), C, A.double()],
+        mends="speculate@9 hoist@11",
+        declines=None,  # torch's own Module.to where the dtype is another one
+        breaks=None,
+    )
+
+
+def test_values_that_are_computed_from_one_another() -> None:
+    """Guards compare tensors by address, so none may go before all have been looked at."""
+    check(
+        """
+        def f(x, z):
+            some = len(z.unique()) > 1
+            if x[sum([v for v in x[x > 0]], x) > 0].numel() == 0:
+                return x + some
+            return x - some
+        """,
+        [
+            (x, z)
+            for x in (-A, A, B, -C)
+            for z in (torch.tensor([2, 2, 0]), torch.tensor([0, 0, 0]))
+        ],
+        mends=None,
+        declines=None,
+        breaks=None,
+    )

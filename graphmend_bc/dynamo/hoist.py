@@ -41,6 +41,8 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         if tx.export:
             raise Refused("under-export")
         select.check_is_outermost(tx)
+        if isinstance(callee := self.callee.realize(), vts.BuiltinVariable) and callee.fn is range:
+            return callee.call_function(tx, [self.number(tx, arg) for arg in args], kwargs)
         trace = self.compilation.trace
         function, operands = _called(self.callee.realize(), [arg.realize() for arg in args])
         nodes, finish, what = _bound(function, operands, kwargs)
@@ -61,6 +63,24 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         wrapped = _wrap(tx, value, hoisted_source(tx, piece))
         trace.used[self.site] = "hoist"
         return wrapped
+
+    def number(self, tx: InstructionTranslatorBase, operand: VariableTracker) -> VariableTracker:
+        """An operand, or the number that it is if it is a tensor of whole numbers.
+
+        Raises:
+            Refused: it cannot be computed before the graph.
+        """
+        operand = operand.realize()
+        if not is_plain(operand):
+            return operand
+        dtype = operand.as_proxy().node.meta["example_value"].dtype
+        if dtype not in _INTEGERS:
+            raise Refused("hoist-not-input", f"It is a tensor of {dtype}.")
+        index = HoistedCalleeVariable(self.site, vts.BuiltinVariable(int), self.compilation)
+        return index.value(tx, [operand], {})
+
+
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 @dataclass(frozen=True)

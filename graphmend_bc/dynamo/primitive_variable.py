@@ -14,6 +14,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc.dynamo import effects, select
 from graphmend_bc.dynamo.asked import AskedVariable
+from graphmend_bc.dynamo.bounds import bounded
 from graphmend_bc.dynamo.captured import is_unknown
 from graphmend_bc.dynamo.compilation import Compilation, current
 from graphmend_bc.dynamo.draw import drawn
@@ -27,6 +28,7 @@ from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import (
     Ask,
     Both,
+    Bounds,
     Branch,
     Defer,
     Draw,
@@ -92,6 +94,8 @@ class PrimitiveVariable(VariableTracker):
         if isinstance(self.primitive, Require):
             value, tensor = (item.realize() for item in args[0].unpack_var_sequence(tx))
             return require(tx, compilation, self.primitive.site, tensor, value)
+        if isinstance(self.primitive, Bounds):
+            return self._as_bounds(tx, compilation, args[0])
         if isinstance(self.primitive, Draw):
             return self._as_draw(tx, compilation, args[0], args[1:])
         condition = args[0].realize()
@@ -105,6 +109,20 @@ class PrimitiveVariable(VariableTracker):
             return self._as_choice(tx, compilation, condition, args[1:])
         except Refused as refused:
             raise select.as_break(compilation, self.primitive.site, refused) from refused
+
+    def _as_bounds(
+        self,
+        tx: InstructionTranslatorBase,
+        compilation: Compilation | None,
+        bounds: VariableTracker,
+    ) -> VariableTracker:
+        if compilation is None:
+            return bounds
+        try:
+            return bounded(tx, compilation, self.primitive.site, bounds)
+        except Refused as refused:
+            compilation.trace.refused[self.primitive.site] = refused
+            return bounds
 
     def _as_draw(
         self,

@@ -22,6 +22,7 @@ class Plan:
         effects: calls whose callee is to be marked by `Defer`.
         known: calls whose callee is to be marked by `Known`.
         leaves: assignments to `requires_grad` that are to be made by `Require`.
+        bounds: slices whose bounds are to be marked by `Bounds`.
         draws: calls because of which the function as a whole is to run before the graph.
         captures: instructions at which Dynamo is to make symbols of what is known only at run time;
             the code stays as it is.
@@ -38,6 +39,7 @@ class Plan:
     effects: frozenset[int] = frozenset()
     known: frozenset[int] = frozenset()
     leaves: frozenset[int] = frozenset()
+    bounds: frozenset[int] = frozenset()
     draws: frozenset[int] = frozenset()
     captures: frozenset[int] = frozenset()
 
@@ -84,6 +86,9 @@ class Plan:
 
     def with_leaf(self, offset: int) -> Plan:
         return replace(self, leaves=self.leaves | {offset})
+
+    def with_bounds(self, offset: int) -> Plan:
+        return replace(self, bounds=self.bounds | {offset})
 
     def with_draw(self, offset: int) -> Plan:
         return replace(self, draws=self.draws | {offset})

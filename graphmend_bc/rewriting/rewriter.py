@@ -27,6 +27,7 @@ from graphmend_bc.code.listing import Op
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.arms import Arm, Lift, check_test, lift
 from graphmend_bc.rewriting.asking import ask_at, guess_at, write_guess
+from graphmend_bc.rewriting.bounds import write_bounds
 from graphmend_bc.rewriting.calls import Writer
 from graphmend_bc.rewriting.decision import Decision, Test, decision_at
 from graphmend_bc.rewriting.defer import marked_callees, write_marked
@@ -35,6 +36,7 @@ from graphmend_bc.rewriting.plan import Plan
 from graphmend_bc.rewriting.whole import as_one_call
 from graphmend_bc.runtime import (
     Both,
+    Bounds,
     Branch,
     Defer,
     Hoist,
@@ -290,6 +292,8 @@ class _Rewriter:
         if op.offset in self.plan.hoists and op.name == "BINARY_SUBSCR":
             fetch = writer.callable_under_top(HoistItem(self._site(op)))
             return [writer.emit("BUILD_TUPLE", 2), *fetch, *writer.call(1)]
+        if op.offset in self.plan.bounds:
+            return write_bounds(op, Bounds(self._site(op)), writer)
         if op.offset in self.plan.leaves:
             assign = writer.callable_under_top(Require(self._site(op)))
             return [writer.emit("BUILD_TUPLE", 2), *assign, *writer.call(1), writer.emit("POP_TOP")]

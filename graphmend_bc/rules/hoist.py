@@ -3,8 +3,12 @@
 from graphmend_bc.rules.capture import CAPTURABLE
 from graphmend_bc.rules.rule import Met, Rule, Widen
 
+_OF_BUILTINS = "Failed to trace builtin operator"
+
 
 def _matches(met: Met) -> Widen | None:
+    if met.gb_type == _OF_BUILTINS and met.callee != "range":
+        return None
     known = met.gb_type and (met.is_call or met.op.name == "BINARY_SUBSCR")
     return (lambda plan: plan.with_hoist(met.offset)) if known else None
 
@@ -20,5 +24,6 @@ RULE = Rule(
         "Dynamic shape operator (no meta kernel)",
         "Tensor.tolist() with non-integer tensor",
         "UserError",
+        _OF_BUILTINS,
     },
 )

@@ -7,6 +7,7 @@ a trace.
 
 from graphmend_bc.runtime.primitives import Ask as Ask
 from graphmend_bc.runtime.primitives import Both as Both
+from graphmend_bc.runtime.primitives import Bounds as Bounds
 from graphmend_bc.runtime.primitives import Branch as Branch
 from graphmend_bc.runtime.primitives import Defer as Defer
 from graphmend_bc.runtime.primitives import Draw as Draw

@@ -119,6 +119,19 @@ class HoistItem(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds(Primitive):
+    """Marks where a slice begins and ends, so that a tracer may have numbers there."""
+
+    def __call__(self, bounds: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The same: what is sliced makes numbers of tensors itself.
+
+        Args:
+            bounds: two or three values.
+        """
+        return bounds
+
+
+@dataclass(frozen=True, slots=True)
 class Draw(Primitive):
     """A function as a whole, which a tracer may call before everything else in the frame."""
 

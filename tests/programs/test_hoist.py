@@ -501,3 +501,43 @@ def test_values_that_are_computed_from_one_another() -> None:
         declines=None,
         breaks=None,
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = x[n[0] : n[1]].sum()",
+        "y = x[: n[1]].sum() + x[n[0] :].sum()",
+        "y = x[n[0] : 3 : n[1]].sum()",
+        "y = x * 1; y[n[0] : n[1]] = 7",
+        "y = x * 1; y[..., n[0] : n[1]] += 1",
+        "y = x.expand(2, 3).clone()[:, n[0] : n[1]] * 2",
+        "y = x[0:2]; at = n[0] * 0\n    for v in n: y = torch.cat([y, x[at : at + v]]); at += v",
+    ],
+)
+@pytest.mark.parametrize("off", [(), ("capture",)])
+def test_slices_between_tensors(body: str, off: tuple[str, ...]) -> None:
+    with gm.config.patch(rules_off=off):
+        outcome = check(
+            f"def f(x, n):\n    {body}\n    return y\n",
+            [(A, torch.tensor([0, 2])), (B, torch.tensor([1, 3])), (A, torch.tensor([2, 1]))],
+            mends=None,
+            fullgraph=True,
+        )
+    assert "hoist" in outcome.mends if off else outcome.mends
+
+
+def test_slices_between_tensors_that_the_function_makes() -> None:
+    check(
+        """
+        def f(x):
+            sizes, at, parts = torch.as_tensor([[1, 2], [1, 1]]), 0, []
+            for high, wide in sizes:
+                parts.append(x[at : at + high * wide])
+                at = at + high * wide
+            return parts, [n for n in range(at)]
+        """,
+        CALLS,
+        mends="capture@4 hoist@6",
+        fullgraph=True,
+    )

@@ -105,6 +105,10 @@ def read(
     for step in ("detach", "clone"):
         proxy = tx.output.create_proxy("call_method", step, (value.as_proxy(),), {})
         value = wrap_fx_proxy(tx, proxy)
+    recorder = compilation.trace.recorder
+    if recorder is not None and recorder.checks:
+        # A backend that drops what nobody uses would drop an exception, which may be handled.
+        compilation.trace.kept.append(value)
     kind = list if method == "tolist" and example.dim() else _kind(example.dtype)
     return ReadVariable(site, kind, value, method, compilation.trace)
 

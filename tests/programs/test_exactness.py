@@ -272,3 +272,23 @@ def test_question_that_the_program_asks_wrongly() -> None:
     stock = error()
     with gm.enabled():
         assert error() == stock
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("read", ["int((6 // z)[0])", "float(x[z][0])", "(6 // z).tolist()"])
+def test_value_that_raises_and_is_not_used(read: str, backend: str) -> None:
+    agrees(
+        f"""
+        store, items = {{}}, []
+
+        def f(x, z):
+            try:
+                store["n"] = {read}
+            except Exception:
+                items.append(1)
+            store["n"] = 5
+            return x + 1
+        """,
+        [(UP, torch.tensor([0, 1])), (UP, torch.tensor([9, 1])), (UP, torch.tensor([1, 1]))],
+        backend=backend,
+    )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dis
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from types import CodeType, TracebackType
-from typing import Any
 
 from torch._dynamo import exc
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -78,18 +78,26 @@ def _offset(translator: InstructionTranslatorBase) -> int | None:
     """
     theirs = translator.instructions
     index = theirs.index(translator.current_instruction)
-    real = [i for i in dis.get_instructions(translator.f_code) if i.opname != "EXTENDED_ARG"]
-    if [i.opname for i in theirs] == [i.opname for i in real]:
-        return real[index].offset
-    matcher = SequenceMatcher(None, [_key(i) for i in theirs], [_key(i) for i in real], False)
+    real = list(_expanded(translator.f_code))
+    if [i.opname for i in theirs] == [name for name, _, _ in real]:
+        return real[index][2]
+    keys = [(i.opname, i.positions) for i in theirs]
+    matcher = SequenceMatcher(None, keys, [known[:2] for known in real], False)
     for start, real_start, size in matcher.get_matching_blocks():
         if start <= index < start + size:
-            return real[real_start + index - start].offset
+            return real[real_start + index - start][2]
     return None
 
 
-def _key(instruction: Any) -> tuple[object, ...]:
-    return instruction.opname, instruction.positions
+def _expanded(code: CodeType) -> Iterator[tuple[str, object, int]]:
+    """Names, positions and offsets of instructions, slices made of two as Dynamo makes them."""
+    for instruction in dis.get_instructions(code):
+        name, rest = instruction.opname, (instruction.positions, instruction.offset)
+        if name in ("BINARY_SLICE", "STORE_SLICE"):
+            yield "BUILD_SLICE", *rest
+            name = name.replace("SLICE", "SUBSCR")
+        if name != "EXTENDED_ARG":
+            yield name, *rest
 
 
 def gb_id_of(gb_type: str) -> str:

@@ -116,7 +116,7 @@ class Frame:
         try:
             result = self._trace(compilation, self.call)
         except SiteRefused as refused:
-            if not self.plans.stop_capturing(refused.refused, refused.sites):
+            if not self.plans.stop_capturing(refused.refused, refused.sites or None):
                 if self.plans.declined.keys() >= set(refused.sites):
                     raise
                 for site in refused.sites:
@@ -171,7 +171,8 @@ class Frame:
         plans.gb_types |= trace.gb_types
         if isinstance(error, SiteRefused):
             known = len(plans.declined)
-            if plans.stop_capturing(error.refused, error.sites):
+            # A number of an input is a symbol that is made nowhere in the program.
+            if plans.stop_capturing(error.refused, error.sites or None):
                 return True
             # A resume function holds sites that no plan has; declined, they mean nothing.
             climbed = plans.climb_all(error.sites, error.refused)

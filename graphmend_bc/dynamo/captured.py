@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeGuard
 
 import torch
@@ -53,6 +53,20 @@ def refuse_captured(detail: str) -> NoReturn:
     compilation = current()
     captured = () if compilation is None else compilation.trace.captured
     raise SiteRefused(Refused("capture-fails", detail), *captured)
+
+
+def check_truths(values: Iterable[VariableTracker]) -> None:
+    """Refuse to compute with a truth value: Dynamo takes it that True is not 1.
+
+    Raises:
+        SiteRefused: one of the operands is known only at run time.
+    """
+    if (compilation := current()) is None or not compilation.captures:
+        return
+    for value in values:
+        known = value.realize()
+        if isinstance(known, SymNodeVariable) and known.python_type() is bool:
+            refuse_captured("A truth value known only at run time is computed with.")
 
 
 def check_question(tensor: VariableTracker, name: str) -> None:

@@ -12,7 +12,7 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
 
 from graphmend_bc.dynamo.bars import BarVariable
-from graphmend_bc.dynamo.captured import is_unknown, refuse_captured
+from graphmend_bc.dynamo.captured import check_truths, is_unknown, refuse_captured
 from graphmend_bc.dynamo.host import ComputedVariable, HostVariable
 
 _NUMBERS = (int, float, bool)
@@ -43,6 +43,8 @@ _TOTAL = frozenset(
 _DIVISIONS = frozenset([operator.truediv, operator.itruediv])
 _FORMATS = frozenset([operator.mod, operator.imod])
 _PASSED_ON = frozenset([isinstance, issubclass, type, str.format, print, setattr])
+_ASKS_TRUTH = frozenset([*_PASSED_ON, bool, operator.not_, operator.truth])
+_LOGIC = frozenset([operator.and_, operator.or_])
 _ASKS_IDENTITY = {operator.is_: False, operator.is_not: True}
 
 
@@ -60,6 +62,8 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
         host = next((arg for arg in args if issubclass(type(arg), HostVariable)), None)
         if self.fn in (min, max) and _mixes_types(args) and any(map(is_unknown, args)):
             refuse_captured(f"'{self.fn.__name__}' of an int and a float may be either.")
+        if self.fn not in _ASKS_TRUTH and not (self.fn in _LOGIC and all(map(_is_truth, args))):
+            check_truths(args)
         if host is None or self.fn in _PASSED_ON:
             return stock(self, tx, args, kwargs)
         return computed(cast(HostVariable, host), self.fn, list(args), kwargs)
@@ -85,8 +89,10 @@ def computed(
     """
     name = getattr(function, "__name__", str(function))
     args = [arg.realize() for arg in args]
-    if function in _ASKS_IDENTITY and any(arg.is_constant_none() for arg in args):
-        return cast(VariableTracker, ConstantVariable.create(_ASKS_IDENTITY[function]))
+    if function in _ASKS_IDENTITY:
+        if any(arg.is_constant_none() for arg in args):
+            return cast(VariableTracker, ConstantVariable.create(_ASKS_IDENTITY[function]))
+        host.refuse(name)  # True is always the same object, and so are small numbers
     if kwargs or not _cannot_raise(function, args):
         host.refuse(name)
     try:
@@ -96,6 +102,13 @@ def computed(
     if kind not in (*_NUMBERS, str) or (function in (min, max) and _mixes_types(args)):
         host.refuse(name)
     return ComputedVariable(host.site, kind, function, args)
+
+
+def _is_truth(value: VariableTracker) -> bool:
+    if value.is_python_constant():
+        return type(value.as_python_constant()) is bool
+    value = value.realize()
+    return isinstance(value, SymNodeVariable) and value.python_type() is bool
 
 
 def _mixes_types(args: Sequence[VariableTracker]) -> bool:

@@ -217,10 +217,14 @@ def ask_id(stock: Callable[..., Any]) -> Callable[..., Any]:
     return call_id
 
 
-def compare_identity(stock: Callable[..., Any]) -> Callable[..., Any]:
+def compare_identity(function: Callable[..., Any], stock: Callable[..., Any]) -> Callable[..., Any]:
     """`is` and `is not`."""
 
     def compare(tx: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> Any:
+        captured.check_truths(args)
+        for value in args:
+            if isinstance(value, HostVariable):
+                return host_ops.computed(value, function, args, kwargs)
         if (compilation := current()) is not None and compilation.trace.choices:
             operands = [arg.realize() for arg in args]
             if all(operand.is_tensor() for operand in operands):
@@ -237,6 +241,7 @@ def compare_numbers(function: str, stock: Callable[..., Any]) -> Callable[..., A
         for number, other, reverse in ((args[0], args[1], False), (args[1], args[0], True)):
             if isinstance(number, HostNumberVariable):
                 return number.compare(tx, function, other.realize(), reverse)
+        captured.check_truths(args)
         for value in args:
             if isinstance(value, HostVariable):
                 return host_ops.computed(value, getattr(operator, function), args, kwargs)

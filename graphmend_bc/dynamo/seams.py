@@ -34,6 +34,7 @@ hold primitives, and may be compiled after `disable()`.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from functools import partial
 from types import CodeType
@@ -100,8 +101,10 @@ class Seams:
         self._replace(translator, "_format_value", texts.format_value)
         self._replace(builtin.BuiltinVariable, "call_id", at.ask_id)
         self._replace(builtin.BuiltinVariable, "call_function", host_ops.call_builtin)
-        for name in ("is", "is not"):
-            self._replace_item(symbolic_convert.compare_op_handlers, name, at.compare_identity)
+        for name, identity in (("is", operator.is_), ("is not", operator.is_not)):
+            self._replace_item(
+                symbolic_convert.compare_op_handlers, name, partial(at.compare_identity, identity)
+            )
         for name, function in COMPARISONS.items():
             self._replace_item(
                 symbolic_convert.compare_op_handlers,

@@ -318,3 +318,33 @@ def test_texts_that_cannot_be_made_of_every_value(text: str) -> None:
         None,
         None,
     )
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        *("b == 1", "b != 0", "b in (1, 2)", "b not in (0, 2)", "b is True", "b is not False"),
+        *("b & 1", "b | 2", "b ^ True", "b + 1", "1 - b", "b < 1", "not b", "[5, 6][b]"),
+        *("max(b, 0)", "sum([b, b])", "{True: 4, False: 3}[b]", "b and 3", "int(b)", "str(b)"),
+    ],
+)
+@pytest.mark.parametrize("value", ["(n > 3).item()", "n.item() > 3"])
+def test_truth_values_that_are_computed_with(use: str, value: str) -> None:
+    """Also in a resumed function, which is compiled without the first one's plans."""
+    check(
+        f"""
+        def f(x, n, seen):
+            if x.sum() > 5:
+                seen.append(1)
+            b = {value}
+            y = x + 2 if {use} else x + 5
+            torch._dynamo.graph_break()
+            b = {value}
+            return y + 1 if {use} else y, {use}
+        """,
+        [(torch.ones(3), torch.tensor(n), []) for n in (5, 1)],
+        mends=None,
+        declines=None,
+        breaks=None,
+        orders=2,
+    )

@@ -13,7 +13,7 @@ from torch._dynamo.variables.constant import ConstantVariable
 
 from graphmend_bc.dynamo.compilation import Trace
 from graphmend_bc.dynamo.hoisted_source import HoistedSource
-from graphmend_bc.dynamo.proof import sets_a_mode
+from graphmend_bc.dynamo.nodes import sets_a_mode
 from graphmend_bc.dynamo.slices import Slice
 from graphmend_bc.probes import is_fleeting, probe_of
 from graphmend_bc.reasons import Refused

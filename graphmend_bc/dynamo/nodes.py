@@ -60,3 +60,13 @@ def storages(nodes: Iterable[Node]) -> set[int]:
 def input_storages(graph: Graph) -> set[int]:
     """The storages of what a graph is given or holds."""
     return storages(filter(is_input, graph.nodes))
+
+
+def sets_a_mode(node: Node) -> bool:
+    """True for calls such as `torch.use_deterministic_algorithms(True)`."""
+    is_setter = node.op == "call_function" and name_called(node).lstrip("_").startswith("set_")
+    return is_setter and name_called(node) not in _TAKEN_BACK and "example_value" not in node.meta
+
+
+_TAKEN_BACK = frozenset(("_set_grad_enabled", "set_inplace_requires_grad_allowed"))
+"""Modes that are put back with the graph."""

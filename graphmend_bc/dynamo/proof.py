@@ -22,6 +22,7 @@ from graphmend_bc.dynamo.nodes import (
     is_in_place,
     is_input,
     name_called,
+    sets_a_mode,
     storages,
     tensors_of,
 )
@@ -209,18 +210,10 @@ def _written_inputs(recorder: Recorder, gm: GraphModule) -> tuple[int, ...]:
     return tuple(found.values())
 
 
-def sets_a_mode(node: Node) -> bool:
-    """True for calls such as `torch.use_deterministic_algorithms(True)`."""
-    is_setter = node.op == "call_function" and name_called(node).lstrip("_").startswith("set_")
-    return is_setter and name_called(node) not in _TAKEN_BACK and "example_value" not in node.meta
-
-
 _SEEN_THROUGH = frozenset(("autograd_function_apply",))
 """Higher-order operators that do nothing but run the operators that were recorded inside them."""
 
 _SWITCHES = frozenset(("_enter_autocast", "_exit_autocast", "_sdpa_kernel"))
-
-_TAKEN_BACK = frozenset(("_set_grad_enabled", "set_inplace_requires_grad_allowed"))
 
 _CHANGE_MORE_THAN_VALUES = frozenset(
     (

@@ -172,7 +172,7 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
     if trace.captured and recorder.squeezed:
         raise Refused("capture-fails", "It depends on such a size how many dimensions there are.")
     if trace.captured and recorder.unsized:
-        raise Refused("capture-fails", "A tensor of such a size is changed in place.")
+        raise Refused("capture-fails", "A write in place may fail for such a size.")
     # The graph's inputs are copied in every call, which is worth while only if it may raise.
     needed = any((trace.guesses, trace.captured, trace.handles, trace.draws, recorder.checks))
     if not needed and not input_storages(gm.graph).isdisjoint(recorder.written):

@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.kernels import writes_whole
 from graphmend_bc.legality.ops import OpRecord, raises_on_values, stops_process, written_by
 
 
@@ -27,7 +28,8 @@ class Recorder:
         guessed: True from the first guess on.
         guarded: the first operator after it that fails beyond repair for some indices: on an
             accelerator, where an index out of bounds stops the process.
-        unsized: whether a tensor was changed in place whose size is known only at run time.
+        unsized: whether a tensor whose size is known only at run time was changed in place in a way
+            that fails for some sizes.
         squeezed: whether dimensions of such a size were dropped if they are 1.
         checks: whether there was an operator that raises if some values are bad.
         resets: whether a tensor was given other memory; `p.data = p.data.to(d)` often gives it the
@@ -77,6 +79,8 @@ class Recorder:
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         neutral = func is torch.ops.aten.set_.source_Tensor and _is_same_view(*args[:2])
+        if self._depth == 0 and isinstance(func, OpOverload) and func._schema.is_mutable:
+            self._note_sizes(OpRecord(func, tuple(args), dict(kwargs or {}), None))
         self._depth += 1
         try:
             result = self._dispatch(func, types, args, kwargs or {})
@@ -88,6 +92,11 @@ class Recorder:
         if self._depth == 0 and is_ours and not neutral:
             self._note(OpRecord(func, tuple(args), dict(kwargs or {}), result))
         return result
+
+    def _note_sizes(self, record: OpRecord) -> None:
+        """Before a write: afterwards a size may be taken to be what it was compared to."""
+        unsized = [t for t in written_by(record) if free_unbacked_symbols(t)]
+        self.unsized = self.unsized or not all(writes_whole(record, t) for t in unsized)
 
     def _note(self, record: OpRecord) -> None:
         if self._records is not None:
@@ -108,7 +117,6 @@ class Recorder:
         if record.op._schema.is_mutable:
             tensors = written_by(record)
             self.written += map(storage_of, tensors)
-            self.unsized = self.unsized or any(map(free_unbacked_symbols, tensors))
             self.attached |= {storage_of(t) for t in tensors if t.requires_grad}
 
 

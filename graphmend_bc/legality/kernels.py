@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -200,3 +200,46 @@ def _extent(tensor: torch.Tensor) -> tuple[float, float]:
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     end = begin + 1 + sum((size - 1) * stride for size, stride in steps)
     return begin * tensor.itemsize, end * tensor.itemsize
+
+
+def writes_whole(record: OpRecord, target: torch.Tensor) -> bool:
+    """True if a write in place can fail for no size that is known only at run time.
+
+    A backend that computes the result anew and gives it to the tensor fails for other sizes than
+    eager Python: where the operands are broadcast to more than the tensor, or where it overlaps
+    itself.
+
+    Args:
+        record: an operator that writes.
+        target: the tensor it writes to, with such a size.
+
+    Example:
+        `y += x` for an `x` of the same shape or of one element.
+    """
+    if record.name not in ops.IN_PLACE | {"copy_", "index_put_"}:
+        return False
+    if any(isinstance(stride, int) and stride == 0 for stride in target.stride()):
+        return False
+    for other in record.tensors():
+        if storage_of(other) == storage_of(target) and not _is_same_view(target, other):
+            return False
+        # What is indexed with has another shape; the kernel is the same, and looks at it.
+        if record.name != "index_put_" and not _fits(other.shape, target.shape):
+            return False
+    return True
+
+
+def _fits(shape: Sequence[int | torch.SymInt], whole: Sequence[int | torch.SymInt]) -> bool:
+    """True if a shape is broadcast to another one, whatever the sizes are."""
+    pairs = zip(reversed(shape), reversed(whole), strict=False)
+    return len(shape) <= len(whole) and all(_is_one(a) or _is_same(a, b) for a, b in pairs)
+
+
+def _is_one(size: int | torch.SymInt) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+def _is_same(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:
+    if isinstance(one, int) or isinstance(other, int):
+        return isinstance(one, int) and isinstance(other, int) and one == other
+    return bool(one.node.expr == other.node.expr)

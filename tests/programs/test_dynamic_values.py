@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import Any
+
 import pytest
 import torch
 
@@ -130,19 +133,60 @@ def test_an_empty_mask_is_guessed_not_to_be() -> None:
     )
 
 
-def test_a_tensor_of_unknown_size_is_not_changed_in_place() -> None:
-    with gm.config.patch(rules_off=("hoist",)):
-        check(
-            """
-            def f(x):
-                y = x[x > 2]
-                y += 1
-                return y
-            """,
-            CALLS,
-            declines="capture-fails@2",
-            breaks=1,
-        )
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("scale", ["x * 1", "x * w"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y += 1; return y, x",
+        "z = y * 2; y += 1; return y, z",
+        "v = y.view(-1, 1); v.mul_(2); return y",
+        "y += torch.ones(1); return y",
+        "y[y > 2] = 9; return y",
+        "y.copy_(torch.zeros(())); return y",
+        "y.add_(y); return y",
+        "i = (x > 1).nonzero()[:, 0]; z = x[i]; z *= 3; return x.clone().index_add_(0, i, z)",
+    ],
+)
+def test_a_tensor_of_unknown_size_that_is_changed_in_place(
+    body: str, scale: str, backend: str
+) -> None:
+    outcome = check(
+        f"""
+        w = nn.Parameter(torch.ones(4))
+
+        def f(x):
+            x = {scale}
+            y = x[x > 1]
+            {body}
+        """,
+        [*CALLS, torch.tensor([0.0, 2.0, 0.0, 0.0])],
+        mends=None,
+        backend=backend,
+        grad="w" in scale,
+        orders=2,
+    )
+    assert "capture@5" in outcome.mends
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y += torch.ones(3)",
+        "y += x[x > 0]",
+        "y = y.expand(2, -1); y += 1",
+        "a, b = y[:-1], y[1:]; a += b",
+    ],
+)
+def test_a_write_that_may_fail_for_an_unknown_size(body: str) -> None:
+    """Eager Python may raise where a backend that computes it anew does not."""
+    scope: dict[str, Any] = {"torch": torch}
+    exec(f"def f(x):\n    y = x[x > 1]\n    {body}\n    return y", scope)
+    torch._dynamo.reset()
+    with gm.enabled(), gm.config.patch(rules_off=("hoist",)):
+        with contextlib.suppress(RuntimeError):
+            torch.compile(scope["f"], backend="eager")(torch.tensor([2.0, 3.0, 4.0]))
+        assert "capture-fails" in {decline.reason for decline in gm.report().declines}
 
 
 def test_a_size_that_is_needed_breaks_as_stock() -> None:

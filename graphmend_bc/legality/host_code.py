@@ -135,7 +135,8 @@ def _is_plain(function: FunctionType) -> bool:
 def _is_harmless(value: object) -> bool:
     numpy = sys.modules.get("numpy")
     if isinstance(value, type):
-        return value in _TYPES or (numpy is not None and issubclass(value, numpy.generic))
+        is_numpys = numpy is not None and issubclass(value, numpy.generic)
+        return value in _TYPES or (is_numpys and value.__module__ == "numpy")
     if value is numpy and numpy is not None:
         return True
     name = getattr(value, "__name__", "")

@@ -229,6 +229,7 @@ def f(x):
         ("return n.sum(0).numpy() * {one} if {one} < 0 else n.numpy()", "draw(x)", "shares memory"),
         ("return np.broadcast_to(np.zeros(2) + {one}, (3, n))", "draw(2)", "cannot have"),
         ("return np.array([None, {one}])", "[draw(2)[1]]", "array of object"),
+        ("return np.zeros(n) + Mine({one})", "draw(2)", "uses 'Mine'"),
     ],
 )
 def test_what_is_left_alone(function: str, call: str, reason: str) -> None:
@@ -240,6 +241,9 @@ def test_what_is_left_alone(function: str, call: str, reason: str) -> None:
 
     seen = []
     w = nn.Parameter(torch.ones(6))
+
+    class Mine(np.float64):
+        pass
 
     def rounds():
         yield draw(1)
@@ -301,3 +305,21 @@ def f(x):
             assert torch.equal(compiled(A), expected)
             assert "draw" in str(gm.report())
             monkeypatch.setattr(np.random, "rand", lambda n: np.full(n, 2.0))
+
+
+def test_warnings_come_when_the_function_is_called() -> None:
+    check(
+        """
+        import numpy as np
+
+        def noise(n):
+            scale = np.random.rand(1).item()
+            return np.log(np.zeros(n)) * scale
+
+        def f(x):
+            return x + torch.from_numpy(noise(6))
+        """,
+        CALLS,
+        mends="draw@4",
+        orders=2,
+    )

@@ -8,6 +8,7 @@ from types import CodeType
 from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting import Plan, Rewritten, rewrite
+from graphmend_bc.rewriting.calls import site_of_op
 from graphmend_bc.rewriting.defer import likely_effects
 from graphmend_bc.runtime import Site
 
@@ -93,6 +94,4 @@ class Rewrites:
 
 def site_of(code: CodeType, offset: int) -> Site:
     """The site of an instruction of an original code object."""
-    op = graph_of(code).listing.at_offset(offset)
-    line = op.location.lineno if op.location is not None else None
-    return Site.of(code, op.name, offset, line)
+    return site_of_op(code, graph_of(code).listing.at_offset(offset))

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.legality.kernels import writes_whole
+from graphmend_bc.legality.kernels import is_same_view, writes_whole
 from graphmend_bc.legality.ops import OpRecord, raises_on_values, stops_process, written_by
 
 
@@ -78,7 +78,11 @@ class Recorder:
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        neutral = func is torch.ops.aten.set_.source_Tensor and _is_same_view(*args[:2])
+        neutral = (
+            func is torch.ops.aten.set_.source_Tensor
+            and storage_of(args[0]) == storage_of(args[1])
+            and is_same_view(args[0], args[1])
+        )
         if self._depth == 0 and isinstance(func, OpOverload) and func._schema.is_mutable:
             self._note_sizes(OpRecord(func, tuple(args), dict(kwargs or {}), None))
         self._depth += 1
@@ -118,14 +122,3 @@ class Recorder:
             tensors = written_by(record)
             self.written += map(storage_of, tensors)
             self.attached |= {storage_of(t) for t in tensors if t.requires_grad}
-
-
-def _is_same_view(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """True if one tensor is exactly what the other is."""
-    return (
-        storage_of(tensor) == storage_of(other)
-        and tensor.dtype == other.dtype
-        and tensor.shape == other.shape
-        and tensor.stride() == other.stride()
-        and tensor.storage_offset() == other.storage_offset()
-    )

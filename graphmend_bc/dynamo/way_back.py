@@ -39,7 +39,8 @@ def give_way_back(
         draws: what it draws before its graph.
     """
     # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
-    original = Deoptimizer(as_the_users(code), module_globals, draws)
+    take_back = None if draws is None else draws.take_back
+    original = Deoptimizer(as_the_users(code), module_globals, take_back)
     run = deoptimisation(original.run, code)
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
     result.bytecode = with_way_back(result.bytecode, code, deoptimizer)

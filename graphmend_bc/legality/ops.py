@@ -339,12 +339,15 @@ def is_total(record: OpRecord) -> bool:
 
 def raises_on_values(record: OpRecord) -> bool:
     """True if it is known of an operator that it raises if some values are bad."""
-    name = record.name.strip("_")
-    known = name in INDEXING or record.name.removesuffix("_") in CHECKING
-    return known or name.startswith("linalg") or not is_total(record)
+    known = _indexes(record) or record.name.removesuffix("_") in CHECKING
+    return known or record.name.strip("_").startswith("linalg") or not is_total(record)
 
 
 def stops_process(record: OpRecord) -> bool:
     """True if the operator may stop the process: an index out of bounds on an accelerator does."""
-    indexes = record.is_aten and record.name.rstrip("_").lstrip("_") in INDEXING
+    indexes = record.is_aten and _indexes(record)
     return indexes and any(tensor.device.type != "cpu" for tensor in record.tensors())
+
+
+def _indexes(record: OpRecord) -> bool:
+    return record.name.strip("_") in INDEXING

@@ -12,8 +12,20 @@ from bytecode.instr import UNSET, CellVar, FreeVar, InstrLocation
 from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Emit, Label
 from graphmend_bc.code.listing import Op
+from graphmend_bc.runtime.site import Site
 
 CLOSURE_FLAG = 0x08
+
+
+def site_of_op(code: CodeType, op: Op) -> Site:
+    """The place of an op in the user's code.
+
+    Args:
+        code: the code object that holds it.
+        op: one of its ops.
+    """
+    line = op.location.lineno if op.location is not None else None
+    return Site.of(code, op.name, op.offset, line)
 
 
 @dataclass(frozen=True, slots=True)

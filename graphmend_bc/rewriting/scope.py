@@ -13,7 +13,7 @@ from graphmend_bc.code.assemble import Assembled, Emit, Header, Label, assemble
 from graphmend_bc.code.blocks import EXIT, Graph
 from graphmend_bc.code.listing import Op
 from graphmend_bc.reasons import Refused
-from graphmend_bc.rewriting.calls import Writer
+from graphmend_bc.rewriting.calls import Writer, site_of_op
 from graphmend_bc.rewriting.plan import Plan
 from graphmend_bc.runtime import Site
 
@@ -80,8 +80,7 @@ class FunctionWriter:
 
     def site_of(self, op: Op) -> Site:
         """The op's place in the user's code."""
-        line = op.location.lineno if op.location is not None else None
-        return Site.of(self.listing.code, op.name, op.offset, line)
+        return site_of_op(self.listing.code, op)
 
     def assembled(self, header: Header, items: Sequence[Emit | Label]) -> CodeType:
         """The code object of a function, which is noted as a part of the result.

@@ -17,8 +17,8 @@ from graphmend_bc.code.assemble import Assembled, Header, assemble
 from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.code.header import argument_names
 from graphmend_bc.reasons import Refused
-from graphmend_bc.rewriting.calls import Writer
-from graphmend_bc.runtime import Draw, Site
+from graphmend_bc.rewriting.calls import Writer, site_of_op
+from graphmend_bc.runtime import Draw
 
 
 def as_one_call(code: CodeType, offset: int) -> tuple[Assembled, Assembled]:
@@ -35,8 +35,7 @@ def as_one_call(code: CodeType, offset: int) -> tuple[Assembled, Assembled]:
         raise Refused("unhandled-instruction", "The function is a closure, or takes `*args`.")
     listing = graph_of(code).listing
     op = listing.at_offset(offset)
-    line = op.location.lineno if op.location is not None else None
-    draw = Draw(Site.of(code, op.name, offset, line))
+    draw = Draw(site_of_op(code, op))
     names = argument_names(code)
     copy = code.replace(
         co_argcount=len(names),

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CellType, CodeType, FunctionType
-from typing import Any, Protocol
-
-
-class Draws(Protocol):
-    """What was drawn from a generator before a graph."""
-
-    def take_back(self) -> None:
-        """Make the generator as it was."""
+from typing import Any
 
 
 class Miss(BaseException):
@@ -29,12 +23,12 @@ class Deoptimizer:
     Attributes:
         code: the original code object.
         module_globals: its globals.
-        draws: what was drawn before the graph; it is taken back.
+        take_back: called first, to undo what was done before the graph.
     """
 
     code: CodeType
     module_globals: dict[str, Any]
-    draws: Draws | None = None
+    take_back: Callable[[], None] | None = None
 
     def run(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> Any:
         """Run the code from its start.
@@ -47,8 +41,8 @@ class Deoptimizer:
         Returns:
             What the original code returns.
         """
-        if self.draws is not None:
-            self.draws.take_back()
+        if self.take_back is not None:
+            self.take_back()
         code, rest = self.code, list(values)
         keywords: dict[str, Any] = rest.pop() if code.co_flags & CO_VARKEYWORDS else {}
         extra: tuple[Any, ...] = rest.pop() if code.co_flags & CO_VARARGS else ()

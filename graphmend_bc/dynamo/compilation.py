@@ -169,7 +169,8 @@ class Compilation:
     Attributes:
         code_for: gives the code object to trace in place of one.
         trace: the attempt that is running.
-        may_mend: False if nothing is rewritten.
+        may_mend: False if nothing is to be rewritten.
+        rewritten: whether something is.
         draw_missed: told that a call before a graph gave what the graph is not made for.
         declined: sites that must not be mended; a resume function may hold them already rewritten.
         likely: the value to guess at a site, by how often the trace came by it before, and what is
@@ -186,6 +187,7 @@ class Compilation:
     missed: Callable[[Tally, int | None], None]
     draw_missed: Callable[[Site], None]
     declined: Container[Site] = ()
+    rewritten: bool = False
     captures: bool = False
     note_capture: Callable[[CodeType, int], Site] | None = None
     trace: Trace = field(default_factory=Trace)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
+import torch
 from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo import (
@@ -154,6 +155,24 @@ def _notice_writes(tx: Any, tensor: Any) -> None:
     value = tensor.as_proxy().node.meta.get("example_value")
     if getattr(value, "requires_grad", tensor.requires_grad) != tensor.requires_grad:
         tensor.synchronize_attributes(tx)
+
+
+def unpack_rows(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`TensorVariable.unpack_var_sequence`: rows, as iteration makes them.
+
+    Eager iterates over `unbind()`, whose outputs autograd forbids to change in place and whose
+    gradients it stacks; Dynamo takes row by row.
+    """
+
+    def unpack(self: Any, tx: Any, *args: Any, **kwargs: Any) -> Any:
+        compilation = current()
+        if compilation is None or not compilation.rewritten:
+            return stock(self, tx, *args, **kwargs)
+        if not (self.requires_grad and torch.is_grad_enabled()):
+            return stock(self, tx, *args, **kwargs)
+        return self.call_method(tx, "unbind", [], {}).unpack_var_sequence(tx)
+
+    return unpack
 
 
 def call_cached(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,8 @@
     compile_and_call-    further outputs of the graph, for the wrapper around it
       _fx_graph
     compare_op_handlers    `is` between tensors: a chosen tensor must not be compared by identity
-    TensorVariable         questions about memory and autograd of tensors, once one is chosen
+    TensorVariable         questions about memory and autograd of tensors, once one is chosen; the
+                           rows that a tensor is unpacked to
     UserDefinedObject-     attributes of an object that a deferred call is going to change
       Variable
     PythonModuleVariable   flags of cuDNN, inside a block that sets them
@@ -92,6 +93,7 @@ class Seams:
         for name in ("hash_impl", "get_python_hash", "is_python_equal"):
             if name in vars(tensor.TensorVariable):
                 self._replace(tensor.TensorVariable, name, at.ask_identity)
+        self._replace(tensor.TensorVariable, "unpack_var_sequence", at.unpack_rows)
         self._replace(user_defined.UserDefinedObjectVariable, "var_getattr", at.ask_object)
         self._replace(misc.PythonModuleVariable, "var_getattr", at.ask_module)
         self._replace(functions.WrapperUserFunctionVariable, "call_function", at.call_cached)

@@ -292,3 +292,32 @@ def test_value_that_raises_and_is_not_used(read: str, backend: str) -> None:
         [(UP, torch.tensor([0, 1])), (UP, torch.tensor([9, 1])), (UP, torch.tensor([1, 1]))],
         backend=backend,
     )
+
+
+def test_rows_of_a_loop_changed_in_place_under_autograd() -> None:
+    """Eager iterates over `unbind()`, whose outputs may not be changed in place."""
+    source = """
+        def f(x):
+            count, y = 0, x * 1
+            for row in y:
+                if row.sum() > 0:
+                    count += 1
+                row.add_(1)
+            return y * count
+        """
+    rows = torch.stack([UP, DOWN])
+    assert agrees(source, [rows.clone().requires_grad_()], grad=True).mends == ""
+    assert agrees(source, [rows]).mends == "speculate@4"
+
+
+def test_rows_of_a_loop_have_the_gradients_of_unbind() -> None:
+    """A sum of rows that are zero elsewhere would make +0.0 of -0.0."""
+    source = """
+        def f(x, y):
+            total = y * 3 if y.sum() > 0 else y
+            for row in x:
+                total = total + row * -0.0
+            return total
+        """
+    rows = torch.stack([UP, DOWN]).requires_grad_()
+    assert agrees(source, [(rows, UP), (rows, DOWN)], grad=True).mends == "where@2"

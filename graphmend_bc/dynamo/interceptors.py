@@ -25,6 +25,7 @@ from graphmend_bc.dynamo.annotations import annotated_graph
 from graphmend_bc.dynamo.asked import HostNumberVariable
 from graphmend_bc.dynamo.compilation import current
 from graphmend_bc.dynamo.host import HostVariable
+from graphmend_bc.dynamo.nodes import keep_unused_indexing
 from graphmend_bc.dynamo.reading import reading
 from graphmend_bc.dynamo.regions import TORCH
 from graphmend_bc.dynamo.way_back import watched
@@ -125,6 +126,17 @@ def compile_and_call(stock: Callable[..., Any]) -> Callable[..., Any]:
         return stock(self, tx, [*rv, *ours], *args, **kwargs)
 
     return compile_and_call_fx_graph
+
+
+def remove_unused(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`OutputGraph.remove_unused_graphargs`: what may raise stays."""
+
+    def remove_unused_graphargs(self: Any) -> None:
+        if (compilation := current()) is not None and compilation.rewritten:
+            keep_unused_indexing(self.graph)
+        stock(self)
+
+    return remove_unused_graphargs
 
 
 def ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 
 import torch
@@ -45,6 +46,24 @@ def tensors_of(node: Node) -> list[torch.Tensor]:
     """The fake tensors in a node's value."""
     leaves = torch.utils._pytree.tree_leaves(node.meta.get("example_value"))
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def keep_unused_indexing(graph: Graph) -> None:
+    """Let a subscript by a tensor stay although nothing uses it: its index may be out of bounds.
+
+    Dynamo drops unused calls of `operator.getitem`, but no method calls.
+    """
+    unused = set[Node]()
+    for node in reversed(graph.nodes):
+        if node.op != "output" and unused.issuperset(node.users):
+            unused.add(node)
+            if node.target is operator.getitem and _has_tensor(node.args[1]):
+                node.op, node.target = "call_method", "__getitem__"
+
+
+def _has_tensor(key: object) -> bool:
+    nodes = [leaf for leaf in torch.utils._pytree.tree_leaves(key) if isinstance(leaf, Node)]
+    return any(tensors_of(node) for node in nodes)
 
 
 def is_input(node: Node) -> bool:

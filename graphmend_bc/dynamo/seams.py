@@ -9,6 +9,8 @@
     compile_subgraph       effects noted at the root run also when a nested break ends the graph
     compile_and_call-    further outputs of the graph, for the wrapper around it
       _fx_graph
+    remove_unused_-        operators that may raise stay in the graph although nothing uses them
+      graphargs
     compare_op_handlers    `is` between tensors: a chosen tensor must not be compared by identity
     TensorVariable         questions about memory and autograd of tensors, once one is chosen; the
                            rows that a tensor is unpacked to
@@ -87,6 +89,7 @@ class Seams:
         self._replace(output_graph.OutputGraph, "call_user_compiler", at.call_user_compiler)
         self._replace(output_graph.OutputGraph, "compile_subgraph", at.compile_subgraph)
         self._replace(output_graph.OutputGraph, "compile_and_call_fx_graph", at.compile_and_call)
+        self._replace(output_graph.OutputGraph, "remove_unused_graphargs", at.remove_unused)
         for name in ("call_method", "var_getattr", "call_obj_hasattr"):
             self._replace(tensor.TensorVariable, name, at.ask_tensor)
         # The names of the hash and equality hooks differ between torch versions.

@@ -321,3 +321,16 @@ def test_rows_of_a_loop_have_the_gradients_of_unbind() -> None:
         """
     rows = torch.stack([UP, DOWN]).requires_grad_()
     assert agrees(source, [(rows, UP), (rows, DOWN)], grad=True).mends == "where@2"
+
+
+def test_index_out_of_bounds_whose_result_is_not_used() -> None:
+    agrees(
+        """
+        def f(x, z):
+            y = x[z][0] if x.sum() > 0 else x[z]
+            z[x > 0]
+            y = x * 2 if x.sum() > 0 else x
+            return y
+        """,
+        [(UP, torch.tensor([0, 1, 2])), (UP, torch.tensor([0, 1, 5])), (DOWN, torch.tensor([5]))],
+    )

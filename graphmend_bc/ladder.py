@@ -55,6 +55,7 @@ def name_of_rung(plan: Plan, offset: int) -> str:
         ("guess", plan.guesses),
         ("ask", plan.asks),
         ("hoist", plan.hoists),
+        ("hits", plan.hits),
         ("defer", plan.effects),
         ("known", plan.known),
         ("leaf", plan.leaves),

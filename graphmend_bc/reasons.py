@@ -136,6 +136,11 @@ _ALL = (
         ("Keep shapes static, for example by masking with torch.where.",),
     ),
     Reason(
+        "list-not-full",
+        "The list of the indices at which a mask is true does not hold them all.",
+        ("Go over all indices, and let those that are not set compute nothing.",),
+    ),
+    Reason(
         "hoist-not-input",
         "The value cannot be computed before the graph, from the frame's inputs alone.",
         ("Compute it outside the compiled function and pass it in.",),

@@ -51,8 +51,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         assert trace.recorder is not None
         # Eager Python gets another tensor, or list, each time.
         name = f"{self.site.name}:{self.site.lineno} {len(trace.hoisted)} {what}"
-        limits = Limits(config.hoist_op_limit, config.hoist_size_limit)
-        piece = slice_of(nodes, finish, name, trace.recorder.written, limits)
+        piece = slice_of(nodes, finish, name, trace.recorder.written, self.limits())
         value = _evaluated(tx, piece)
         _check_gradient(nodes, value)
         if any(type(v) is float and v == 0 for v in torch.utils._pytree.tree_leaves(value)):
@@ -63,6 +62,10 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         wrapped = _wrap(tx, value, hoisted_source(tx, piece))
         trace.used[self.site] = "hoist"
         return wrapped
+
+    def limits(self) -> Limits:
+        """What the slice may cost."""
+        return Limits(config.hoist_op_limit, config.hoist_size_limit)
 
     def number(self, tx: InstructionTranslatorBase, operand: VariableTracker) -> VariableTracker:
         """An operand, or the number that it is if it is a tensor of whole numbers.

@@ -19,6 +19,7 @@ from graphmend_bc.dynamo.captured import is_unknown
 from graphmend_bc.dynamo.compilation import Compilation, current
 from graphmend_bc.dynamo.draw import drawn
 from graphmend_bc.dynamo.guess import assume
+from graphmend_bc.dynamo.hits import ListedCalleeVariable
 from graphmend_bc.dynamo.hoist import HoistedCalleeVariable
 from graphmend_bc.dynamo.host_read import is_plain
 from graphmend_bc.dynamo.known import KnownCalleeVariable
@@ -36,6 +37,7 @@ from graphmend_bc.runtime import (
     Hoist,
     HoistItem,
     Known,
+    Listed,
     Loop,
     Primitive,
     Require,
@@ -80,6 +82,10 @@ class PrimitiveVariable(VariableTracker):
             if compilation is None:
                 return args[0]
             return KnownCalleeVariable(self.primitive.site, args[0], compilation)
+        if isinstance(self.primitive, Listed):
+            if compilation is None:
+                return args[0]
+            return ListedCalleeVariable(self.primitive.site, args[0], compilation)
         if isinstance(self.primitive, Hoist):
             if compilation is None:
                 return args[0]

@@ -114,7 +114,7 @@ class Recorder:
         self.resets = self.resets or record.name == "set_"
         self.checks = self.checks or raises_on_values(record)
         if record.name == "squeeze":
-            self.squeezed = self.squeezed or any(map(free_unbacked_symbols, record.tensors()))
+            self.squeezed = self.squeezed or _squeezes_unknown(record)
         self.strided = self.strided or record.name == "as_strided"
         if not record.is_aten:
             self.foreign = self.foreign or record.op
@@ -122,3 +122,11 @@ class Recorder:
             tensors = written_by(record)
             self.written += map(storage_of, tensors)
             self.attached |= {storage_of(t) for t in tensors if t.requires_grad}
+
+
+def _squeezes_unknown(record: OpRecord) -> bool:
+    """True if `squeeze` asks of a size known only at run time whether it is 1."""
+    sizes = record.args[0].shape
+    dims = record.args[1] if len(record.args) > 1 else range(len(sizes))
+    asked = [sizes[dim] for dim in ([dims] if isinstance(dims, int) else dims)]
+    return bool(free_unbacked_symbols(asked))

@@ -19,6 +19,7 @@ class Plan:
         guesses: conditional jumps and `not` whose condition is to be asked by `Guess`.
         asks: calls that give a Python value of a tensor, whose callee is to be marked by `Ask`.
         hoists: calls that are to run before the graph, whose callee is to be marked by `Hoist`.
+        hits: calls that make a list of a tensor, whose callee is to be marked by `Listed`.
         effects: calls whose callee is to be marked by `Defer`.
         known: calls whose callee is to be marked by `Known`.
         leaves: assignments to `requires_grad` that are to be made by `Require`.
@@ -36,6 +37,7 @@ class Plan:
     guesses: frozenset[int] = frozenset()
     asks: frozenset[int] = frozenset()
     hoists: frozenset[int] = frozenset()
+    hits: frozenset[int] = frozenset()
     effects: frozenset[int] = frozenset()
     known: frozenset[int] = frozenset()
     leaves: frozenset[int] = frozenset()
@@ -77,6 +79,9 @@ class Plan:
 
     def with_hoist(self, offset: int) -> Plan:
         return replace(self, hoists=self.hoists | {offset})
+
+    def with_hits(self, offset: int) -> Plan:
+        return replace(self, hits=self.hits | {offset})
 
     def with_effect(self, offset: int) -> Plan:
         return replace(self, effects=self.effects | {offset})

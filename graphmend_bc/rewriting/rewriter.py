@@ -39,6 +39,7 @@ from graphmend_bc.runtime import (
     Hoist,
     HoistItem,
     Known,
+    Listed,
     Primitive,
     Require,
 )
@@ -90,7 +91,7 @@ class _Rewriter(PartWriter):
     def __init__(self, graph: Graph, plan: Plan) -> None:
         super().__init__(graph, plan)
         listing = self.listing
-        calls = plan.effects | plan.asks | self._calls(plan)
+        calls = plan.effects | plan.asks | plan.hits | self._calls(plan)
         self.marked = {
             **marked_callees(self.graph, calls),
             **marked_callees(self.graph, plan.known, in_order=False),
@@ -269,4 +270,6 @@ class _Rewriter(PartWriter):
             return Hoist(site)
         if call.offset in self.plan.known:
             return Known(site)
+        if call.offset in self.plan.hits:
+            return Listed(site)
         return ask_at(self.graph, call, site) if call.offset in self.plan.asks else Defer(site)

@@ -106,6 +106,15 @@ class Hoist(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
+class Listed(Primitive):
+    """Marks the callee of a call that makes a list of a tensor, whose contents may be guessed."""
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function itself."""
+        return function
+
+
+@dataclass(frozen=True, slots=True)
 class HoistItem(Primitive):
     """An item of an object that a tracer may fetch before everything else in the frame."""
 

@@ -1,0 +1,135 @@
+"""Lists of the indices at which a mask is true, as routers of experts make them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.oracle import check
+
+ALL = torch.tensor([[3.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 0.0, 5.0], [4.0, 2.0, 1.0]])
+SOME = torch.tensor([[3.0, 1.0, 0.0], [5.0, 2.0, 1.0], [1.0, 0.0, 5.0], [4.0, 2.0, 1.0]])
+NONE = torch.full((4, 3), float("nan"))
+
+# Each row chooses the column of its largest number.
+ROUTED = """
+        def f(x):
+            choice = (x @ torch.eye(3)).argmax(-1)
+            masks = torch.nn.functional.one_hot(choice, 3).permute(1, 0)
+            counts = masks.sum(-1)
+            total = torch.zeros_like(x)
+            for e in {list}:
+                (rows,) = torch.where(masks[e])
+                total.index_add_(0, rows, x[rows] * (e + 1))
+            return total
+        """
+
+
+@pytest.mark.parametrize(
+    "indices",
+    [
+        "(counts > 0).nonzero(as_tuple=True)[0].tolist()",
+        "counts.nonzero(as_tuple=True)[0].tolist()",
+        "torch.nonzero(counts, as_tuple=True)[0].tolist()",
+        "torch.where(counts > 0)[0].tolist()",
+        "(counts > 0).nonzero().flatten().tolist()",
+        "(counts > 0).nonzero().squeeze(-1).tolist()",
+        "(counts > 0).nonzero()[:, 0].tolist()",
+        "torch.nonzero(counts).view(-1).tolist()",
+    ],
+)
+def test_every_index_is_in_the_list(indices: str) -> None:
+    source = ROUTED.format(list=indices)
+    found = check(source, [ALL, SOME, ALL + 1], mends=None, declines=None, breaks=None, orders=1)
+    assert "speculate@6" in found.mends
+    assert check(source, [ALL], mends=None).breaks == 0
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("calls", [[ALL, SOME, ALL], [SOME, ALL], [NONE, ALL]])
+def test_what_the_list_steers(calls: list[torch.Tensor], backend: str) -> None:
+    check(
+        """
+        weights = [torch.ones(3, requires_grad=True) for _ in range(3)]
+        seen = []
+
+        def f(x):
+            counts = torch.nn.functional.one_hot((x.nan_to_num() @ torch.eye(3)).argmax(-1), 3).sum(0)
+            hits = counts.nonzero(as_tuple=True)[0].tolist()
+            print("hits", len(hits))
+            total = x * 0
+            for e in hits:
+                seen.append(e)
+                total = total + weights[e] * x
+            hits.append(7)
+            return total, hits
+        """,
+        [call.clone().requires_grad_() for call in calls],
+        mends=None,
+        declines=None,
+        breaks=None,
+        backend=backend,
+        grad=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["counts.zero_()", "hits.add_(1)", "hits[0] = 2", "hits = hits.flip(0)", "hits = hits[1:]"],
+)
+def test_what_is_changed_between(change: str) -> None:
+    check(
+        f"""
+        def f(x):
+            counts = torch.nn.functional.one_hot((x @ torch.eye(3)).argmax(-1), 3).sum(0)
+            hits = counts.nonzero(as_tuple=True)[0]
+            {change}
+            total = x * 0
+            for e in hits.tolist():
+                total = total * 2 + x * e
+            return total
+        """,
+        [ALL, SOME, ALL],
+        mends=None,
+        declines=None,
+        breaks=None,
+    )
+
+
+def test_list_that_the_inputs_tell_is_computed_before_the_graph() -> None:
+    """A guess could miss."""
+    source = """
+        def f(x, mask):
+            total = x * 0
+            for e in mask.nonzero(as_tuple=True)[0].tolist():
+                total = total * 2 + x * e
+            return total
+        """
+    masks = [torch.tensor([True, True, True]), torch.tensor([True, False, True])]
+    found = check(source, [(ALL, mask) for mask in masks], mends=None, declines=None)
+    assert "hoist@3" in found.mends
+    assert "speculate" not in found.mends
+
+
+def test_list_that_is_not_full_is_declined() -> None:
+    found = check(
+        ROUTED.format(list="counts.nonzero(as_tuple=True)[0].tolist()"),
+        [SOME, SOME + 1],
+        mends=None,
+        declines=None,
+        breaks=None,
+        orders=1,
+    )
+    assert "list-not-full@6" in found.declines
+
+
+def test_list_in_another_order_is_no_list_of_indices() -> None:
+    found = check(
+        ROUTED.format(list="counts.argsort().tolist()"),
+        [ALL, SOME],
+        mends=None,
+        declines=None,
+        breaks=None,
+        orders=1,
+    )
+    assert "speculate" not in found.mends

@@ -9,23 +9,17 @@ from __future__ import annotations
 
 import argparse
 import atexit
-import contextlib
-import functools
-import io
 import os
 import sys
-import types
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TextIO
-
-import torch
-from torch.utils._pytree import tree_map_only
+from typing import Protocol
 
 import graphmend_bc as gm
 from graphmend_bc.attachment import attach_all
+from graphmend_bc.first_calls import CompileRecorder, FirstCall
 from graphmend_bc.program import Program
+from graphmend_bc.table import print_table
 from graphmend_bc.versions import UnsupportedVersionError
 
 EPILOG = "Everything after the script or module name goes to the program unchanged."
@@ -105,8 +99,8 @@ def _print_report(report: gm.Report) -> None:
     mends = [[m.strategy, m.gb_id, str(m.site)] for m in report.mends]
     declines = [[d.reason, d.gb_id, str(d.site)] for d in report.declines]
     print(f"graphmend_bc: {len(mends)} mended, {len(declines)} declined", file=sys.stderr)
-    _print_table(["mended by", "break", "where"], mends, sys.stderr)
-    _print_table(["declined", "break", "where"], declines, sys.stderr)
+    print_table(["mended by", "break", "where"], mends, sys.stderr)
+    print_table(["declined", "break", "where"], declines, sys.stderr)
     for reason, text in {d.reason: d.explanation for d in report.declines}.items():
         print(f"{reason}: {text}", file=sys.stderr)
 
@@ -150,146 +144,9 @@ class Explain:
             sites += [
                 [call.label, f"declined: {d.reason}", d.gb_id, str(d.site)] for d in ex.declines
             ]
-        _print_table(["compiled", "graphs", "breaks", "skipped frames"], counts, sys.stdout)
+        print_table(["compiled", "graphs", "breaks", "skipped frames"], counts, sys.stdout)
         print()
-        _print_table(["compiled", "mended by", "break", "where"], sites, sys.stdout)
-
-
-@dataclass(frozen=True, slots=True)
-class FirstCall:
-    """The first call of a callable that ``torch.compile`` returned.
-
-    Attributes:
-        label: the callable's name, numbered if the program compiled several of that name.
-        function: what was compiled.
-        options: keyword arguments of ``torch.compile``.
-        args, kwargs: the arguments, with cloned tensors.
-        grad: whether grad mode was on.
-    """
-
-    label: str
-    function: Callable[..., Any]
-    options: dict[str, Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    grad: bool
-
-    def explain(self) -> gm.Explanation:
-        """Compares stock and mended compilation of this call, with the program's text hidden."""
-        with (
-            contextlib.redirect_stdout(io.StringIO()),
-            contextlib.redirect_stderr(io.StringIO()),
-            torch.set_grad_enabled(self.grad),
-        ):
-            explain = gm.explain(self.function, **self.options | {"fullgraph": False})
-            return explain(*self.args, **self.kwargs)
-
-
-@dataclass(slots=True)
-class CompileRecorder:
-    """Stands in for ``torch.compile`` and remembers each compiled callable's first call.
-
-    The program gets what ``torch.compile`` returns, so it runs as it would without us; the
-    comparison needs a fresh Dynamo and therefore comes afterwards, from these calls.
-    """
-
-    calls: list[FirstCall] = field(default_factory=list)
-    _compile: Callable[..., Any] = torch.compile
-    _compiled: dict[Any, Callable[..., Any]] = field(default_factory=dict)
-
-    @contextlib.contextmanager
-    def recording(self) -> Iterator[None]:
-        torch.compile = self.compile
-        try:
-            yield
-        finally:
-            torch.compile = self._compile
-
-    def compile(self, model: Callable[..., Any] | None = None, **options: Any) -> Any:
-        """Has the signature of ``torch.compile``, decorator form included."""
-        if model is None:
-            return functools.partial(self.compile, **options)
-        if isinstance(model, types.FunctionType):
-            model = self._compiled.get(model, model)  # compiled before: hand over torch's own
-        compiled = self._compile(model, **options)
-        if isinstance(compiled, torch.nn.Module):
-            return self._watch_module(model, compiled, options)
-        return self._watch_function(model, compiled, options)
-
-    def _watch_module(
-        self, model: Callable[..., Any], compiled: torch.nn.Module, options: dict[str, Any]
-    ) -> torch.nn.Module:
-        # The hook sits on the wrapper that torch.compile made: Dynamo never sees it.
-        def remember(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            handle.remove()
-            self._remember(type(model).__name__, model, options, args, kwargs)
-
-        handle = compiled.register_forward_pre_hook(remember, with_kwargs=True)
-        return compiled
-
-    def _watch_function(
-        self, function: Callable[..., Any], compiled: Callable[..., Any], options: dict[str, Any]
-    ) -> Callable[..., Any]:
-        seen = False
-
-        @functools.wraps(compiled)
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            nonlocal seen
-            if not seen and not torch.compiler.is_compiling():
-                seen = True
-                label = getattr(function, "__qualname__", type(function).__name__)
-                self._remember(label, function, options, args, kwargs)
-            return compiled(*args, **kwargs)
-
-        self._compiled[watched] = compiled
-        return watched
-
-    def _remember(
-        self,
-        label: str,
-        function: Callable[..., Any],
-        options: dict[str, Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        taken = sum(call.label.partition(" #")[0] == label for call in self.calls)
-        if taken:
-            label = f"{label} #{taken + 1}"
-        args, kwargs = tree_map_only(torch.Tensor, _clone, (args, kwargs))
-        grad = torch.is_grad_enabled()
-        self.calls.append(FirstCall(label, function, options, args, kwargs, grad))
-
-
-def _clone(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
-
-
-def _print_table(header: list[str], rows: list[list[str]], file: TextIO) -> None:
-    """Prints a table: by rich on a terminal that has it, else in columns that never wrap."""
-    if not rows:
-        return
-    if file.isatty() and _print_rich_table(header, rows, file):
-        return
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    for row in [header, *rows]:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip(), file=file)
-
-
-def _print_rich_table(header: list[str], rows: list[list[str]], file: TextIO) -> bool:
-    try:
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-    except ImportError:
-        return False
-    table = Table()
-    for title in header:
-        table.add_column(title, overflow="fold")  # a path is worth nothing with its end cut off
-    for row in rows:
-        table.add_row(*map(Text, row))
-    Console(file=file).print(table)
-    return True
+        print_table(["compiled", "mended by", "break", "where"], sites, sys.stdout)
 
 
 def _writable_path(text: str) -> Path:

@@ -23,7 +23,8 @@ from torch.fx import Graph, Node
 from graphmend_bc.dynamo.arm_writes import write_to_copies
 from graphmend_bc.dynamo.compilation import Trace
 from graphmend_bc.dynamo.nodes import is_in_place, name_called
-from graphmend_bc.legality.ops import IN_PLACE, OpRecord
+from graphmend_bc.legality.ops import IN_PLACE
+from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reasons import Refused
 
 

@@ -25,7 +25,7 @@ from graphmend_bc.dynamo.guess import call, method
 from graphmend_bc.dynamo.nodes import input_storages, name_called, storages, tensors_of
 from graphmend_bc.dynamo.recorder import Recorder
 from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.legality.ops import OpRecord, written_by
+from graphmend_bc.legality.record import OpRecord, written_by
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 

@@ -27,7 +27,7 @@ from graphmend_bc.dynamo.sharing import note_sharing
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.arm import check_runs_taken
 from graphmend_bc.legality.choose import check_same_layout
-from graphmend_bc.legality.ops import OpRecord
+from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Guess, Loop
 

@@ -13,7 +13,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.kernels import is_same_view, writes_whole
-from graphmend_bc.legality.ops import OpRecord, raises_on_values, stops_process, written_by
+from graphmend_bc.legality.record import OpRecord, raises_on_values, stops_process, written_by
 
 
 class Recorder:

@@ -28,8 +28,8 @@ from graphmend_bc.dynamo.sharing import note_sharing
 from graphmend_bc.legality import choose
 from graphmend_bc.legality.arm import check_runs_untaken, check_zero_gradients_stay_zero
 from graphmend_bc.legality.fold import constant_truth
-from graphmend_bc.legality.ops import OpRecord
 from graphmend_bc.legality.reach import check_same_reach
+from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Guess, Site
 

@@ -9,7 +9,7 @@ import torch
 
 from graphmend_bc.legality import ops
 from graphmend_bc.legality.kernels import may_fail
-from graphmend_bc.legality.ops import OpRecord
+from graphmend_bc.legality.record import OpRecord, is_total
 from graphmend_bc.reasons import Refused
 
 
@@ -35,7 +35,7 @@ def check_runs_untaken(records: Sequence[OpRecord], most_ops: int, *, writes: bo
             raise Refused("arm-too-dear", name)
         if not writes_known and (not record.is_aten or record.name not in ops.KNOWN):
             raise Refused("arm-op-unknown", name)
-        if not ops.is_total(record):
+        if not is_total(record):
             raise Refused("arm-may-raise", f"{name} It fails on some integers.")
         if problem := may_fail(record):
             raise Refused("arm-may-raise", f"{name} {problem}")

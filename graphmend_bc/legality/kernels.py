@@ -11,7 +11,7 @@ import torch
 
 from graphmend_bc.legality import ops
 from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.legality.ops import OpRecord
+from graphmend_bc.legality.record import OpRecord, written_by
 
 _COPIES: Final = ops.VIEWS | {"clone", "_to_copy", "copy"}
 
@@ -163,7 +163,7 @@ def _holds(dtype: torch.dtype, number: object) -> bool:
 
 def _may_overlap(record: OpRecord) -> bool:
     """True if a tensor that is written may share elements with itself or with another operand."""
-    for written in ops.written_by(record):
+    for written in written_by(record):
         if torch._debug_has_internal_overlap(written):
             return True
         for other in record.tensors():

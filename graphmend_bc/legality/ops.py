@@ -6,13 +6,7 @@ inputs whose shapes and dtypes were accepted at trace time, no values make it fa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
-
-import torch
-from torch._ops import OpOverload
-
-from graphmend_bc.legality.alias import storage_of
+from typing import Final
 
 VIEWS: Final = frozenset(
     [
@@ -241,57 +235,10 @@ DEAR: Final = frozenset(
 KNOWN: Final = VIEWS | FACTORIES | LINEAR | MASKED | SCALABLE | TOTAL | TOTAL_ON_FLOATS
 
 
-@dataclass(frozen=True, slots=True)
-class OpRecord:
-    """One operator as it ran on fake tensors.
-
-    Attributes:
-        op: the overload.
-        args, kwargs: what it was given.
-        result: what it returned.
-    """
-
-    op: OpOverload
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    result: Any
-
-    @property
-    def name(self) -> str:
-        return str(self.op.overloadpacket.__name__)
-
-    @property
-    def is_aten(self) -> bool:
-        return self.op.namespace in ("aten", "prims")
-
-    def tensors(self) -> list[torch.Tensor]:
-        """The tensors it was given."""
-        leaves = torch.utils._pytree.tree_leaves((self.args, self.kwargs))
-        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-
-    def results(self) -> list[torch.Tensor]:
-        """The tensors it returned."""
-        leaves = torch.utils._pytree.tree_leaves(self.result)
-        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-
-    def allocated(self) -> set[int]:
-        """The storages of results that it was not given."""
-        return set(map(storage_of, self.results())) - set(map(storage_of, self.tensors()))
-
-
 IN_PLACE: Final = frozenset(
     name + "_" for name in (LINEAR | MASKED | SCALABLE | TOTAL | TOTAL_ON_FLOATS | {"fill", "zero"})
 )
 """Operators that write to their first argument as well known ones compute a result."""
-
-
-def written_by(record: OpRecord) -> list[torch.Tensor]:
-    """The tensors that an operator writes to."""
-    arguments = record.op._schema.arguments
-    given = dict(zip((a.name for a in arguments), record.args, strict=False)) | record.kwargs
-    written = [a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write]
-    leaves = torch.utils._pytree.tree_leaves([given.get(name) for name in written])
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 INDEXING: Final = frozenset(
@@ -326,28 +273,3 @@ CHECKING: Final = frozenset(
     }
 )
 """Further operators that look at values and raise if they do not like them; so do `linalg_...`."""
-
-
-def is_total(record: OpRecord) -> bool:
-    """False for an operator that divides integers."""
-    if record.name.removesuffix("_") not in TOTAL_ON_FLOATS:
-        return True
-    if record.name in ("div", "div_") and record.kwargs.get("rounding_mode") is None:
-        return True
-    return all(tensor.is_floating_point() for tensor in record.results())
-
-
-def raises_on_values(record: OpRecord) -> bool:
-    """True if it is known of an operator that it raises if some values are bad."""
-    known = _indexes(record) or record.name.removesuffix("_") in CHECKING
-    return known or record.name.strip("_").startswith("linalg") or not is_total(record)
-
-
-def stops_process(record: OpRecord) -> bool:
-    """True if the operator may stop the process: an index out of bounds on an accelerator does."""
-    indexes = record.is_aten and _indexes(record)
-    return indexes and any(tensor.device.type != "cpu" for tensor in record.tensors())
-
-
-def _indexes(record: OpRecord) -> bool:
-    return record.name.strip("_") in INDEXING

@@ -62,11 +62,12 @@ def _measured(architecture: str, train: bool) -> Row:
     """All arms of one model in one mode."""
     import arms
     import torch
+    from seen import differences
 
     try:
         subject, row = _subject(architecture, train)
         expected = arms.eager(subject)
-        unsteady = arms.differences(expected, arms.eager(subject))
+        unsteady = differences(expected.calls, arms.eager(subject).calls)
     except Exception as error:
         return {"status": "did not run", "reason": arms.last_line(error)}
     if unsteady:
@@ -89,7 +90,7 @@ def _measured(architecture: str, train: bool) -> Row:
 
 
 def _told(arm: Any, expected: Any) -> Row:
-    from arms import differences
+    from seen import differences
 
     names = (
         "graphs",
@@ -103,7 +104,7 @@ def _told(arm: Any, expected: Any) -> Row:
     )
     return {
         **{name: getattr(arm, name) for name in names},
-        "differs": differences(expected, arm)[:20],
+        "differs": differences(expected.calls, arm.calls)[:20],
     }
 
 

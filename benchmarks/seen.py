@@ -1,0 +1,99 @@
+"""What a user can see of a call, as plain values that are compared bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+Seen = dict[str, Any]
+Calls = Sequence[Seen]
+
+
+def leaves_of(value: Any, path: str, above: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Paths and leaves of nested containers and of objects that hold tensors, such as caches."""
+    if id(value) in above:
+        return
+    above = (*above, id(value))
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves_of(item, f"{path}.{key}", above)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield f"type of {path}", f"{type(value).__name__} of {len(value)}"
+        for number, item in enumerate(value):
+            yield from leaves_of(item, f"{path}[{number}]", above)
+    elif type(value).__module__.startswith("transformers") and hasattr(value, "__dict__"):
+        yield f"type of {path}", type(value).__qualname__
+        for name, item in vars(value).items():
+            yield from leaves_of(item, f"{path}.{name}", above)
+    elif value is None or isinstance(value, (bool, int, float, str, torch.Tensor, np.ndarray)):
+        yield path, value
+    else:
+        yield path, type(value).__qualname__
+
+
+def kept(leaf: Any) -> Any:
+    return leaf.detach().clone().requires_grad_(leaf.requires_grad) if _clones(leaf) else leaf
+
+
+def _clones(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor)
+
+
+def aliasing(leaves: dict[str, Any]) -> list[list[str]]:
+    """Which tensors share memory."""
+    groups: dict[int, list[str]] = {}
+    for path, leaf in leaves.items():
+        if isinstance(leaf, torch.Tensor) and leaf.numel():
+            groups.setdefault(leaf.untyped_storage().data_ptr(), []).append(path)
+    return sorted(group for group in groups.values() if len(group) > 1)
+
+
+# Comparing
+
+
+def differences(expected: Calls, found: Calls) -> list[str]:
+    """What of some calls differs from others; one line for each path of the first bad call."""
+    for number, (one, other) in enumerate(zip(expected, found, strict=False), 1):
+        pairs = {
+            path: (one.get(path, "(missing)"), other.get(path, "(missing)"))
+            for path in dict.fromkeys([*one, *other])
+        }
+        lines = [
+            f"call {number}: {path}: {_how(*pair)}"
+            for path, pair in pairs.items()
+            if not same(*pair)
+        ]
+        if lines:
+            return lines
+    return []
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equality that tensors meet in kind, layout and every bit."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, torch.Tensor):
+        return _facts(one) == _facts(other) and _bits(one) == _bits(other)
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and one.tobytes() == other.tobytes()
+    return bool(one == other) or (one != one and other != other)
+
+
+def _facts(tensor: torch.Tensor) -> tuple[object, ...]:
+    return tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.requires_grad
+
+
+def _bits(tensor: torch.Tensor) -> bytes:
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def _how(one: Any, other: Any) -> str:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        if _facts(one) != _facts(other):
+            return f"{_facts(one)} is {_facts(other)}"
+        off = (one.detach().double() - other.detach().double()).abs().max().item()
+        return f"off by up to {off:.3g}"
+    return f"{str(one)[:120]} is {str(other)[:120]}"

@@ -193,6 +193,11 @@ class Compilation:
     trace: Trace = field(default_factory=Trace)
     graphs: int = 0
 
+    @property
+    def takes_part(self) -> bool:
+        """Whether the graph may be another one than without us; resume functions hold our code."""
+        return self.rewritten or bool(self.trace.used)
+
     def mends(self, site: Site) -> bool:
         """False for a site that is to be traced as stock Dynamo does."""
         return self.may_mend and site not in self.declined

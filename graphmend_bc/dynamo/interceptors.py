@@ -132,7 +132,7 @@ def remove_unused(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`OutputGraph.remove_unused_graphargs`: what may raise stays."""
 
     def remove_unused_graphargs(self: Any) -> None:
-        if (compilation := current()) is not None and compilation.rewritten:
+        if (compilation := current()) is not None and compilation.takes_part:
             keep_unused_indexing(self.graph)
         stock(self)
 
@@ -178,7 +178,7 @@ def unpack_rows(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def unpack(self: Any, tx: Any, *args: Any, **kwargs: Any) -> Any:
         compilation = current()
-        if compilation is None or not compilation.rewritten:
+        if compilation is None or not compilation.takes_part:
             return stock(self, tx, *args, **kwargs)
         if not (self.requires_grad and torch.is_grad_enabled()):
             return stock(self, tx, *args, **kwargs)

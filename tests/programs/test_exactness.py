@@ -334,3 +334,24 @@ def test_index_out_of_bounds_whose_result_is_not_used() -> None:
         """,
         [(UP, torch.tensor([0, 1, 2])), (UP, torch.tensor([0, 1, 5])), (DOWN, torch.tensor([5]))],
     )
+
+
+def test_index_out_of_bounds_that_is_not_used_in_a_resumed_function() -> None:
+    """The resume function holds what was rewritten; no plan of its own does."""
+    agrees(
+        """
+        def f(x, z):
+            n = x.sum().clamp(0, 4)
+            while n < 3:
+                n = n + 1
+                if len(z.unique()) > 1:
+                    x[z + 1]
+            return x
+        """,
+        [
+            (UP.clone().requires_grad_(), torch.tensor([0, 1, 2])),
+            (DOWN.clone().requires_grad_(), torch.tensor([0, 1, 2])),
+        ],
+        grad=True,
+        orders=1,
+    )

@@ -160,7 +160,7 @@ class Frame:
             missed=partial(self.mender.missed, self.code),
             draw_missed=partial(self.mender.draw_missed, self.code),
             declined=self.plans.declined,
-            rewritten=any(self.plans.by_code.values()),
+            rewrites=lambda: any(self.plans.by_code.values()),
             captures=any(plan.captures for plan in self.plans.by_code.values()),
             note_capture=self.plans.note_capture,
         )

@@ -170,7 +170,7 @@ class Compilation:
         code_for: gives the code object to trace in place of one.
         trace: the attempt that is running.
         may_mend: False if nothing is to be rewritten.
-        rewritten: whether something is.
+        rewrites: whether something is; it may be known only when its code is met.
         draw_missed: told that a call before a graph gave what the graph is not made for.
         declined: sites that must not be mended; a resume function may hold them already rewritten.
         likely: the value to guess at a site, by how often the trace came by it before, and what is
@@ -187,7 +187,7 @@ class Compilation:
     missed: Callable[[Tally, int | None], None]
     draw_missed: Callable[[Site], None]
     declined: Container[Site] = ()
-    rewritten: bool = False
+    rewrites: Callable[[], bool] = bool
     captures: bool = False
     note_capture: Callable[[CodeType, int], Site] | None = None
     trace: Trace = field(default_factory=Trace)
@@ -196,7 +196,7 @@ class Compilation:
     @property
     def takes_part(self) -> bool:
         """Whether the graph may be another one than without us; resume functions hold our code."""
-        return self.rewritten or bool(self.trace.used)
+        return self.rewrites() or bool(self.trace.used)
 
     def mends(self, site: Site) -> bool:
         """False for a site that is to be traced as stock Dynamo does."""

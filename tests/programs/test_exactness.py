@@ -310,6 +310,23 @@ def test_rows_of_a_loop_changed_in_place_under_autograd() -> None:
     assert agrees(source, [rows]).mends == "speculate@4"
 
 
+def test_rows_of_a_loop_changed_in_place_by_the_unlikely_arm() -> None:
+    """The second compilation begins with the plan that the first one has proven."""
+    agrees(
+        """
+        def f(x):
+            y = x * 1
+            for row in y:
+                if row.sum() > 0:
+                    row.add_(1)
+            return y
+        """,
+        [torch.stack([UP, UP]).requires_grad_(), torch.stack([UP, DOWN]).requires_grad_()],
+        grad=True,
+        orders=1,
+    )
+
+
 def test_rows_of_a_loop_have_the_gradients_of_unbind() -> None:
     """A sum of rows that are zero elsewhere would make +0.0 of -0.0."""
     source = """

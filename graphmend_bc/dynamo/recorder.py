@@ -13,6 +13,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.kernels import is_same_view, writes_whole
+from graphmend_bc.legality.ranges import Ranges
 from graphmend_bc.legality.record import OpRecord, raises_on_values, stops_process, written_by
 
 
@@ -26,8 +27,8 @@ class Recorder:
         foreign: the first operator that is not one of torch's own, or that draws from a generator
             of the user's.
         guessed: True from the first guess on.
-        guarded: the first operator after it that fails beyond repair for some indices: on an
-            accelerator, where an index out of bounds stops the process.
+        guarded: the first operator after it that may fail beyond repair: on an accelerator, where
+            an index out of bounds stops the process, with one that is not known to be in bounds.
         unsized: whether a tensor whose size is known only at run time was changed in place in a way
             that fails for some sizes.
         squeezed: whether dimensions of such a size were dropped if they are 1.
@@ -49,6 +50,7 @@ class Recorder:
         self.squeezed = False
         self.checks = False
         self.resets = False
+        self._ranges = Ranges()
         self._mode = mode
         self._dispatch: Callable[..., Any] = mode.dispatch
         self._depth = 0
@@ -110,7 +112,8 @@ class Recorder:
             if record.kwargs.get("generator") is not None:
                 self.foreign = self.foreign or record.op
         if self.guessed and self.guarded is None and stops_process(record):
-            self.guarded = record.op
+            self.guarded = None if self._ranges.are_within(record) else record.op
+        self._ranges.note(record)
         self.resets = self.resets or record.name == "set_"
         self.checks = self.checks or raises_on_values(record)
         if record.name == "squeeze":
@@ -121,6 +124,7 @@ class Recorder:
         if record.op._schema.is_mutable:
             tensors = written_by(record)
             self.written += map(storage_of, tensors)
+            self._ranges.forget(set(map(storage_of, tensors)))
             self.attached |= {storage_of(t) for t in tensors if t.requires_grad}
 
 

@@ -35,6 +35,11 @@ class OpRecord:
     def is_aten(self) -> bool:
         return self.op.namespace in ("aten", "prims")
 
+    def given(self) -> dict[str, Any]:
+        """The operands that it was given, by the names of the schema."""
+        names = (argument.name for argument in self.op._schema.arguments)
+        return dict(zip(names, self.args, strict=False)) | self.kwargs
+
     def tensors(self) -> list[torch.Tensor]:
         """The tensors it was given."""
         leaves = torch.utils._pytree.tree_leaves((self.args, self.kwargs))
@@ -52,8 +57,7 @@ class OpRecord:
 
 def written_by(record: OpRecord) -> list[torch.Tensor]:
     """The tensors that an operator writes to."""
-    arguments = record.op._schema.arguments
-    given = dict(zip((a.name for a in arguments), record.args, strict=False)) | record.kwargs
+    arguments, given = record.op._schema.arguments, record.given()
     written = [a.name for a in arguments if a.alias_info is not None and a.alias_info.is_write]
     leaves = torch.utils._pytree.tree_leaves([given.get(name) for name in written])
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]

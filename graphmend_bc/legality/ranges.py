@@ -162,12 +162,12 @@ _Rule = Callable[[Ranges, OpRecord], Sequence[Range]]
 
 def _same(ranges: Ranges, record: OpRecord) -> Sequence[Range]:
     """The results hold elements of the first operand."""
-    source = record.args[0]
-    columns = ranges.columns_of(source)
-    if columns and record.given().get("dim") == 1 and record.name == "unbind":
+    source, given = record.args[0], record.given()
+    columns = ranges.columns_of(source) if given.get("dim") == 1 else ()
+    if columns and record.name == "unbind":
         return columns
-    if columns and record.given().get("dim") == 1 and record.name == "select":
-        return [columns[record.given()["index"]]]
+    if columns and record.name == "select" and isinstance(given["index"], int):
+        return [columns[given["index"]]]
     return [
         ranges.of(source) if result.dtype is source.dtype else UNKNOWN
         for result in record.results()
@@ -183,7 +183,7 @@ def _copied(ranges: Ranges, record: OpRecord) -> Sequence[Range]:
 def _united(ranges: Ranges, record: OpRecord) -> Sequence[Range]:
     """The result holds elements of several operands."""
     given = record.given()
-    operands = given["tensors"] if "tensors" in given else (given["self"], given.get("other"))
+    operands = given["tensors"] if "tensors" in given else (given.get("self"), given.get("other"))
     return [reduce(operator.or_, map(ranges.of, operands))]
 
 
@@ -203,12 +203,12 @@ def _arange(ranges: Ranges, record: OpRecord) -> Sequence[Range]:
 
 def _positions(ranges: Ranges, record: OpRecord) -> Sequence[Range]:
     """The last result holds positions along a dimension."""
-    given, tensor = record.given(), record.args[0]
-    dim = given.get("dim", None if record.name.startswith("arg") else -1)
-    if not tensor.dim() or isinstance(dim, bool):
-        return [UNKNOWN]
+    tensor, among = record.args[0], len(record.results()) > 1
+    if not tensor.dim() or not (among or record.name.startswith("arg")):
+        return [UNKNOWN]  # `max` of a whole tensor gives no position
+    dim = record.given().get("dim", None if record.name in ("argmax", "argmin") else -1)
     positions = Range(0, tensor.numel() if dim is None else tensor.shape[dim])
-    return [UNKNOWN, positions] if len(record.results()) > 1 else [positions]
+    return [UNKNOWN, positions] if among else [positions]
 
 
 def _arithmetic(compute: Callable[[int, int], int]) -> _Rule:
@@ -234,13 +234,15 @@ def _ends(found: Range) -> tuple[int, int]:
 
 def _clamped(ranges: Ranges, record: OpRecord) -> Sequence[Range]:
     given = record.given()
-    least, most = given.get("min"), given.get("max")
-    found = ranges.of(given["self"])
-    if isinstance(least, int):
-        found = Range(max(found.low, least), found.stop)
-    if isinstance(most, int) and isinstance(found.stop, int):
-        found = Range(min(found.low, most), min(found.stop, most + 1))
-    return [found]
+    least, most, found = given.get("min"), given.get("max"), ranges.of(given["self"])
+    if not all(bound is None or isinstance(bound, int) for bound in (least, most, found.stop)):
+        return [UNKNOWN]
+    low, high = _ends(found)
+    if least is not None:
+        low, high = max(low, least), max(high, least)
+    if most is not None:
+        low, high = min(low, most), min(high, most)
+    return [Range(low, high + 1)]
 
 
 def _remainder(ranges: Ranges, record: OpRecord) -> Sequence[Range]:

@@ -73,7 +73,7 @@ def trace_arm(
     """
     output = tx.output
     last = next(iter(reversed(output.graph.nodes)), None)
-    recorder, effects = trace.listen(output.fake_mode), len(trace.effects)
+    recorder, effects = trace.listen(output), len(trace.effects)
     _check_live_ins(live_ins)
     with recorder.recording() as records, _state_unchanged(output), enter_new_scope():
         try:

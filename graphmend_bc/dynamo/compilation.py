@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
+from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
 from torch._guards import Source
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 
 from graphmend_bc.dynamo.overlap import Apart
@@ -140,10 +140,11 @@ class Trace:
     handles: bool = False
     recorder: Recorder | None = None
 
-    def listen(self, mode: FakeTensorMode) -> Recorder:
+    def listen(self, output: OutputGraph) -> Recorder:
         """The recorder on the trace's fake tensor mode, started when first needed."""
         if self.recorder is None:
-            self.recorder = Recorder(mode)
+            # Dynamo runs a node's operators when it has made the node.
+            self.recorder = Recorder(output.fake_mode, lambda: next(reversed(output.graph.nodes)))
         return self.recorder
 
     def our_outputs(self) -> list[VariableTracker]:

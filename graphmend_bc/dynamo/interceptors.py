@@ -25,6 +25,7 @@ from graphmend_bc.dynamo.annotations import annotated_graph
 from graphmend_bc.dynamo.asked import HostNumberVariable
 from graphmend_bc.dynamo.compilation import current
 from graphmend_bc.dynamo.host import HostVariable
+from graphmend_bc.dynamo.indices import check_indices
 from graphmend_bc.dynamo.nodes import keep_unused_indexing
 from graphmend_bc.dynamo.reading import reading
 from graphmend_bc.dynamo.regions import TORCH
@@ -57,7 +58,7 @@ def output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation = current()
         if compilation is not None and compilation.may_mend:
             # From the start: the first rewritten code may be met late, in a callee.
-            compilation.trace.listen(self.fake_mode)
+            compilation.trace.listen(self)
         if compilation is not None and compilation.captures:
             captured.listen_to_captures(self, compilation)
 
@@ -109,6 +110,7 @@ def compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
             tx.debug_locals, root.debug_locals = root.debug_locals + tx.debug_locals, []
         if compilation is not None:
             flags.check_whole(compilation.trace)
+            check_indices(tx, compilation.trace)
             guess.gather(tx, compilation.trace)
         return stock(self, tx, reason, *args, **kwargs)
 

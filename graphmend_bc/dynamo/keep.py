@@ -51,7 +51,7 @@ class Keeper:
         self.objects: list[VariableTracker] = []
         self._open: list[VariableTracker] = []
         self.trace = compilation.trace
-        self.recorder = compilation.trace.listen(tx.output.fake_mode)
+        self.recorder = compilation.trace.listen(tx.output)
 
     def __call__(self, value: VariableTracker) -> VariableTracker:
         """The value to pass to the call later.

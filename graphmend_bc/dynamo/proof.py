@@ -156,8 +156,8 @@ def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
     for node in opaque:
         if name_called(node) not in _SEEN_THROUGH:
             raise Refused("speculation-has-effects", f"The operator is {node.target}.")
-    if recorder.guarded is not None:
-        raise Refused("speculation-guards-index", f"The operator is {recorder.guarded}.")
+    for op in recorder.guarded.values():
+        raise Refused("speculation-guards-index", f"The operator is {op}.")
     if output.random_calls:
         raise Refused("speculation-has-effects", "Python's own generator is drawn from.")
     for node in gm.graph.nodes:

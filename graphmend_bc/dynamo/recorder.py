@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.legality.alias import storage_of
@@ -20,6 +21,10 @@ from graphmend_bc.legality.record import OpRecord, raises_on_values, stops_proce
 class Recorder:
     """Listens to one fake tensor mode.
 
+    Args:
+        mode: it.
+        running: the node of the graph whose operators are run, if there is one.
+
     Attributes:
         written: storages changed in place so far, in the order of the writes.
         attached: those of them whose tensor has an autograd history after the write.
@@ -27,8 +32,9 @@ class Recorder:
         foreign: the first operator that is not one of torch's own, or that draws from a generator
             of the user's.
         guessed: True from the first guess on.
-        guarded: the first operator after it that may fail beyond repair: on an accelerator, where
-            an index out of bounds stops the process, with one that is not known to be in bounds.
+        guarded: operators after it that may fail beyond repair, by the node that runs them: on an
+            accelerator, where an index out of bounds stops the process, with one that is not known
+            to be in bounds.
         unsized: whether a tensor whose size is known only at run time was changed in place in a way
             that fails for some sizes.
         squeezed: whether dimensions of such a size were dropped if they are 1.
@@ -38,18 +44,21 @@ class Recorder:
         strided: whether `as_strided` was called, which sees memory outside its argument.
     """
 
-    def __init__(self, mode: FakeTensorMode) -> None:
+    def __init__(
+        self, mode: FakeTensorMode, running: Callable[[], Node | None] = lambda: None
+    ) -> None:
         self.written: list[int] = []
         self.attached: set[int] = set()
         self.draws: dict[torch.device, None] = {}
         self.foreign: OpOverload | None = None
         self.guessed = False
-        self.guarded: OpOverload | None = None
+        self.guarded: dict[Node | None, OpOverload] = {}
         self.strided = False
         self.unsized = False
         self.squeezed = False
         self.checks = False
         self.resets = False
+        self._running = running
         self._ranges = Ranges()
         self._mode = mode
         self._dispatch: Callable[..., Any] = mode.dispatch
@@ -111,8 +120,8 @@ class Recorder:
             self.draws |= dict.fromkeys(t.device for t in record.results())
             if record.kwargs.get("generator") is not None:
                 self.foreign = self.foreign or record.op
-        if self.guessed and self.guarded is None and stops_process(record):
-            self.guarded = None if self._ranges.are_within(record) else record.op
+        if self.guessed and stops_process(record) and not self._ranges.are_within(record):
+            self.guarded.setdefault(self._running(), record.op)
         self._ranges.note(record)
         self.resets = self.resets or record.name == "set_"
         self.checks = self.checks or raises_on_values(record)

@@ -78,7 +78,7 @@ class SiteTracer:
         self.site = site
         self.compilation = compilation
         self.trace = compilation.trace
-        self.recorder = compilation.trace.listen(tx.output.fake_mode)
+        self.recorder = compilation.trace.listen(tx.output)
         self._chosen: dict[tuple[int, int], VariableTracker] = {}
 
     def branch(

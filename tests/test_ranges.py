@@ -57,7 +57,7 @@ NOT_KNOWN = {
     "written": "i = torch.arange(5)\ni.add_(1)\ntable[i]",
     "written through a view": "i = torch.arange(5)\ni.view(5)[0] = 7\ntable[i]",
     "made of what was written": "i = torch.arange(5)\ni[0] = 7\nj = i + 0\ntable[j]",
-    "a view made of a column": "n = mask.nonzero()\nn[:, 0] = 7\ntable[n[:, 0]]",
+    "a view made of a column": "n = mask.nonzero()\nn.select(1, 0).fill_(7)\ntable[n[:, 0]]",
     "sum too large": "table[torch.arange(5) + 1]",
     "alpha": "table[torch.add(torch.arange(3), torch.arange(3), alpha=2)]",
     "product too large": "table[torch.arange(4) * 2]",

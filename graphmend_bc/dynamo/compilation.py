@@ -144,7 +144,9 @@ class Trace:
         """The recorder on the trace's fake tensor mode, started when first needed."""
         if self.recorder is None:
             # Dynamo runs a node's operators when it has made the node.
-            self.recorder = Recorder(output.fake_mode, lambda: next(reversed(output.graph.nodes)))
+            self.recorder = Recorder(
+                output.fake_mode, lambda: next(iter(reversed(output.graph.nodes)), None)
+            )
         return self.recorder
 
     def our_outputs(self) -> list[VariableTracker]:

@@ -13,7 +13,7 @@ from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.legality.kernels import is_same_view, writes_whole
+from graphmend_bc.legality.kernels import is_same_view, may_overlap, writes_whole
 from graphmend_bc.legality.ranges import Ranges
 from graphmend_bc.legality.record import OpRecord, raises_on_values, stops_process, written_by
 
@@ -38,7 +38,8 @@ class Recorder:
         unsized: whether a tensor whose size is known only at run time was changed in place in a way
             that fails for some sizes.
         squeezed: whether dimensions of such a size were dropped if they are 1.
-        checks: whether there was an operator that raises if some values are bad.
+        checks: whether there was an operator that raises if some values are bad, or if a tensor that
+            it writes to shares memory with another.
         resets: whether a tensor was given other memory; `p.data = p.data.to(d)` often gives it the
             same, which counts as nothing.
         strided: whether `as_strided` was called, which sees memory outside its argument.
@@ -132,6 +133,7 @@ class Recorder:
             self.foreign = self.foreign or record.op
         if record.op._schema.is_mutable:
             tensors = written_by(record)
+            self.checks = self.checks or may_overlap(record)
             self.written += map(storage_of, tensors)
             self._ranges.forget(set(map(storage_of, tensors)))
             self.attached |= {storage_of(t) for t in tensors if t.requires_grad}

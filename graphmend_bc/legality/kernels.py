@@ -122,7 +122,7 @@ def may_fail(record: OpRecord) -> str:
         return "Its dtypes may have no kernel."
     if not all(_holds(t.dtype, n) for t in record.results() for n in _numbers(record)):
         return "Its dtype may not hold a number."
-    if record.op._schema.is_mutable and _may_overlap(record):
+    if record.op._schema.is_mutable and may_overlap(record):
         return "It may write to what it reads."
     return ""
 
@@ -137,8 +137,7 @@ def _has_kernel(record: OpRecord) -> bool:
 
 def _numbers(record: OpRecord) -> list[object]:
     """What an operator is given where it wants a number, and turns it into its result's dtype."""
-    arguments = record.op._schema.arguments
-    given = dict(zip((a.name for a in arguments), record.args, strict=False)) | record.kwargs
+    arguments, given = record.op._schema.arguments, record.given()
     wanted = [a.name for a in arguments if str(a.type) in ("number", "Optional[number]")]
     return [given[name] for name in wanted if given.get(name) is not None]
 
@@ -161,7 +160,7 @@ def _holds(dtype: torch.dtype, number: object) -> bool:
     return bool(kind(dtype).min <= number <= kind(dtype).max)
 
 
-def _may_overlap(record: OpRecord) -> bool:
+def may_overlap(record: OpRecord) -> bool:
     """True if a tensor that is written may share elements with itself or with another operand."""
     for written in written_by(record):
         if torch._debug_has_internal_overlap(written):

@@ -372,3 +372,20 @@ def test_index_out_of_bounds_that_is_not_used_in_a_resumed_function() -> None:
         grad=True,
         orders=1,
     )
+
+
+@pytest.mark.parametrize("write", ["y -= y[0]", "y.expand(2, 3).add_(1)", "y[1:].copy_(y[:-1])"])
+def test_effects_before_a_write_to_memory_that_overlaps(write: str) -> None:
+    agrees(
+        f"""
+        items = []
+
+        def f(x, c):
+            y = x[:1] if "expand" in {write!r} else x
+            print("before", c.sum())
+            items.append(1)
+            {write}
+            return x
+        """,
+        [(torch.stack([UP, DOWN]), UP), (torch.stack([DOWN, UP]), UP)],
+    )

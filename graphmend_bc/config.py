@@ -58,6 +58,7 @@ strategies: tuple[str, ...] = (
     "flags",
     "leaf",
     "draw",
+    "once",
     "copy",
 )
 """The ways in which sites may be mended; a site that needs another one is left as stock has it."""

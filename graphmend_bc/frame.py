@@ -18,6 +18,7 @@ from graphmend_bc import config
 from graphmend_bc.dynamo import attempt
 from graphmend_bc.dynamo.breaks import Break, break_of, first_line, gb_id_of
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace, running
+from graphmend_bc.dynamo.once import Prepared
 from graphmend_bc.dynamo.way_back import give_way_back
 from graphmend_bc.plans import Plans
 from graphmend_bc.reasons import Refused
@@ -115,6 +116,8 @@ class Frame:
         compilation = self._compilation()
         try:
             result = self._trace(compilation, self.call)
+        except Prepared:
+            return self._compile_as_stock()
         except SiteRefused as refused:
             if not self.plans.stop_capturing(refused.refused, refused.sites or None):
                 if self.plans.declined.keys() >= set(refused.sites):
@@ -170,6 +173,8 @@ class Frame:
         trace, plans = compilation.trace, self.plans
         plans.unmet -= {*trace.used, *trace.refused}
         plans.gb_types |= trace.gb_types
+        if isinstance(error, Prepared):
+            return True
         if isinstance(error, SiteRefused):
             known = len(plans.declined)
             # A number of an input is a symbol that is made nowhere in the program.

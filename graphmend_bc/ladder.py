@@ -57,6 +57,8 @@ def name_of_rung(plan: Plan, offset: int) -> str:
         ("hoist", plan.hoists),
         ("hits", plan.hits),
         ("defer", plan.effects),
+        ("draw", plan.draws),
+        ("once", plan.onces),
         ("known", plan.known),
         ("leaf", plan.leaves),
         ("capture", plan.captures),

@@ -161,6 +161,11 @@ _ALL = (
         ("Draw outside the compiled function and pass the numbers in.",),
     ),
     Reason(
+        "once-not-sure",
+        "The function that prepares a module may not be reached when the frame runs.",
+        ("Call the model once before it is compiled.",),
+    ),
+    Reason(
         "probe-not-fixed",
         "The answer may be another one when the function is reached than when it begins.",
         ("Ask outside the compiled function.",),

@@ -25,6 +25,7 @@ from graphmend_bc.dynamo.host_read import is_plain
 from graphmend_bc.dynamo.known import KnownCalleeVariable
 from graphmend_bc.dynamo.leaf import require
 from graphmend_bc.dynamo.loop import loop
+from graphmend_bc.dynamo.once import prepared
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import (
     Ask,
@@ -39,6 +40,7 @@ from graphmend_bc.runtime import (
     Known,
     Listed,
     Loop,
+    Once,
     Primitive,
     Require,
 )
@@ -104,6 +106,8 @@ class PrimitiveVariable(VariableTracker):
             return self._as_bounds(tx, compilation, args[0])
         if isinstance(self.primitive, Draw):
             return self._as_draw(tx, compilation, args[0], args[1:])
+        if isinstance(self.primitive, Once):
+            return self._as_once(tx, compilation, args[0], args[1:])
         condition = args[0].realize()
         if isinstance(self.primitive, Loop):
             return self._as_loop(tx, compilation, condition, args[1:])
@@ -141,6 +145,20 @@ class PrimitiveVariable(VariableTracker):
             return function.call_function(tx, arguments, {})
         try:
             return drawn(tx, compilation, self.primitive.site, function, arguments)
+        except Refused as refused:
+            raise select.as_break(compilation, self.primitive.site, refused) from refused
+
+    def _as_once(
+        self,
+        tx: InstructionTranslatorBase,
+        compilation: Compilation | None,
+        function: VariableTracker,
+        arguments: list[VariableTracker],
+    ) -> VariableTracker:
+        if compilation is None:
+            return function.call_function(tx, arguments, {})
+        try:
+            return prepared(tx, compilation, self.primitive.site, function, arguments)
         except Refused as refused:
             raise select.as_break(compilation, self.primitive.site, refused) from refused
 

@@ -38,8 +38,8 @@ class Recorder:
         unsized: whether a tensor whose size is known only at run time was changed in place in a way
             that fails for some sizes.
         squeezed: whether dimensions of such a size were dropped if they are 1.
-        checks: whether there was an operator that raises if some values are bad, or if a tensor that
-            it writes to shares memory with another.
+        checks: whether there was an operator that raises if some values are bad, or if what it
+            writes to shares memory with another operand.
         resets: whether a tensor was given other memory; `p.data = p.data.to(d)` often gives it the
             same, which counts as nothing.
         strided: whether `as_strided` was called, which sees memory outside its argument.

@@ -25,6 +25,7 @@ class Plan:
         leaves: assignments to `requires_grad` that are to be made by `Require`.
         bounds: slices whose bounds are to be marked by `Bounds`.
         draws: calls because of which the function as a whole is to run before the graph.
+        onces: instructions because of which the function as a whole is known to prepare a module.
         captures: instructions at which Dynamo is to make symbols of what is known only at run time;
             the code stays as it is.
     """
@@ -43,6 +44,7 @@ class Plan:
     leaves: frozenset[int] = frozenset()
     bounds: frozenset[int] = frozenset()
     draws: frozenset[int] = frozenset()
+    onces: frozenset[int] = frozenset()
     captures: frozenset[int] = frozenset()
 
     def __bool__(self) -> bool:
@@ -97,6 +99,9 @@ class Plan:
 
     def with_draw(self, offset: int) -> Plan:
         return replace(self, draws=self.draws | {offset})
+
+    def with_once(self, offset: int) -> Plan:
+        return replace(self, onces=self.onces | {offset})
 
     def with_capture(self, offset: int) -> Plan:
         return replace(self, captures=self.captures | {offset})

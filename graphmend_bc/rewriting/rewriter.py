@@ -36,10 +36,12 @@ from graphmend_bc.rewriting.whole import as_one_call
 from graphmend_bc.runtime import (
     Bounds,
     Defer,
+    Draw,
     Hoist,
     HoistItem,
     Known,
     Listed,
+    Once,
     Primitive,
     Require,
 )
@@ -79,8 +81,9 @@ def rewrite(code: CodeType, plan: Plan) -> Rewritten:
     """
     if not code.co_flags & CO_OPTIMIZED:
         raise Refused("not-optimized-code")
-    if plan.draws:
-        parts = as_one_call(code, min(plan.draws))
+    if plan.draws or plan.onces:
+        primitive = Draw if plan.draws else Once
+        parts = as_one_call(code, min(plan.draws or plan.onces), primitive)
         return Rewritten(parts[0].code, tuple((part.code, part.origins) for part in parts))
     return _Rewriter(graph_of(code), plan).run()
 

@@ -18,15 +18,18 @@ from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.code.header import argument_names
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.calls import Writer, site_of_op
-from graphmend_bc.runtime import Draw
+from graphmend_bc.runtime import Draw, Once
 
 
-def as_one_call(code: CodeType, offset: int) -> tuple[Assembled, Assembled]:
+def as_one_call(
+    code: CodeType, offset: int, whole: type[Draw] | type[Once]
+) -> tuple[Assembled, Assembled]:
     """The function that makes the call, and the copy that it calls.
 
     Args:
         code: a function's code object.
         offset: of the instruction that the call stands for.
+        whole: the primitive that calls.
 
     Raises:
         Refused: it is a closure, or takes any number of arguments.
@@ -35,14 +38,14 @@ def as_one_call(code: CodeType, offset: int) -> tuple[Assembled, Assembled]:
         raise Refused("unhandled-instruction", "The function is a closure, or takes `*args`.")
     listing = graph_of(code).listing
     op = listing.at_offset(offset)
-    draw = Draw(site_of_op(code, op))
+    primitive = whole(site_of_op(code, op))
     names = argument_names(code)
     copy = code.replace(
         co_argcount=len(names),
         co_posonlyargcount=0,
         co_kwonlyargcount=0,
         co_flags=code.co_flags | CO_NESTED,
-        co_consts=(*code.co_consts, draw),  # so that it does not equal the original
+        co_consts=(*code.co_consts, primitive),  # so that it does not equal the original
     )
     writer = Writer(op, None)
     # Parameters that are cells stay cells: a tracer binds them as those of the original.
@@ -51,7 +54,7 @@ def as_one_call(code: CodeType, offset: int) -> tuple[Assembled, Assembled]:
         *(writer.emit("MAKE_CELL", cell) for cell in cells.values()),
         writer.emit("RESUME", 0),
         *writer.make_function(copy, ()),
-        *writer.callable_under_top(draw),
+        *writer.callable_under_top(primitive),
         *(
             writer.emit("LOAD_DEREF", cells[name]) if name in cells else load
             for name, load in zip(names, writer.load_all(names), strict=True)

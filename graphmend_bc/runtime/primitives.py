@@ -155,6 +155,20 @@ class Draw(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
+class Once(Primitive):
+    """A function as a whole, which prepares its argument the first time."""
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call it.
+
+        Args:
+            function: it.
+            arguments: its arguments, by position.
+        """
+        return function(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
 class Require(Primitive):
     """An assignment to an object's `requires_grad`."""
 

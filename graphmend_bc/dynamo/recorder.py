@@ -133,7 +133,9 @@ class Recorder:
             self.foreign = self.foreign or record.op
         if record.op._schema.is_mutable:
             tensors = written_by(record)
+            self._depth += 1  # the question is an operator, too
             self.checks = self.checks or may_overlap(record)
+            self._depth -= 1
             self.written += map(storage_of, tensors)
             self._ranges.forget(set(map(storage_of, tensors)))
             self.attached |= {storage_of(t) for t in tensors if t.requires_grad}

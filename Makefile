@@ -34,6 +34,7 @@ test: build
 	$(BIN)/python -m pytest $(ARGS) $(TESTS)
 
 fuzz: build
+	$(BIN)/python -m pytest -m nightly $(TESTS)
 	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED) --jobs $(JOBS) --out $(RESULTS)/fuzz_found.py $(ARGS)
 
 # The script itself prints one OK line for each model that equals eager.

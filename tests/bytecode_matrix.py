@@ -84,7 +84,7 @@ def run_tests(version: tuple[int, int], arguments: list[str]) -> str:
         python = environment(found, version)
     except subprocess.CalledProcessError as error:
         return f"FAILED: {' '.join(error.cmd)} exited with status {error.returncode}"
-    command = [str(python), "-m", "pytest", "-q", *TESTS, *arguments]
+    command = [str(python), "-m", "pytest", "-q", "-m", "", *TESTS, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     summary = (done.stdout.strip().splitlines() or ["no output"])[-1]
     if done.returncode:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.variables.tensor import TensorVariable
+from torch._dynamo.variables.tensor import NumpyNdarrayVariable, TensorVariable
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -35,7 +35,7 @@ def check_truth_is_plain(condition: TensorVariable) -> None:
         Refused: it is of such a class.
     """
     kind = condition.python_type()
-    if kind in (torch.Tensor, torch.nn.Parameter):
+    if kind in (torch.Tensor, torch.nn.Parameter) or isinstance(condition, NumpyNdarrayVariable):
         return
     example = condition.as_proxy().node.meta["example_value"]
     if (

@@ -389,3 +389,48 @@ def test_effects_before_a_write_to_memory_that_overlaps(write: str) -> None:
         """,
         [(torch.stack([UP, DOWN]), UP), (torch.stack([DOWN, UP]), UP)],
     )
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "a.sum() > 0",
+        "a.any()",
+        "a[0]",
+        "not a.min() < 0",
+        "a.mean() > 0 and a[1] != 2",
+        "a[:1]",
+        "a",
+    ],
+)
+def test_conditions_on_arrays(condition: str) -> None:
+    """More than one element is NumPy's own error."""
+    found = agrees(
+        f"""
+        import numpy as np
+
+        def f(x):
+            a = x.numpy() * 2
+            y = x * 2 if {condition} else x - 1
+            return y, np.abs(a) + 1
+        """,
+        [UP, DOWN, UP * float("nan"), torch.zeros(3)],
+    )
+    assert bool(found.mends) is (condition != "a")
+
+
+def test_conditions_on_numbers_of_numpy() -> None:
+    found = agrees(
+        """
+        import numpy as np
+
+        def f(x, n):
+            step = np.lcm(n, 3)
+            must = x.shape[0] % step != 0 and x.shape[0] > n
+            if must:
+                x = torch.cat([x, x[: step - x.shape[0] % step]])
+            return x * 2, must
+        """,
+        [(torch.ones(4), 2), (torch.ones(6), 2), (torch.ones(7), 3)],
+    )
+    assert "speculate" in found.mends

@@ -104,10 +104,8 @@ class PrimitiveVariable(VariableTracker):
             return require(tx, compilation, self.primitive.site, tensor, value)
         if isinstance(self.primitive, Bounds):
             return self._as_bounds(tx, compilation, args[0])
-        if isinstance(self.primitive, Draw):
-            return self._as_draw(tx, compilation, args[0], args[1:])
-        if isinstance(self.primitive, Once):
-            return self._as_once(tx, compilation, args[0], args[1:])
+        if isinstance(self.primitive, (Draw, Once)):
+            return self._as_whole(tx, compilation, args[0], args[1:])
         condition = args[0].realize()
         if isinstance(self.primitive, Loop):
             return self._as_loop(tx, compilation, condition, args[1:])
@@ -134,7 +132,7 @@ class PrimitiveVariable(VariableTracker):
             compilation.trace.refused[self.primitive.site] = refused
             return bounds
 
-    def _as_draw(
+    def _as_whole(
         self,
         tx: InstructionTranslatorBase,
         compilation: Compilation | None,
@@ -143,22 +141,9 @@ class PrimitiveVariable(VariableTracker):
     ) -> VariableTracker:
         if compilation is None:
             return function.call_function(tx, arguments, {})
+        whole = drawn if isinstance(self.primitive, Draw) else prepared
         try:
-            return drawn(tx, compilation, self.primitive.site, function, arguments)
-        except Refused as refused:
-            raise select.as_break(compilation, self.primitive.site, refused) from refused
-
-    def _as_once(
-        self,
-        tx: InstructionTranslatorBase,
-        compilation: Compilation | None,
-        function: VariableTracker,
-        arguments: list[VariableTracker],
-    ) -> VariableTracker:
-        if compilation is None:
-            return function.call_function(tx, arguments, {})
-        try:
-            return prepared(tx, compilation, self.primitive.site, function, arguments)
+            return whole(tx, compilation, self.primitive.site, function, arguments)
         except Refused as refused:
             raise select.as_break(compilation, self.primitive.site, refused) from refused
 

@@ -40,9 +40,9 @@ from graphmend_bc.runtime import (
     Known,
     Listed,
     Loop,
-    Once,
     Primitive,
     Require,
+    Whole,
 )
 
 
@@ -104,7 +104,7 @@ class PrimitiveVariable(VariableTracker):
             return require(tx, compilation, self.primitive.site, tensor, value)
         if isinstance(self.primitive, Bounds):
             return self._as_bounds(tx, compilation, args[0])
-        if isinstance(self.primitive, (Draw, Once)):
+        if isinstance(self.primitive, Whole):
             return self._as_whole(tx, compilation, args[0], args[1:])
         condition = args[0].realize()
         if isinstance(self.primitive, Loop):

@@ -136,8 +136,9 @@ class Recorder:
             self._depth += 1  # the question is an operator, too
             self.checks = self.checks or may_overlap(record)
             self._depth -= 1
-            self.written += map(storage_of, tensors)
-            self._ranges.forget(set(map(storage_of, tensors)))
+            storages = list(map(storage_of, tensors))
+            self.written += storages
+            self._ranges.forget(storages)
             self.attached |= {storage_of(t) for t in tensors if t.requires_grad}
 
 

@@ -18,12 +18,10 @@ from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.code.header import argument_names
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.calls import Writer, site_of_op
-from graphmend_bc.runtime import Draw, Once
+from graphmend_bc.runtime import Whole
 
 
-def as_one_call(
-    code: CodeType, offset: int, whole: type[Draw] | type[Once]
-) -> tuple[Assembled, Assembled]:
+def as_one_call(code: CodeType, offset: int, whole: type[Whole]) -> tuple[Assembled, Assembled]:
     """The function that makes the call, and the copy that it calls.
 
     Args:

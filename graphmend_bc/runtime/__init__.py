@@ -20,4 +20,5 @@ from graphmend_bc.runtime.primitives import Loop as Loop
 from graphmend_bc.runtime.primitives import Once as Once
 from graphmend_bc.runtime.primitives import Primitive as Primitive
 from graphmend_bc.runtime.primitives import Require as Require
+from graphmend_bc.runtime.primitives import Whole as Whole
 from graphmend_bc.runtime.site import Site as Site

@@ -141,8 +141,8 @@ class Bounds(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
-class Draw(Primitive):
-    """A function as a whole, which a tracer may call before everything else in the frame."""
+class Whole(Primitive):
+    """A function as a whole."""
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call it.
@@ -155,17 +155,13 @@ class Draw(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
-class Once(Primitive):
+class Draw(Whole):
+    """A function as a whole, which a tracer may call before everything else in the frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Once(Whole):
     """A function as a whole, which prepares its argument the first time."""
-
-    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call it.
-
-        Args:
-            function: it.
-            arguments: its arguments, by position.
-        """
-        return function(*arguments)
 
 
 @dataclass(frozen=True, slots=True)

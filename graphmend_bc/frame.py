@@ -98,7 +98,7 @@ class Frame:
 
     def _compile_unmended(self, error: Exception) -> Any:
         """Nothing of ours takes part; if anything did before, the error may have been ours."""
-        rewritten = any(self.plans.by_code.values())
+        rewritten = self.plans.rewrites()
         self.plans.off = True
         if rewritten:
             site = site_of(self.code, 0)
@@ -163,7 +163,7 @@ class Frame:
             missed=partial(self.mender.missed, self.code),
             draw_missed=partial(self.mender.draw_missed, self.code),
             declined=self.plans.declined,
-            rewrites=lambda: any(self.plans.by_code.values()),
+            rewrites=self.plans.rewrites,
             captures=any(plan.captures for plan in self.plans.by_code.values()),
             note_capture=self.plans.note_capture,
         )

@@ -73,6 +73,10 @@ class Plans:
         self.by_code[key] = Plan()
         return code
 
+    def rewrites(self) -> bool:
+        """True if some code object is traced in another form than the user's."""
+        return not self.off and any(self.by_code.values())
+
     def _first_plan(self, code: CodeType) -> Plan:
         """Effects are marked before Dynamo meets them: a mark costs less than another attempt."""
         names = OBSERVERS | {getattr(effect, "__name__", "") for effect in config.effects}

@@ -327,6 +327,24 @@ def test_rows_of_a_loop_changed_in_place_by_the_unlikely_arm() -> None:
     )
 
 
+def test_rows_of_a_loop_changed_in_place_beside_a_call_that_is_put_off() -> None:
+    """The rewritten code fails to trace; what is left of its plan must not shape the stock graph."""
+    source = """
+        def helper(x):
+            for row in torch.stack([x, -x]):
+                row.add_(2)
+                print("row")
+            return x
+
+        def f(x):
+            x = x * 1
+            helper(x)
+            return x
+        """
+    seen = agrees(source, [UP.clone().requires_grad_()], grad=True)
+    assert seen.mends == ""
+
+
 def test_rows_of_a_loop_have_the_gradients_of_unbind() -> None:
     """A sum of rows that are zero elsewhere would make +0.0 of -0.0."""
     source = """

@@ -40,6 +40,7 @@ from graphmend_bc.runtime import (
     Known,
     Listed,
     Loop,
+    Mark,
     Primitive,
     Require,
     Whole,
@@ -72,26 +73,10 @@ class PrimitiveVariable(VariableTracker):
         compilation = current()
         if compilation is not None and not compilation.mends(self.primitive.site):
             compilation = None
-        if isinstance(self.primitive, Ask):
+        if isinstance(self.primitive, Mark):
             if compilation is None:
                 return args[0]
-            return AskedVariable(args[0], self.primitive, compilation)
-        if isinstance(self.primitive, Defer):
-            if compilation is None:
-                return args[0]
-            return effects.deferred(tx, compilation, self.primitive.site, args[0])
-        if isinstance(self.primitive, Known):
-            if compilation is None:
-                return args[0]
-            return KnownCalleeVariable(self.primitive.site, args[0], compilation)
-        if isinstance(self.primitive, Listed):
-            if compilation is None:
-                return args[0]
-            return ListedCalleeVariable(self.primitive.site, args[0], compilation)
-        if isinstance(self.primitive, Hoist):
-            if compilation is None:
-                return args[0]
-            return HoistedCalleeVariable(self.primitive.site, args[0], compilation)
+            return _marked(tx, compilation, self.primitive, args[0])
         if isinstance(self.primitive, HoistItem):
             item = BuiltinVariable(operator.getitem)
             pair = args[0].unpack_var_sequence(tx)
@@ -215,6 +200,18 @@ class PrimitiveVariable(VariableTracker):
             return tracer.guess(condition, self.primitive)
         assert isinstance(self.primitive, Branch)
         return tracer.branch(self.primitive, condition, rest[0], rest[1], rest[2:])
+
+
+def _marked(
+    tx: InstructionTranslatorBase, compilation: Compilation, mark: Mark, callee: VariableTracker
+) -> VariableTracker:
+    """What is called in place of a marked callee."""
+    if isinstance(mark, Ask):
+        return AskedVariable(callee, mark, compilation)
+    if isinstance(mark, Defer):
+        return effects.deferred(tx, compilation, mark.site, callee)
+    kinds = {Known: KnownCalleeVariable, Listed: ListedCalleeVariable, Hoist: HoistedCalleeVariable}
+    return kinds[type(mark)](mark.site, callee, compilation)
 
 
 # Traced by Dynamo for conditions that are not tensors; the same as calling the primitive.

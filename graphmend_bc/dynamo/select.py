@@ -1,4 +1,4 @@
-"""Trace both arms of a branch into the graph and choose between their results with `where`."""
+"""Trace one site: a branch with both of its arms, a short circuit, a guess."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import Any, cast
 
 import torch
 from torch._dynamo import exc
-from torch._dynamo.current_scope_id import current_scope_id
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
+from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.functions import UserFunctionVariable
-from torch._dynamo.variables.lists import ListVariable, TupleVariable
 from torch._dynamo.variables.tensor import TensorVariable
-from torch.fx import Node
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.arm import Arm, trace_arm
@@ -22,13 +19,11 @@ from graphmend_bc.dynamo.arm_writes import as_outside, write_back
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.cond import conditional
 from graphmend_bc.dynamo.guess import call, guess, method
-from graphmend_bc.dynamo.leaves import check_same_value
+from graphmend_bc.dynamo.join import Join
 from graphmend_bc.dynamo.overrides import check_no_function_mode, check_truth_is_plain
-from graphmend_bc.dynamo.sharing import note_sharing
 from graphmend_bc.legality import choose
-from graphmend_bc.legality.arm import check_runs_untaken, check_zero_gradients_stay_zero
+from graphmend_bc.legality.arm import check_runs_untaken
 from graphmend_bc.legality.fold import constant_truth
-from graphmend_bc.legality.reach import check_same_reach
 from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Guess, Site
@@ -79,7 +74,6 @@ class SiteTracer:
         self.compilation = compilation
         self.trace = compilation.trace
         self.recorder = compilation.trace.listen(tx.output)
-        self._chosen: dict[tuple[int, int], VariableTracker] = {}
 
     def branch(
         self,
@@ -102,7 +96,8 @@ class SiteTracer:
         taken = self._arm(when_true, live_ins, predicate, True)
         other = self._arm(when_false, live_ins, predicate, False)
         left, right = (as_outside(arm.result, arm.writes, live_ins) for arm in (taken, other))
-        result = self._choose(predicate, taken, left, other, right)
+        join = Join(self.tx, self.trace, self.site, predicate, taken, other)
+        result = join.choose(left, right)
         write_back(self.tx, self.trace, self.site, predicate, taken.writes, other.writes)
         self.trace.used.setdefault(self.site, "where")
         return result
@@ -204,106 +199,10 @@ class SiteTracer:
         self.trace.snapshots.append((copy.as_proxy().node, len(self.recorder.written)))
         return copy
 
-    def _choose(
-        self,
-        predicate: TensorVariable,
-        taken: Arm,
-        left: VariableTracker,
-        other: Arm,
-        right: VariableTracker,
-    ) -> VariableTracker:
-        left, right = left.realize(), right.realize()
-        if type(left) is TensorVariable and type(right) is TensorVariable:
-            return self._where(predicate, taken, left, other, right)
-        if type(left) is type(right) and isinstance(left, (TupleVariable, ListVariable)):
-            return self._choose_items(predicate, taken, left, other, cast(Any, right))
-        check_same_value(left, right)
-        return left
-
-    def _choose_items(
-        self,
-        predicate: TensorVariable,
-        taken: Arm,
-        left: TupleVariable | ListVariable,
-        other: Arm,
-        right: TupleVariable | ListVariable,
-    ) -> VariableTracker:
-        if type(left) not in (TupleVariable, ListVariable) or len(left.items) != len(right.items):
-            raise Refused("arms-differ-in-type", "The sequences differ in type or length.")
-        is_list = isinstance(left, ListVariable)
-        if is_list and not (_is_made_in_arm(left) and _is_made_in_arm(right)):
-            raise Refused("arms-differ-in-type", "A list that exists outside cannot be chosen.")
-        if (known := self._chosen.get((id(left), id(right)))) is not None:
-            return known
-        if is_list and any(id(left) == a or id(right) == b for a, b in self._chosen):
-            raise Refused("arms-differ-in-type", "One arm gives the same list twice.")
-        pairs = zip(left.items, right.items, strict=True)
-        items = [self._choose(predicate, taken, a, other, b) for a, b in pairs]
-        if not is_list:
-            return TupleVariable(items)
-        result = ListVariable(items, mutation_type=ValueMutationNew())
-        self._chosen[id(left), id(right)] = result
-        return result
-
-    def _where(
-        self,
-        predicate: TensorVariable,
-        taken: Arm,
-        left: TensorVariable,
-        other: Arm,
-        right: TensorVariable,
-    ) -> VariableTracker:
-        one, two = left.as_proxy().node, right.as_proxy().node
-        if one is two:
-            return left
-        if (known := self._chosen.get((id(one), id(two)))) is not None:
-            return known
-        a, b = one.meta["example_value"], two.meta["example_value"]
-        if (
-            type(a) is not type(b)
-            or isinstance(a, torch.nn.Parameter)
-            or isinstance(b, torch.nn.Parameter)
-        ):
-            raise Refused("arms-differ-in-type", "A parameter cannot be chosen.")
-        choose.check_same_layout(a, b)
-        if a.requires_grad:
-            if not torch.is_grad_enabled():
-                raise Refused("gradient-reach", "Grad mode is off at the branch.")
-            check_same_reach(a, _outside(one, taken), b, _outside(two, other))
-            check_zero_gradients_stay_zero([*taken.records, *other.records])
-        moved = predicate
-        if predicate.as_proxy().node.meta["example_value"].device != a.device:
-            moved = method(self.tx, "to", predicate, a.device)
-        result = call(self.tx, "where", moved, left, right)
-        chosen = result.as_proxy().node.meta["example_value"]
-        if chosen.stride() != a.stride() or chosen.dtype != a.dtype:
-            raise Refused(
-                "arms-differ-in-layout", "The chosen tensor would be laid out differently."
-            )
-        sides = ((a, taken.allocated()), (b, other.allocated()))
-        note_sharing(self.trace, self.site, result.as_proxy().node, *sides)
-        self._chosen[id(one), id(two)] = result
-        return result
-
 
 def is_true(value: object) -> bool:
     """Traced by Dynamo, which guards on what the truth value depends on."""
     return True if value else False  # noqa: SIM210
-
-
-def _outside(result: Node, arm: Arm) -> list[torch.Tensor]:
-    """The tensors from outside that an arm works on, its result included if it is one."""
-    inside = set(arm.nodes)
-    nodes = {n for node in arm.nodes for n in node.all_input_nodes if n not in inside}
-    nodes |= {result} - inside
-    leaves = torch.utils._pytree.tree_leaves([n.meta.get("example_value") for n in nodes])
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-
-
-def _is_made_in_arm(value: VariableTracker) -> bool:
-    """True for a container that only the arm knows: what it is chosen into may be new too."""
-    made = value.mutation_type
-    return isinstance(made, ValueMutationNew) and made.scope > current_scope_id()
 
 
 def _check_untaken(records: Sequence[OpRecord]) -> None:

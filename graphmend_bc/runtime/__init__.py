@@ -17,6 +17,7 @@ from graphmend_bc.runtime.primitives import HoistItem as HoistItem
 from graphmend_bc.runtime.primitives import Known as Known
 from graphmend_bc.runtime.primitives import Listed as Listed
 from graphmend_bc.runtime.primitives import Loop as Loop
+from graphmend_bc.runtime.primitives import Mark as Mark
 from graphmend_bc.runtime.primitives import Once as Once
 from graphmend_bc.runtime.primitives import Primitive as Primitive
 from graphmend_bc.runtime.primitives import Require as Require

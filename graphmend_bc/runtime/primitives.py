@@ -79,17 +79,8 @@ class Both(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
-class Defer(Primitive):
-    """Marks the callee of a call that only observes, so that a tracer may postpone the call."""
-
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function itself: outside a trace the call happens where it stands."""
-        return function
-
-
-@dataclass(frozen=True, slots=True)
-class Known(Primitive):
-    """Marks the callee of a call that a tracer may understand if it knows the function."""
+class Mark(Primitive):
+    """Marks the callee of a call: outside a trace the call happens where it stands."""
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function itself."""
@@ -97,21 +88,39 @@ class Known(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
-class Hoist(Primitive):
-    """Marks the callee of a call that a tracer may make before everything else in the frame."""
-
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function itself."""
-        return function
+class Defer(Mark):
+    """A callee that only observes, so that a tracer may postpone the call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listed(Primitive):
-    """Marks the callee of a call that makes a list of a tensor, whose contents may be guessed."""
+class Known(Mark):
+    """A callee that a tracer may understand if it knows the function."""
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function itself."""
-        return function
+
+@dataclass(frozen=True, slots=True)
+class Hoist(Mark):
+    """A callee that a tracer may call before everything else in the frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Mark):
+    """A callee that makes a list of a tensor, whose contents may be guessed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Mark):
+    """A callee that gives a Python value of a tensor, as `t.item()` does.
+
+    Attributes:
+        tested: True if the value, or what it is compared to, is used for nothing but a conditional
+            jump, so that a tensor with the same truth value may stand for it.
+        compared: True if the value is used for nothing but one comparison.
+        likely: the truth value that is likely, if it is one.
+    """
+
+    tested: bool = False
+    compared: bool = False
+    likely: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,23 +238,3 @@ class Guess(Primitive):
     def __call__(self, condition: Any) -> bool:
         """The truth value of any object, asked for once."""
         return bool(condition)
-
-
-@dataclass(frozen=True, slots=True)
-class Ask(Primitive):
-    """Marks the callee of a call that gives a Python value of a tensor, as `t.item()` does.
-
-    Attributes:
-        tested: True if the value, or what it is compared to, is used for nothing but a conditional
-            jump, so that a tensor with the same truth value may stand for it.
-        compared: True if the value is used for nothing but one comparison.
-        likely: the truth value that is likely, if it is one.
-    """
-
-    tested: bool = False
-    compared: bool = False
-    likely: bool = True
-
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function itself."""
-        return function

@@ -130,6 +130,9 @@ class Frame:
             if not attempt.is_break(error) and self.plans.stop_capturing(failed):
                 attempt.clean_up(error)
                 return self._compile_as_stock()
+            if attempt.is_failure(error) and self.plans.rewrites():
+                attempt.clean_up(error)
+                return self._compile_unmended(error)
             self._finish(compilation.trace, {})
             self._tell(compilation, error)
             raise
@@ -216,7 +219,9 @@ class Frame:
             return plans.climb(site, trace.refused.get(site) or Refused(code))
         if plans.start(original, site):
             return True
-        if plans.stop_capturing(Refused("capture-fails", f"Tracing stopped at {site}.")):
+        because = "".join(f" ({r.reason.code})" for r in plans.passed_over.get(site, ()))
+        stopped = Refused("capture-fails", f"Tracing stopped at {site}{because}.")
+        if plans.stop_capturing(stopped):
             plans.declined.pop(site, None)
             return True
         if trace.arms:

@@ -61,6 +61,8 @@ def name_of_rung(plan: Plan, offset: int) -> str:
         ("once", plan.onces),
         ("known", plan.known),
         ("leaf", plan.leaves),
+        ("bounds", plan.bounds),
+        ("rows", plan.rows),
         ("capture", plan.captures),
     ):
         if offset in offsets:

@@ -83,6 +83,11 @@ def is_break(error: BaseException) -> bool:
     return isinstance(error, (exc.Unsupported, exc.UserError))
 
 
+def is_failure(error: BaseException) -> bool:
+    """True for exceptions by which tracing fails, rather than stops or skips the frame."""
+    return not is_break(error) and not isinstance(error, exc.SkipFrame)
+
+
 def is_dynamos(error: BaseException) -> bool:
     """True for Dynamo's own exceptions, such as an operator that rejects its arguments."""
     return isinstance(error, exc.TorchDynamoException)

@@ -82,6 +82,7 @@ class Trace:
         captured: sites at which Dynamo made a symbol for what is known only at run time.
         hoisted: values computed before the graph: the site, and what it is in the call that is
             being compiled.
+        counts: whether there are rows whose numbers are known.
         bars: progress bars that were made, in order.
         draws: calls before the graph that draw from NumPy's generator, in order.
         drawing: what they leave the generator as, if the graph is not used.
@@ -131,6 +132,7 @@ class Trace:
     reads: Reads = field(default_factory=Reads)
     hoisted: list[tuple[Site, Any]] = field(default_factory=list)
     captured: dict[Site, None] = field(default_factory=dict)
+    counts: bool = False
     bars: list[Any] = field(default_factory=list)
     draws: list[Site] = field(default_factory=list)
     drawing: Draws | None = None

@@ -104,11 +104,20 @@ def mask_of(node: Node) -> Node | None:
     of_tuple = node.target is operator.getitem and bool(node.args[1] == 0)
     if not of_tuple and (name_called(node), node.args[1:], node.kwargs) not in _FLATTENING:
         return None
-    found = _source(cast(Node, node.args[0]), is_tuple=of_tuple)
-    if found is None:
+    return _known_mask(_source(cast(Node, node.args[0]), is_tuple=of_tuple))
+
+
+def mask_of_rows(node: Node) -> Node | None:
+    """The mask whose true indices a node gives in its rows; otherwise as `mask_of`."""
+    return mask_of(node) or _known_mask(_source(node, is_tuple=False))
+
+
+def _known_mask(mask: Node | None) -> Node | None:
+    """A mask, if it is of one dimension whose size is known."""
+    if mask is None:
         return None
-    shape = found.meta["example_value"].shape
-    return found if len(shape) == 1 and isinstance(shape[0], int) else None
+    shape = mask.meta["example_value"].shape
+    return mask if len(shape) == 1 and isinstance(shape[0], int) else None
 
 
 _FLATTENING: tuple[tuple[str, tuple[object, ...], dict[str, object]], ...] = (

@@ -16,7 +16,7 @@ from graphmend_bc.dynamo import effects, select
 from graphmend_bc.dynamo.asked import AskedVariable
 from graphmend_bc.dynamo.bounds import bounded
 from graphmend_bc.dynamo.captured import is_unknown
-from graphmend_bc.dynamo.compilation import Compilation, current
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, current
 from graphmend_bc.dynamo.draw import drawn
 from graphmend_bc.dynamo.guess import assume
 from graphmend_bc.dynamo.hits import ListedCalleeVariable
@@ -26,6 +26,7 @@ from graphmend_bc.dynamo.known import KnownCalleeVariable
 from graphmend_bc.dynamo.leaf import require
 from graphmend_bc.dynamo.loop import loop
 from graphmend_bc.dynamo.once import prepared
+from graphmend_bc.dynamo.rows import know_rows
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import (
     Ask,
@@ -43,6 +44,7 @@ from graphmend_bc.runtime import (
     Mark,
     Primitive,
     Require,
+    Rows,
     Whole,
 )
 
@@ -89,6 +91,8 @@ class PrimitiveVariable(VariableTracker):
             return require(tx, compilation, self.primitive.site, tensor, value)
         if isinstance(self.primitive, Bounds):
             return self._as_bounds(tx, compilation, args[0])
+        if isinstance(self.primitive, Rows):
+            return self._as_rows(tx, compilation, args[0])
         if isinstance(self.primitive, Whole):
             return self._as_whole(tx, compilation, args[0], args[1:])
         condition = args[0].realize()
@@ -116,6 +120,19 @@ class PrimitiveVariable(VariableTracker):
         except Refused as refused:
             compilation.trace.refused[self.primitive.site] = refused
             return bounds
+
+    def _as_rows(
+        self,
+        tx: InstructionTranslatorBase,
+        compilation: Compilation | None,
+        value: VariableTracker,
+    ) -> VariableTracker:
+        if compilation is not None:
+            try:
+                know_rows(tx, compilation, self.primitive.site, value)
+            except Refused as refused:
+                raise SiteRefused(refused, self.primitive.site) from refused
+        return value
 
     def _as_whole(
         self,

@@ -42,6 +42,7 @@ class Recorder:
             writes to shares memory with another operand.
         resets: whether a tensor was given other memory; `p.data = p.data.to(d)` often gives it the
             same, which counts as nothing.
+        ranges: between which numbers the elements of integer tensors lie.
         strided: whether `as_strided` was called, which sees memory outside its argument.
     """
 
@@ -60,7 +61,7 @@ class Recorder:
         self.checks = False
         self.resets = False
         self._running = running
-        self._ranges = Ranges()
+        self.ranges = Ranges()
         self._mode = mode
         self._dispatch: Callable[..., Any] = mode.dispatch
         self._depth = 0
@@ -121,9 +122,9 @@ class Recorder:
             self.draws |= dict.fromkeys(t.device for t in record.results())
             if record.kwargs.get("generator") is not None:
                 self.foreign = self.foreign or record.op
-        if self.guessed and stops_process(record) and not self._ranges.are_within(record):
+        if self.guessed and stops_process(record) and not self.ranges.are_within(record):
             self.guarded.setdefault(self._running(), record.op)
-        self._ranges.note(record)
+        self.ranges.note(record)
         self.resets = self.resets or record.name == "set_"
         self.checks = self.checks or raises_on_values(record)
         if record.name == "squeeze":
@@ -138,7 +139,7 @@ class Recorder:
             self._depth -= 1
             storages = list(map(storage_of, tensors))
             self.written += storages
-            self._ranges.forget(storages)
+            self.ranges.forget(storages)
             self.attached |= {storage_of(t) for t in tensors if t.requires_grad}
 
 

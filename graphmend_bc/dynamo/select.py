@@ -20,6 +20,7 @@ from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.cond import conditional
 from graphmend_bc.dynamo.guess import call, guess, method
 from graphmend_bc.dynamo.join import Join
+from graphmend_bc.dynamo.numbers import number_in
 from graphmend_bc.dynamo.overrides import check_no_function_mode, check_truth_is_plain
 from graphmend_bc.legality import choose
 from graphmend_bc.legality.arm import check_runs_untaken
@@ -148,6 +149,9 @@ class SiteTracer:
 
     def fold(self, condition: TensorVariable) -> bool | None:
         """The truth value of the condition if it is known now; what it was computed from stays."""
+        if (number := number_in(self.trace, condition)) is not None:
+            self.trace.used[self.site] = "fold"
+            return bool(number)
         truth = constant_truth(condition.as_proxy().node)
         if truth is not None:
             # As an output of the graph the draw cannot be dropped as dead.

@@ -24,6 +24,7 @@ class Plan:
         known: calls whose callee is to be marked by `Known`.
         leaves: assignments to `requires_grad` that are to be made by `Require`.
         bounds: slices whose bounds are to be marked by `Bounds`.
+        rows: places where a loop begins, over something that is to be marked by `Rows`.
         draws: calls because of which the function as a whole is to run before the graph.
         onces: instructions because of which the function as a whole is known to prepare a module.
         captures: instructions at which Dynamo is to make symbols of what is known only at run time;
@@ -43,6 +44,7 @@ class Plan:
     known: frozenset[int] = frozenset()
     leaves: frozenset[int] = frozenset()
     bounds: frozenset[int] = frozenset()
+    rows: frozenset[int] = frozenset()
     draws: frozenset[int] = frozenset()
     onces: frozenset[int] = frozenset()
     captures: frozenset[int] = frozenset()
@@ -96,6 +98,9 @@ class Plan:
 
     def with_bounds(self, offset: int) -> Plan:
         return replace(self, bounds=self.bounds | {offset})
+
+    def with_rows(self, offset: int) -> Plan:
+        return replace(self, rows=self.rows | {offset})
 
     def with_draw(self, offset: int) -> Plan:
         return replace(self, draws=self.draws | {offset})

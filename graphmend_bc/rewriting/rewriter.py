@@ -44,6 +44,7 @@ from graphmend_bc.runtime import (
     Once,
     Primitive,
     Require,
+    Rows,
 )
 
 _UNCONDITIONAL = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
@@ -252,6 +253,9 @@ class _Rewriter(PartWriter):
             return [writer.emit("BUILD_TUPLE", 2), *fetch, *writer.call(1)]
         if op.offset in self.plan.bounds:
             return write_bounds(op, Bounds(self.site_of(op)), writer)
+        if op.offset in self.plan.rows:
+            rows = writer.callable_under_top(Rows(self.site_of(op)))
+            return [*rows, *writer.call(1), writer.emit(op.name, op.arg)]
         if op.offset in self.plan.leaves:
             assign = writer.callable_under_top(Require(self.site_of(op)))
             return [writer.emit("BUILD_TUPLE", 2), *assign, *writer.call(1), writer.emit("POP_TOP")]

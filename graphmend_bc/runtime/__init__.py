@@ -21,5 +21,6 @@ from graphmend_bc.runtime.primitives import Mark as Mark
 from graphmend_bc.runtime.primitives import Once as Once
 from graphmend_bc.runtime.primitives import Primitive as Primitive
 from graphmend_bc.runtime.primitives import Require as Require
+from graphmend_bc.runtime.primitives import Rows as Rows
 from graphmend_bc.runtime.primitives import Whole as Whole
 from graphmend_bc.runtime.site import Site as Site

@@ -150,6 +150,15 @@ class Bounds(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
+class Rows(Primitive):
+    """What a loop goes over, in which a tracer may know the rows."""
+
+    def __call__(self, value: Any) -> Any:
+        """The same."""
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class Whole(Primitive):
     """A function as a whole."""
 

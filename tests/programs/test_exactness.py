@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from types import CodeType
+from typing import Any
 
 import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc.frame import Frame
 from graphmend_bc.plans import Plans
 from graphmend_bc.runtime import Site
 from tests.oracle import Outcome, check
@@ -452,3 +454,23 @@ def test_conditions_on_numbers_of_numpy() -> None:
         [(torch.ones(4), 2), (torch.ones(6), 2), (torch.ones(7), 3)],
     )
     assert "speculate" in found.mends
+
+
+def test_dynamo_fails_on_rewritten_code_that_still_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dynamo's own code for a break may not come to terms with an exception table of ours."""
+    trace = Frame._trace
+
+    def failing(self: Frame, compilation: Any, call: Any) -> Any:
+        if call is self.call and self.plans.rewrites():
+            raise AssertionError("exception table entry start instruction has no offset")
+        return trace(self, compilation, call)
+
+    monkeypatch.setattr(Frame, "_trace", failing)
+    source = """
+        def f(x):
+            y = x * 2 if x.sum() > 0 else x
+            torch._dynamo.graph_break()
+            return y + 1
+        """
+    found = agrees(source, [UP, DOWN], orders=1)
+    assert found.mends == ""

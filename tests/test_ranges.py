@@ -109,3 +109,56 @@ def test_in_bounds(source: str) -> None:
 @pytest.mark.parametrize("source", NOT_KNOWN.values(), ids=NOT_KNOWN.keys())
 def test_not_known_to_be_in_bounds(source: str) -> None:
     assert guarded(source)
+
+
+KNOWN_TRUTHS = {
+    "rows[2] == 2": True,
+    "rows[2][0] == 3": False,
+    "rows[1] != 1": False,
+    "rows[1] < 2": True,
+    "rows[2] < 2": False,
+    "rows[0] >= rows[0]": True,
+    "2 > rows[1]": True,
+    "rows[1] + 1 <= 1": False,
+    "rows.unbind()[2] > rows[1]": True,
+    "places < 0": False,
+    "places <= 4": True,
+    "places == 5": False,
+    "places == 4": None,
+    "places < 4": None,
+    "rows[1].to(torch.uint8) > -1": None,  # the number is made a uint8
+    "rows[1].float() > 0.5": None,
+    "rows[1] == 1.0": None,
+    "numbers >= -2**63": None,
+    "rows[:1] == 0": None,
+    "(rows[2] == 2) == (rows[1] == 1)": True,
+    "torch.full((), 5, dtype=torch.bool) == True": None,
+}
+
+
+@pytest.mark.parametrize(("source", "truth"), KNOWN_TRUTHS.items(), ids=KNOWN_TRUTHS.keys())
+def test_comparisons(source: str, truth: bool | None) -> None:
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    with mode:
+        recorder = Recorder(mode)
+        rows, numbers = torch.empty(3, 1, dtype=torch.int64), torch.empty(5)
+        recorder.ranges.count(rows, 3)
+        names = {"rows": rows, "numbers": numbers, "places": numbers.argmax(), "torch": torch}
+        found = recorder.ranges.of(eval(source, names)).number
+        recorder.detach()
+    assert found == truth
+
+
+def test_number_of_a_row_that_was_written_to() -> None:
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    with mode:
+        recorder = Recorder(mode)
+        rows = torch.empty(3, 1, dtype=torch.int64)
+        recorder.ranges.count(rows, 3)
+        row = rows[1]
+        before = recorder.ranges.of(row).number
+        row.add_(1)
+        after = [recorder.ranges.of(value).number for value in (row, rows[1], rows[2])]
+        recorder.detach()
+    assert before == 1
+    assert after == [None, None, None]

@@ -35,7 +35,7 @@ Rule = Callable[[Known, OpRecord], Sequence[Range]]
 def _same(ranges: Known, record: OpRecord) -> Sequence[Range]:
     """The results hold elements of the first operand."""
     source, given = record.args[0], record.given()
-    dim = given.get("dim")
+    dim = given.get("dim", 0)
     parts = ranges.rows_of(source) if dim == 0 else ranges.columns_of(source) if dim == 1 else ()
     if parts and record.name == "unbind":
         return parts

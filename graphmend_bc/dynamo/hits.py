@@ -109,6 +109,8 @@ def mask_of(node: Node) -> Node | None:
 
 def mask_of_rows(node: Node) -> Node | None:
     """The mask whose true indices a node gives in its rows; otherwise as `mask_of`."""
+    if node.target is operator.getitem and node.args[1] == slice(None):
+        node = cast(Node, node.args[0])
     return mask_of(node) or _known_mask(_source(node, is_tuple=False))
 
 

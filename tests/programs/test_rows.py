@@ -37,6 +37,7 @@ ADD = "(rows,) = torch.where({mask}); total.index_add_(0, rows, x[rows] * (e + 1
         ("torch.where(counts > 0)[0]", ADD.format(mask="masks[e, :]")),
         ("(counts > 0).nonzero().flatten()", ADD.format(mask="masks[int(e)]")),
         ("counts.nonzero()[:, 0]", "total[e] += e * 2"),
+        ("counts.nonzero()[:]", "total = total + x * e[0]"),
         ("counts.nonzero()", "total = total + experts[e](x) * e"),
         ("counts.nonzero()", "total = total + x if e == 2 else total - x"),
         ("counts.nonzero().squeeze(-1)", "total = total if e == 3 else total + [x, -x, 2 * x][e]"),

@@ -32,6 +32,24 @@ NAMES: Final = {"vector": "xabc", "matrix": "ym", "whole": "zw", "number": "kn",
 
 CONSTANTS: Final = ("1", "2", "0", "-1", "0.5", "3.0", "-2.5", "True", "1e4")
 
+ROWS: Final = (
+    "({vector} > {number}).nonzero()",
+    "{vector}.nonzero()[:, 0]",
+    "torch.where({vector})[0]",
+)
+"""Indices that loops go over."""
+
+USES_OF_ROWS: Final = (
+    "{vector_new} = {vector} + <row>",
+    "{vector_new} = {vector} + {vector}[<row>].sum()",
+    "{vector_name}[<row>] = {number}",
+    "{number_new} = int(<row>)",
+    "if <row> == {number}: continue",
+    "print(<row>.item(), <row> + 1)",
+    "<row>.add_(1)",
+)
+"""What they do with each."""
+
 BASIC: Final = "basic"
 """The group that every program has."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.fuzz.expressions import expression, fill, form_of, rarely
-from tests.fuzz.grammar import ENDS, NAMES, STATEMENTS, VECTOR_ENDS
+from tests.fuzz.grammar import ENDS, NAMES, ROWS, STATEMENTS, USES_OF_ROWS, VECTOR_ENDS
 from tests.fuzz.scope import Scope
 
 Lines = list[str]
@@ -67,15 +67,19 @@ def _for(draw: Any, scope: Scope) -> Lines:
     name, inside = scope.fresh("i"), scope.inner(in_loop=True)
     headers = ["range(2)", "range(3)", "(1, -2)", "{matrix}"]
     if scope.has("sizes"):
-        headers += ["range(int({whole}.clamp(0, 2)[1]))", "{whole}.clamp(0, 2).tolist()"]
+        headers += ["range(int({whole}.clamp(0, 2)[1]))", "{whole}.clamp(0, 2).tolist()", *ROWS]
     header = draw(st.sampled_from(headers))
     target = name
     if header == "{matrix}":
         target = draw(st.sampled_from(NAMES["vector"]))
         scope.assigned.add(target)
         inside.bound.add(target)
+    uses: Lines = []
+    if header in ROWS:
+        use = draw(st.sampled_from(USES_OF_ROWS)).replace("<row>", name)
+        uses = ["    " + fill(draw, inside, use, 1)]
     header = fill(draw, scope, header, 1)
-    lines = [f"for {target} in {header}:", *draw(block(inside))]
+    lines = [f"for {target} in {header}:", *uses, *draw(block(inside))]
     return lines + _else(draw, scope)
 
 

@@ -252,7 +252,7 @@ class Frame:
         """Report what this frame came to and remember the plans that worked."""
         for site, strategy in used.items():
             if strategy in ("hoist", "draw"):
-                self.mender.note_hoist(site)
+                self.mender.note_hoist(self.code, site)
             gb_type = self.plans.gb_type(site) or trace.gb_types.get(site, "")
             passed_over = tuple(str(refused) for refused in self.plans.passed_over.get(site, ()))
             mend = Mend(strategy, site, gb_type, gb_id_of(gb_type), passed_over)

@@ -47,7 +47,7 @@ class Mender:
     on_frame: list[Callable[[FrameResult], None]] = field(default_factory=list)
     history: dict[Site, History] = field(default_factory=dict)
     given_up: dict[Site, Refused] = field(default_factory=dict)
-    hoisted: Counter[Site] = field(default_factory=Counter)
+    hoisted: Counter[tuple[CodeType, Site]] = field(default_factory=Counter)
     draw_misses: Counter[Site] = field(default_factory=Counter)
 
     def forget(self) -> None:
@@ -107,10 +107,15 @@ class Mender:
         if sites and not tally.retired:
             forget_compiled(code, change)
 
-    def note_hoist(self, site: Site) -> None:
-        """A frame is in use that was compiled for one value, or kind of value, at a site."""
-        self.hoisted[site] += 1
-        if self.hoisted[site] >= config.hoist_limit:
+    def note_hoist(self, code: CodeType, site: Site) -> None:
+        """A frame is in use that was compiled for one value, or kind of value, at a site.
+
+        Args:
+            code: the frame's own: many frames may call the function that has the site.
+            site: in the frame or in what it calls.
+        """
+        self.hoisted[code, site] += 1
+        if self.hoisted[code, site] >= config.hoist_limit:
             detail = f"The limit is {config.hoist_limit} times."
             self.given_up[site] = Refused("hoist-varies", detail)
 

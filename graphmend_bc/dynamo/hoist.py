@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import torch
 from torch._dynamo import variables as vts
@@ -43,6 +44,10 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         select.check_is_outermost(tx)
         if isinstance(callee := self.callee.realize(), vts.BuiltinVariable) and callee.fn is range:
             return callee.call_function(tx, [self.number(tx, arg) for arg in args], kwargs)
+        if (place := _TAKES_NUMBERS.get(getattr(callee, "value", None))) is not None:
+            numbers = [self.number(tx, item) for item in args[place].unpack_var_sequence(tx)]
+            args = [*args[:place], vts.TupleVariable(numbers), *args[place + 1 :]]
+            return callee.call_function(tx, args, kwargs)
         trace = self.compilation.trace
         function, operands = _called(self.callee.realize(), [arg.realize() for arg in args])
         nodes, finish, what = _bound(function, operands, kwargs)
@@ -82,6 +87,9 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         index = HoistedCalleeVariable(self.site, vts.BuiltinVariable(int), self.compilation)
         return index.value(tx, [operand], {})
 
+
+_TAKES_NUMBERS: Final[Mapping[Any, int]] = MappingProxyType({torch._C._nn.pad: 1})
+"""Functions that make numbers of tensors in a sequence, by the place of that argument."""
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 

@@ -545,3 +545,28 @@ def test_slices_between_tensors_that_the_function_makes() -> None:
         mends="capture@4 hoist@6",
         fullgraph=True,
     )
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect"])
+@pytest.mark.parametrize("length", [10, 11, 3])
+def test_tensors_that_say_how_much_is_padded(mode: str, length: int) -> None:
+    """As EnCodec's convolutions have it: the padded tensor itself is too dear to have before."""
+    x = torch.arange(2.0 * length).reshape(2, 1, length)
+    found = check(
+        f"""
+        stride, size = torch.tensor(4), torch.tensor(7)
+        weight = torch.ones(1, 1, 7, requires_grad=True)
+
+        def f(x):
+            x = torch.nn.functional.conv1d(x, weight[..., :1]) * 2
+            count = torch.ceil((x.shape[-1] - size) / stride + 1).to(torch.int64) - 1
+            extra = count * stride + size - x.shape[-1]
+            return torch.nn.functional.pad(x, (2, extra), mode="{mode}")
+        """,
+        [x, x + 1],
+        mends=None,
+        declines=None,
+        breaks=None,
+        grad=True,
+    )
+    assert found.breaks == 0 or length == 3

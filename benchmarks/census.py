@@ -159,6 +159,7 @@ def _told_of_mending(report: Any) -> Row:
             for d in report.declines
         ],
         "guesses": [str(guess) for guess in report.guesses],
+        "missed": [str(guess.site) for guess in report.guesses if guess.misses == guess.calls > 0],
     }
 
 

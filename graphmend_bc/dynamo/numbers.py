@@ -53,15 +53,17 @@ def call_method(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`BuiltinVariable.call_function`: subscripts of tensors, which need no method."""
+    """`BuiltinVariable.call_function`: subscripts of tensors, and `operator.index`."""
 
     def call(self: Any, tx: Any, args: list[VariableTracker], *rest: Any, **kwargs: Any) -> Any:
-        compilation = current() if self.fn is operator.getitem else None
-        if compilation is not None and compilation.trace.counts:
-            target, key = args[0].realize(), args[1]
-            if type(target) is TensorVariable:
-                key = _with_numbers(compilation.trace, key)
-            args = [target, key]
+        compilation = current() if self.fn in (operator.getitem, operator.index) else None
+        if compilation is None or not compilation.trace.counts:
+            return stock(self, tx, args, *rest, **kwargs)
+        trace, target = compilation.trace, args[0].realize()
+        if self.fn is operator.index and (number := number_in(trace, target)) is not None:
+            return ConstantVariable.create(int(number))
+        if self.fn is operator.getitem and type(target) is TensorVariable:
+            args = [target, _with_numbers(trace, args[1])]
         return stock(self, tx, args, *rest, **kwargs)
 
     return call

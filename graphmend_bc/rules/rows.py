@@ -7,4 +7,6 @@ def _matches(met: Met) -> Widen | None:
     return (lambda plan: plan.with_rows(met.offset)) if met.op.name == "GET_ITER" else None
 
 
-RULE = Rule("rows", "speculate", 46, _matches, frozenset({"UserError"}))
+RULE = Rule(
+    "rows", "speculate", 46, _matches, frozenset({"UserError", "constrain_as_size_example"})
+)

@@ -167,7 +167,7 @@ def test_gradients_of_what_no_row_chooses() -> None:
 def test_rows_that_are_few_are_declined() -> None:
     source = ROUTED.format(rows="counts.nonzero()", index="total = total + x * e")
     found = check(source, [SOME, SOME + 1, SOME], mends=None, declines=None, breaks=None, orders=1)
-    assert found.breaks == 1
+    assert found.breaks > 0
 
 
 def test_pairs_of_indices_are_declined() -> None:

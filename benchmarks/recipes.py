@@ -59,9 +59,8 @@ def _pixels(inputs: Inputs) -> torch.Tensor:
 
 
 def _has_tiles(inputs: Inputs) -> bool:
-    return (
-        re.match(r"Idefics|SmolVLM|LlavaNext|LlavaOnevision|Mllama|Aria", inputs.kind) is not None
-    )
+    kinds = r"(Idefics|SmolVLM|LlavaNext|LlavaOnevision|Mllama|Aria)(?!.*Vision)"
+    return re.match(kinds, inputs.kind) is not None
 
 
 def _features(inputs: Inputs) -> torch.Tensor:
@@ -70,6 +69,8 @@ def _features(inputs: Inputs) -> torch.Tensor:
     frames = 2 * int(inputs.setting("max_source_positions", default=32))
     if re.match(r"Whisper|Qwen2Audio|Voxtral|Clvp|GlmAsr|AudioFlamingo", inputs.kind):
         return inputs.noise(BATCH, bins, FRAMES if "Clvp" in inputs.kind else frames)
+    if "Clap" in inputs.kind:
+        return inputs.noise(BATCH, 1, FRAMES, bins)
     return inputs.noise(BATCH, FRAMES, bins)
 
 

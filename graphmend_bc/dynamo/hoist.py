@@ -22,6 +22,7 @@ from torch.fx import Node
 from graphmend_bc import config
 from graphmend_bc.dynamo import select
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
+from graphmend_bc.dynamo.copies import check_unchanged, copies_of
 from graphmend_bc.dynamo.hoisted_source import HoistedSource, hoisted_source
 from graphmend_bc.dynamo.host_read import is_plain
 from graphmend_bc.dynamo.operands import filled, form_of
@@ -155,18 +156,23 @@ def _evaluated(tx: InstructionTranslatorBase, piece: Slice) -> Any:
     """The value in this call.
 
     Raises:
-        Refused: it cannot be computed, draws, or is of a type that cannot enter the graph.
+        Refused: it cannot be computed, draws, changes an input, or is of a type that cannot enter
+            the graph.
     """
     root = tx.output.root_tx
+    scope = {"L": root.f_locals, "G": root.f_globals}
     before = torch.get_rng_state()
+    arguments = piece.arguments(scope)
     try:
-        value = piece.fresh({"L": root.f_locals, "G": root.f_globals})
+        copies = copies_of(arguments)
+        piece.run(copies)
     except Exception as error:
         raise Refused("hoist-not-input", f"It raises {type(error).__name__}.") from error
     if not torch.equal(before, torch.get_rng_state()):
         torch.set_rng_state(before)
         raise Refused("hoist-not-input", "It draws random numbers.")
-    return value
+    check_unchanged(copies, arguments)
+    return piece.fresh(scope)
 
 
 def _wrap(tx: InstructionTranslatorBase, value: Any, source: Source) -> VariableTracker:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from graphmend_bc.dynamo.copies import check_unchanged, copies_of
 from graphmend_bc.dynamo.operands import filled
 from graphmend_bc.reasons import Refused
 
@@ -39,12 +40,11 @@ class HostCall:
         Raises:
             Refused: it gave something else, or did something to its arguments.
         """
-        tensors = [tensor.clone() for tensor in self.tensors(*values)]
-        versions = [tensor._version for tensor in tensors]
+        originals = self.tensors(*values)
+        tensors = copies_of(originals)
         given = iter(tensors)
         value = self.function(*(filled(argument, given) for argument in self.arguments))
-        if versions != [tensor._version for tensor in tensors]:
-            raise Refused("hoist-not-input", "It changes an argument in place.")
+        check_unchanged(tensors, originals)
         arrays: list[torch.Tensor] = []
         described = _described(value, arrays)
         if any(_share(a, b) for i, a in enumerate(arrays) for b in [*arrays[:i], *tensors]):

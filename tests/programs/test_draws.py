@@ -323,3 +323,31 @@ def test_warnings_come_when_the_function_is_called() -> None:
         mends="draw@4",
         orders=2,
     )
+
+
+@pytest.mark.parametrize("change", ["np.put_along_axis(a, a.argsort() * 0, 7, 0)", "a.sort()"])
+def test_a_function_that_changes_an_array_of_the_callers(change: str) -> None:
+    """A NumPy array shares memory with a tensor; the tensor's version does not count the write.
+
+    The draws themselves are stock's then, which takes them from torch's generator.
+    """
+    f = load(
+        f"""
+import numpy as np
+
+def draw(lengths):
+    a = lengths.numpy()
+    {change}
+    return np.random.rand(6) + a.max()
+
+def f(x, lengths):
+    return x + torch.tensor(draw(lengths))
+"""
+    ).f
+    lengths = torch.tensor([3, 1, 2])
+    wanted = lengths.clone()
+    f(A, wanted)
+    with gm.enabled():
+        torch.compile(f, backend="eager")(A, lengths)
+        assert "draw" not in {mend.strategy for mend in gm.report().mends}
+    assert lengths.tolist() == wanted.tolist()

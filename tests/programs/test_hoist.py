@@ -570,3 +570,33 @@ def test_tensors_that_say_how_much_is_padded(mode: str, length: int) -> None:
         grad=True,
     )
     assert found.breaks == 0 or length == 3
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_function_that_changes_what_it_is_given(backend: str, grad: bool) -> None:
+    """The mark at `F.batch_norm`, made for the second module, is met by the first one too.
+
+    What the first one normalises is an input. Its statistics must not be updated while compiling.
+    """
+    x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0], [0.0, 1.0, 0.0]])
+    masks = [torch.tensor(mask) for mask in ([1, 1, 0], [0, 0, 0], [1, 1, 1])]
+    check(
+        """
+        first, second = torch.nn.BatchNorm1d(3), torch.nn.BatchNorm1d(3)
+
+        def f(x, mask):
+            y = first(x)
+            rows = torch.where((y.sum(-1) * 0 + mask) > 0)[0]
+            if len(rows) > 0:
+                y[rows] = second(y[rows])
+            return y, first.running_mean.clone(), second.running_mean.clone()
+        """,
+        [(x, mask) for mask in masks],
+        mends=None,
+        declines=None,
+        breaks=None,
+        backend=backend,
+        grad=grad,
+        orders=2,
+    )

@@ -50,6 +50,9 @@ USES_OF_ROWS: Final = (
 )
 """What they do with each."""
 
+NORMED: Final = "net.norm(torch.stack([{vector}.float(), {vector} * 2.0]))[0]"
+"""Batch normalisation updates its statistics whenever it runs."""
+
 BASIC: Final = "basic"
 """The group that every program has."""
 
@@ -113,7 +116,13 @@ EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         "random": ("torch.rand(3)", "F.dropout({vector})", "torch.randn_like({vector})"),
         "calls": ("helper({vector})", "helper({vector}, k={number})"),
-        "net": ("net({vector})", "net.weight * {vector}", "net.seen + {vector}", "net.seen"),
+        "net": (
+            "net({vector})",
+            "net.weight * {vector}",
+            "net.seen + {vector}",
+            "net.seen",
+            NORMED,
+        ),
         "objects": ("box.value", "box.twice({vector})", "store.get('v', {vector})"),
         "comprehensions": (
             "sum([v * 2 for v in ({vector}, {vector})])",

@@ -101,7 +101,8 @@ def programs(draw: Any) -> Program:
 _NET = (
     "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
     "        self.weight = nn.Parameter(torch.ones(3))\n"
-    "        self.register_buffer('seen', torch.zeros(3))\n        self.count = 0\n\n"
+    "        self.register_buffer('seen', torch.zeros(3))\n"
+    "        self.norm, self.count = nn.BatchNorm1d(3), 0\n\n"
 )
 
 

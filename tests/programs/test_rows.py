@@ -6,11 +6,9 @@ import pytest
 import torch
 
 from tests.oracle import check
+from tests.programs.test_hits import ALL, NONE, SOME
 
-ALL = torch.tensor([[3.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 0.0, 5.0], [4.0, 2.0, 1.0]])
-SOME = torch.tensor([[3.0, 1.0, 0.0], [5.0, 2.0, 1.0], [1.0, 0.0, 5.0], [4.0, 2.0, 1.0]])
 FIRST = torch.tensor([[3.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 5.0, 0.0], [4.0, 2.0, 1.0]])
-NONE = torch.full((4, 3), float("nan"))
 
 # Each row chooses the column of its largest number.
 ROUTED = """

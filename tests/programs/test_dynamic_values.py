@@ -193,7 +193,7 @@ def test_a_size_that_is_needed_breaks_as_stock() -> None:
     check(
         """
         def f(x):
-            for i in ((x @ x) * x > 50).nonzero():
+            for i in x[(x @ x) * x > 50]:
                 x = x + i
             return x
         """,

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from tests.backends import EAGER_AND_AOT
 from tests.oracle import check
 
 NONE, ONE, MANY = (
@@ -44,7 +45,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("body", FORMS.values(), ids=FORMS.keys())
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@EAGER_AND_AOT
 def test_captured(body: str, backend: str) -> None:
     outcome = check(
         f"def f(x):\n    {body}\n", CALLS, mends=None, backend=backend, grad=backend == "eager"
@@ -133,7 +134,7 @@ def test_an_empty_mask_is_guessed_not_to_be() -> None:
     )
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@EAGER_AND_AOT
 @pytest.mark.parametrize("scale", ["x * 1", "x * w"])
 @pytest.mark.parametrize(
     "body",

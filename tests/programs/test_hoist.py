@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from tests.backends import EAGER_AND_AOT
 from tests.oracle import check
 
 A, B, C = (
@@ -16,7 +17,7 @@ A, B, C = (
 CALLS = [A, B, C]
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@EAGER_AND_AOT
 @pytest.mark.parametrize(
     ("body", "mends"),
     [
@@ -186,7 +187,7 @@ def test_a_value_that_varies_too_much_is_given_up() -> None:
         assert [d.reason for d in gm.report().declines] == ["hoist-varies"]
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@EAGER_AND_AOT
 @pytest.mark.parametrize(
     ("value", "use"),
     [
@@ -292,7 +293,7 @@ def test_different_functions_of_the_same_tensor_on_one_line(body: str) -> None:
     )
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@EAGER_AND_AOT
 def test_a_gradient_goes_through_what_is_read_from_an_input(backend: str) -> None:
     check(
         """
@@ -572,7 +573,7 @@ def test_tensors_that_say_how_much_is_padded(mode: str, length: int) -> None:
     assert found.breaks == 0 or length == 3
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@EAGER_AND_AOT
 @pytest.mark.parametrize("grad", [False, True])
 def test_a_function_that_changes_what_it_is_given(backend: str, grad: bool) -> None:
     """The mark at `F.batch_norm`, made for the second module, is met by the first one too.

@@ -27,7 +27,6 @@ from torch._guards import Source
 from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
-from graphmend_bc import config
 from graphmend_bc.dynamo.asking import guard_on
 from graphmend_bc.dynamo.before_graph import call_before_graph
 from graphmend_bc.dynamo.compilation import Compilation, Trace
@@ -126,8 +125,8 @@ def _tensors(trace: Trace, nodes: Sequence[Node], name: str) -> Slice:
     assert trace.recorder is not None
     if not nodes:
         return Slice(name, (), lambda: ())
-    limits = Limits(config.hoist_op_limit, config.hoist_size_limit)
-    return slice_of(nodes, lambda *values: values, name, trace.recorder.written, limits)
+    written = trace.recorder.written
+    return slice_of(nodes, lambda *values: values, name, written, Limits.of_hoists())
 
 
 def _tried(

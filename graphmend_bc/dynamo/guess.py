@@ -90,8 +90,7 @@ def assume(
         Refused: there would be no place for the check, or no end to the guesses.
     """
     if condition.python_type() is not bool:
-        proxy = tx.output.create_proxy("call_function", operator.ne, (condition.as_proxy(), 0), {})
-        condition = cast(SymNodeVariable, SymNodeVariable.create(tx, proxy))
+        condition = compared(tx, operator.ne, condition, 0)
     symbol: Any = condition.sym_num
     told = not compilation.trace.predicates and all(
         s.is_integer for s in symbol.node.expr.free_symbols
@@ -104,6 +103,17 @@ def assume(
     if told:
         expect_true(symbol if value else torch.sym_not(symbol))  # type: ignore[no-untyped-call]
     return value
+
+
+def compared(
+    tx: InstructionTranslatorBase,
+    compare: Callable[[Any, Any], Any],
+    number: SymNodeVariable,
+    other: int,
+) -> SymNodeVariable:
+    """A comparison of a number known only at run time, such as `operator.ne`, with one that is."""
+    proxy = tx.output.create_proxy("call_function", compare, (number.as_proxy(), other), {})
+    return cast(SymNodeVariable, SymNodeVariable.create(tx, proxy))
 
 
 def gather(tx: InstructionTranslatorBase, trace: Trace) -> None:

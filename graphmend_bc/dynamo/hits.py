@@ -20,8 +20,8 @@ from torch._dynamo.variables.misc import GetAttrVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx import Node
 
-from graphmend_bc.dynamo.compilation import SiteRefused
-from graphmend_bc.dynamo.guess import assume
+from graphmend_bc.dynamo.compilation import SiteRefused, Trace
+from graphmend_bc.dynamo.guess import assume, compared
 from graphmend_bc.dynamo.hoist import HoistedCalleeVariable
 from graphmend_bc.dynamo.nodes import name_called
 from graphmend_bc.dynamo.slices import Limits, slice_of
@@ -43,11 +43,11 @@ class ListedCalleeVariable(HoistedCalleeVariable):
     ) -> VariableTracker:
         """The list of a mask's indices: computed before the graph if possible, else guessed."""
         indices, mask = self._indices()
-        try:
-            self._check_cheap(mask)
-            return super().value(tx, args, kwargs)
-        except Refused as refused:
-            log.debug("graphmend_bc guesses the list at %s: %s", self.site, refused)
+        if is_cheap(self.compilation.trace, mask):
+            try:
+                return super().value(tx, args, kwargs)
+            except Refused as refused:
+                log.debug("graphmend_bc guesses the list at %s: %s", self.site, refused)
         try:
             return self._guessed(tx, indices, mask)
         except Refused as refused:
@@ -56,12 +56,6 @@ class ListedCalleeVariable(HoistedCalleeVariable):
     def limits(self) -> Limits:
         """What the slice may cost; how long the list is shows only at run time."""
         return replace(super().limits(), elements=None)
-
-    def _check_cheap(self, mask: Node) -> None:
-        """Refuse a mask that is too dear to be computed before the graph."""
-        recorder = self.compilation.trace.recorder
-        assert recorder is not None
-        slice_of([mask], tuple, "", recorder.written, super().limits())
 
     def _indices(self) -> tuple[TensorVariable, Node]:
         """The indices, and their mask."""
@@ -84,12 +78,21 @@ class ListedCalleeVariable(HoistedCalleeVariable):
         size = indices.call_method(tx, "size", [ConstantVariable.create(0)], {})
         if not isinstance(size, SymNodeVariable):
             raise Refused("list-not-full", "Its length is known already.")
-        proxy = tx.output.create_proxy("call_function", operator.eq, (size.as_proxy(), length), {})
-        is_full = cast(SymNodeVariable, SymNodeVariable.create(tx, proxy))
+        is_full = compared(tx, operator.eq, size, length)
         if not assume(tx, self.compilation, Guess(self.site, likely=True), is_full):
             raise Refused("list-not-full", f"There are {length} indices.")
         items = [ConstantVariable.create(index) for index in range(length)]
         return ListVariable(items, mutation_type=ValueMutationNew())
+
+
+def is_cheap(trace: Trace, mask: Node) -> bool:
+    """True if a mask can be computed before the graph, at a cost that nobody minds."""
+    assert trace.recorder is not None
+    try:
+        slice_of([mask], tuple, "", trace.recorder.written, Limits.of_hoists())
+    except Refused:
+        return False
+    return True
 
 
 def mask_of(node: Node) -> Node | None:

@@ -19,14 +19,13 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._guards import Source
 from torch.fx import Node
 
-from graphmend_bc import config
 from graphmend_bc.dynamo import select
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.copies import check_unchanged, copies_of
 from graphmend_bc.dynamo.hoisted_source import HoistedSource, hoisted_source
 from graphmend_bc.dynamo.host_read import is_plain
 from graphmend_bc.dynamo.operands import filled, form_of
 from graphmend_bc.dynamo.slices import Limits, Slice, slice_of
+from graphmend_bc.dynamo.trial import check_unchanged, copies_of
 from graphmend_bc.reasons import Refused
 
 
@@ -71,7 +70,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
 
     def limits(self) -> Limits:
         """What the slice may cost."""
-        return Limits(config.hoist_op_limit, config.hoist_size_limit)
+        return Limits.of_hoists()
 
     def number(self, tx: InstructionTranslatorBase, operand: VariableTracker) -> VariableTracker:
         """An operand, or the number that it is if it is a tensor of whole numbers.
@@ -161,18 +160,30 @@ def _evaluated(tx: InstructionTranslatorBase, piece: Slice) -> Any:
     """
     root = tx.output.root_tx
     scope = {"L": root.f_locals, "G": root.f_globals}
-    before = torch.get_rng_state()
-    arguments = piece.arguments(scope)
-    try:
+
+    def on_copies() -> None:
+        arguments = piece.arguments(scope)
         copies = copies_of(arguments)
         piece.run(copies)
+        check_unchanged(copies, arguments)
+
+    _checked(on_copies)
+    return _checked(lambda: piece.fresh(scope))
+
+
+def _checked(compute: Callable[[], Any]) -> Any:
+    """What a computation gives that neither raises nor draws."""
+    before = torch.get_rng_state()
+    try:
+        value = compute()
+    except Refused:
+        raise
     except Exception as error:
         raise Refused("hoist-not-input", f"It raises {type(error).__name__}.") from error
     if not torch.equal(before, torch.get_rng_state()):
         torch.set_rng_state(before)
         raise Refused("hoist-not-input", "It draws random numbers.")
-    check_unchanged(copies, arguments)
-    return piece.fresh(scope)
+    return value
 
 
 def _wrap(tx: InstructionTranslatorBase, value: Any, source: Source) -> VariableTracker:

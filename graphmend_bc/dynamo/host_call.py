@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from graphmend_bc.dynamo.copies import check_unchanged, copies_of
 from graphmend_bc.dynamo.operands import filled
+from graphmend_bc.dynamo.trial import check_unchanged, copies_of
 from graphmend_bc.reasons import Refused
 
 

@@ -19,11 +19,9 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from graphmend_bc import config
 from graphmend_bc.dynamo.compilation import Compilation, Trace
-from graphmend_bc.dynamo.guess import assume, guess, method
-from graphmend_bc.dynamo.hits import mask_of_rows
-from graphmend_bc.dynamo.slices import Limits, slice_of
+from graphmend_bc.dynamo.guess import assume, compared, guess, method
+from graphmend_bc.dynamo.hits import is_cheap, mask_of_rows
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Guess, Site
@@ -52,21 +50,10 @@ def know_rows(
     mask = mask_of_rows(node)
     if mask is None or storage_of(tensor) in trace.recorder.written:
         raise Refused("list-not-full", "It is not known to hold such indices.")
-    if _is_cheap(trace, mask):
+    if is_cheap(trace, mask):
         raise Refused("list-not-full", "A guess could miss, and they can be had before the graph.")
     trace.recorder.ranges.count(tensor, _guessed_length(tx, compilation, site, rows, mask))
     trace.counts = True
-
-
-def _is_cheap(trace: Trace, mask: Node) -> bool:
-    """True if a mask can be computed before the graph."""
-    assert trace.recorder is not None
-    limits = Limits(config.hoist_op_limit, config.hoist_size_limit)
-    try:
-        slice_of([mask], tuple, "", trace.recorder.written, limits)
-    except Refused:
-        return False
-    return True
 
 
 def _is_unsized(tensor: TensorVariable) -> bool:
@@ -87,8 +74,7 @@ def _guessed_length(
     assert isinstance(size, SymNodeVariable)
 
     def is_so(compare: Callable[[Any, Any], Any], number: int, likely: bool) -> bool:
-        proxy = tx.output.create_proxy("call_function", compare, (size.as_proxy(), number), {})
-        condition = cast(SymNodeVariable, SymNodeVariable.create(tx, proxy))
+        condition = compared(tx, compare, size, number)
         return assume(tx, compilation, Guess(site, likely=likely), condition)
 
     if is_so(operator.eq, length, not _is_never_last(compilation.trace, mask)):

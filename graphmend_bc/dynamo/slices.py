@@ -16,6 +16,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from graphmend_bc import config
 from graphmend_bc.dynamo.modes import check_modes
 from graphmend_bc.dynamo.nodes import (
     input_storages,
@@ -122,6 +123,11 @@ class Limits:
     ops: int
     elements: int | None = None
     dear: bool = False
+
+    @classmethod
+    def of_hoists(cls) -> Limits:
+        """What is set for values that are computed before the graph."""
+        return cls(config.hoist_op_limit, config.hoist_size_limit)
 
 
 def slice_of(

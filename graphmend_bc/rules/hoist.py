@@ -3,11 +3,15 @@
 from graphmend_bc.rules.capture import CAPTURABLE
 from graphmend_bc.rules.rule import Met, Rule, Widen
 
-_OF_BUILTINS = "Failed to trace builtin operator"
+_KNOWN_TO_BREAK = {
+    "Failed to trace builtin operator": "range",
+    "torch.* op returned non-Tensor": "item",
+}
+"""By break types that mean many things: the callee at which a value is wanted."""
 
 
 def _matches(met: Met) -> Widen | None:
-    if met.gb_type == _OF_BUILTINS and met.callee != "range":
+    if met.callee != _KNOWN_TO_BREAK.get(met.gb_type, met.callee):
         return None
     known = met.gb_type and (met.is_call or met.op.name == "BINARY_SUBSCR")
     return (lambda plan: plan.with_hoist(met.offset)) if known else None
@@ -24,6 +28,6 @@ RULE = Rule(
         "Dynamic shape operator (no meta kernel)",
         "Tensor.tolist() with non-integer tensor",
         "UserError",
-        _OF_BUILTINS,
+        *_KNOWN_TO_BREAK,
     },
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -23,6 +23,7 @@ from graphmend_bc.dynamo import select
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.hoisted_source import HoistedSource, hoisted_source
 from graphmend_bc.dynamo.host_read import is_plain
+from graphmend_bc.dynamo.numbers import is_index
 from graphmend_bc.dynamo.operands import filled, form_of
 from graphmend_bc.dynamo.slices import Limits, Slice, slice_of
 from graphmend_bc.dynamo.trial import check_unchanged, copies_of
@@ -48,6 +49,10 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
             numbers = [self.number(tx, item) for item in args[place].unpack_var_sequence(tx)]
             args = [*args[:place], vts.TupleVariable(numbers), *args[place + 1 :]]
             return callee.call_function(tx, args, kwargs)
+        if isinstance(callee, vts.BuiltinVariable) and callee.fn is operator.getitem:
+            if not _is_mask(key := self._selecting(tx, args[1])):
+                return callee.call_function(tx, [args[0], key], kwargs)
+            args = [args[0], key]
         trace = self.compilation.trace
         function, operands = _called(self.callee.realize(), [arg.realize() for arg in args])
         nodes, finish, what = _bound(function, operands, kwargs)
@@ -72,6 +77,13 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         """What the slice may cost."""
         return Limits.of_hoists()
 
+    def _selecting(self, tx: InstructionTranslatorBase, key: VariableTracker) -> VariableTracker:
+        """A key with numbers for the tensors in it that select by their number."""
+        key = key.realize()
+        if type(key) is vts.TupleVariable:
+            return vts.TupleVariable([self._selecting(tx, item) for item in key.items])
+        return self.number(tx, key) if is_index(key) else key
+
     def number(self, tx: InstructionTranslatorBase, operand: VariableTracker) -> VariableTracker:
         """An operand, or the number that it is if it is a tensor of whole numbers.
 
@@ -90,6 +102,12 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
 
 _TAKES_NUMBERS: Final[Mapping[Any, int]] = MappingProxyType({torch._C._nn.pad: 1})
 """Functions that make numbers of tensors in a sequence, by the place of that argument."""
+
+def _is_mask(key: VariableTracker) -> bool:
+    """True for a key by which a tensor of unknown size may be chosen."""
+    items = key.items if type(key) is vts.TupleVariable else [key]
+    return any(is_plain(item) or isinstance(item, vts.ListVariable) for item in items)
+
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -135,10 +153,20 @@ def _bound(
     def finish(*tensors: torch.Tensor) -> Any:
         given = iter(tensors)
         args = [filled(form, given) for form in fixed]
-        return function(*args, **{name: filled(form, given) for name, form in named.items()})
+        value = function(*args, **{name: filled(form, given) for name, form in named.items()})
+        _check_own(value, tensors)
+        return value
 
     home = getattr(function, "__module__", None)
     return nodes, finish, f"{home}.{getattr(function, '__name__', function)} {fixed} {named}"
+
+
+def _check_own(value: Any, tensors: Sequence[torch.Tensor]) -> None:
+    """Refuse a view: what the frame writes to it or to the tensor would not be seen in the other."""
+    known = {tensor.untyped_storage().data_ptr() for tensor in tensors} - {0}
+    for leaf in torch.utils._pytree.tree_leaves(value):
+        if isinstance(leaf, torch.Tensor) and leaf.untyped_storage().data_ptr() in known:
+            raise Refused("hoist-not-input", "It is a view of another tensor.")
 
 
 def _check_gradient(nodes: list[Node], value: Any) -> None:

@@ -13,12 +13,12 @@
       graphargs
     compare_op_handlers    `is` between tensors: a chosen tensor must not be compared by identity
     TensorVariable         questions about memory and autograd of tensors, once one is chosen; the
-                           rows that a tensor is unpacked to; numbers of tensors that are known
+                           rows that a tensor is unpacked to; subscripts by numbers of tensors
     UserDefinedObject-     attributes of an object that a deferred call is going to change
       Variable
     PythonModuleVariable   flags of cuDNN, inside a block that sets them
     BuiltinVariable        operators on values that the host reads from tensors after the graph;
-                           subscripts by numbers of tensors that are known
+                           subscripts by numbers of tensors
     WrapperUserFunction-   functions that cache their results: Dynamo traces them every time
       Variable
     StringFormatVariable   when a text was made; `!r` of a tensor is left to the format
@@ -50,7 +50,7 @@ from torch._dynamo.variables import builtin, functions, misc, tensor, user_defin
 from torch._dynamo.variables.base import VariableTracker
 from torch._subclasses import fake_impls
 
-from graphmend_bc.dynamo import captured, ctc, hoisted_source, host_ops, numbers, texts
+from graphmend_bc.dynamo import captured, ctc, hoisted_source, host_ops, subscripts, texts
 from graphmend_bc.dynamo import interceptors as at
 from graphmend_bc.dynamo.asked import COMPARISONS
 from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
@@ -97,7 +97,7 @@ class Seams:
         for name in ("hash_impl", "get_python_hash", "is_python_equal"):
             if name in vars(tensor.TensorVariable):
                 self._replace(tensor.TensorVariable, name, at.ask_identity)
-        self._replace(tensor.TensorVariable, "call_method", numbers.call_method)
+        self._replace(tensor.TensorVariable, "call_method", subscripts.call_method)
         self._replace(tensor.TensorVariable, "unpack_var_sequence", at.unpack_rows)
         self._replace(user_defined.UserDefinedObjectVariable, "var_getattr", at.ask_object)
         self._replace(misc.PythonModuleVariable, "var_getattr", at.ask_module)
@@ -107,7 +107,7 @@ class Seams:
         self._replace(translator, "_convert_value", texts.convert_value)
         self._replace(translator, "_format_value", texts.format_value)
         self._replace(builtin.BuiltinVariable, "call_id", at.ask_id)
-        self._replace(builtin.BuiltinVariable, "call_function", numbers.call_builtin)
+        self._replace(builtin.BuiltinVariable, "call_function", subscripts.call_builtin)
         self._replace(builtin.BuiltinVariable, "call_function", host_ops.call_builtin)
         for name, identity in (("is", operator.is_), ("is not", operator.is_not)):
             self._replace_item(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch._dynamo import variables as vts
@@ -23,6 +22,7 @@ from graphmend_bc.dynamo import select
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.hoisted_source import HoistedSource, hoisted_source
 from graphmend_bc.dynamo.host_read import is_plain
+from graphmend_bc.dynamo.number_arguments import takes_number
 from graphmend_bc.dynamo.numbers import is_index
 from graphmend_bc.dynamo.operands import filled, form_of
 from graphmend_bc.dynamo.slices import Limits, Slice, slice_of
@@ -45,10 +45,8 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         select.check_is_outermost(tx)
         if isinstance(callee := self.callee.realize(), vts.BuiltinVariable) and callee.fn is range:
             return callee.call_function(tx, [self.number(tx, arg) for arg in args], kwargs)
-        if (place := _TAKES_NUMBERS.get(getattr(callee, "value", None))) is not None:
-            numbers = [self.number(tx, item) for item in args[place].unpack_var_sequence(tx)]
-            args = [*args[:place], vts.TupleVariable(numbers), *args[place + 1 :]]
-            return callee.call_function(tx, args, kwargs)
+        if (called := self._with_numbers(tx, callee, args, kwargs)) is not None:
+            return called
         if isinstance(callee, vts.BuiltinVariable) and callee.fn is operator.getitem:
             if not _is_mask(key := self._selecting(tx, args[1])):
                 return callee.call_function(tx, [args[0], key], kwargs)
@@ -77,6 +75,36 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         """What the slice may cost."""
         return Limits.of_hoists()
 
+    def _with_numbers(
+        self,
+        tx: InstructionTranslatorBase,
+        callee: VariableTracker,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker | None:
+        """The call with numbers for tensors of whole numbers; None if there are none."""
+        first, function = _operator(callee)
+        numbers = [
+            self._numbers(tx, arg) if takes_number(function, first + place) else arg
+            for place, arg in enumerate(args)
+        ]
+        named = {
+            name: self._numbers(tx, arg) if takes_number(function, name) else arg
+            for name, arg in kwargs.items()
+        }
+        if all(map(operator.is_, (*numbers, *named.values()), (*args, *kwargs.values()))):
+            return None
+        return callee.call_function(tx, numbers, named)
+
+    def _numbers(self, tx: InstructionTranslatorBase, operand: VariableTracker) -> VariableTracker:
+        """An operand with numbers for what it is or holds; itself if there are no tensors."""
+        known = operand.realize()
+        if isinstance(known, (vts.TupleVariable, vts.ListVariable)):
+            if any(is_plain(item) for item in known.items):
+                return vts.TupleVariable([self.number(tx, item) for item in known.items])
+            return operand
+        return self.number(tx, known) if is_plain(known) else operand
+
     def _selecting(self, tx: InstructionTranslatorBase, key: VariableTracker) -> VariableTracker:
         """A key with numbers for the tensors in it that select by their number."""
         key = key.realize()
@@ -100,8 +128,12 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         return index.value(tx, [operand], {})
 
 
-_TAKES_NUMBERS: Final[Mapping[Any, int]] = MappingProxyType({torch._C._nn.pad: 1})
-"""Functions that make numbers of tensors in a sequence, by the place of that argument."""
+def _operator(callee: VariableTracker) -> tuple[int, Any]:
+    """What is called as `takes_number` wants it, and the position of its first argument."""
+    if isinstance(callee, vts.GetAttrVariable) and is_plain(callee.obj):
+        return 1, callee.name
+    return 0, getattr(callee, "value", None)
+
 
 def _is_mask(key: VariableTracker) -> bool:
     """True for a key by which a tensor of unknown size may be chosen."""
@@ -162,7 +194,7 @@ def _bound(
 
 
 def _check_own(value: Any, tensors: Sequence[torch.Tensor]) -> None:
-    """Refuse a view: what the frame writes to it or to the tensor would not be seen in the other."""
+    """Refuse a view: writes to it would not be seen in the tensor, nor the other way."""
     known = {tensor.untyped_storage().data_ptr() for tensor in tensors} - {0}
     for leaf in torch.utils._pytree.tree_leaves(value):
         if isinstance(leaf, torch.Tensor) and leaf.untyped_storage().data_ptr() in known:

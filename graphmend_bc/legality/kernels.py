@@ -11,7 +11,7 @@ import torch
 
 from graphmend_bc.legality import ops
 from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.legality.record import OpRecord, written_by
+from graphmend_bc.legality.record import OpRecord, mixes_dtypes, written_by
 
 _COPIES: Final = ops.VIEWS | {"clone", "_to_copy", "copy"}
 
@@ -120,6 +120,8 @@ def may_fail(record: OpRecord) -> str:
     """
     if not _has_kernel(record):
         return "Its dtypes may have no kernel."
+    if mixes_dtypes(record) or not _can_write(record):
+        return "It may not take these dtypes together."
     if not all(_holds(t.dtype, n) for t in record.results() for n in _numbers(record)):
         return "Its dtype may not hold a number."
     if record.op._schema.is_mutable and may_overlap(record):
@@ -133,6 +135,17 @@ def _has_kernel(record: OpRecord) -> bool:
         return True
     known = [_MISSING.get(tensor.dtype) for tensor in (*record.tensors(), *record.results())]
     return all(missing is not None and not names & missing for missing in known)
+
+
+def _can_write(record: OpRecord) -> bool:
+    """True unless an operator in place gets what its target cannot hold, or a mask of numbers."""
+    if not record.op._schema.is_mutable:
+        return True
+    target, *others = record.tensors()
+    if record.name == "masked_fill_" and others[0].dtype is not torch.bool:
+        return False
+    copies = record.name.removesuffix("_") in _COPIES
+    return copies or all(torch.can_cast(other.dtype, target.dtype) for other in others)
 
 
 def _numbers(record: OpRecord) -> list[object]:

@@ -235,6 +235,9 @@ DEAR: Final = frozenset(
 KNOWN: Final = VIEWS | FACTORIES | LINEAR | MASKED | SCALABLE | TOTAL | TOTAL_ON_FLOATS
 
 
+UNIFORM: Final = frozenset(["addcdiv", "heaviside", "native_layer_norm"])
+"""Known operators that do not take tensors of different dtypes, or not on every device."""
+
 IN_PLACE: Final = frozenset(
     name + "_" for name in (LINEAR | MASKED | SCALABLE | TOTAL | TOTAL_ON_FLOATS | {"fill", "zero"})
 )

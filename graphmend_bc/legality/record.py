@@ -75,7 +75,21 @@ def is_total(record: OpRecord) -> bool:
 def raises_on_values(record: OpRecord) -> bool:
     """True if it is known of an operator that it raises if some values are bad."""
     known = _indexes(record) or record.name.removesuffix("_") in ops.CHECKING
-    return known or record.name.strip("_").startswith("linalg") or not is_total(record)
+    known = known or record.name.strip("_").startswith("linalg")
+    return known or not is_total(record) or mixes_dtypes(record)
+
+
+def mixes_dtypes(record: OpRecord) -> bool:
+    """True if an operator gets tensors of different dtypes that may not take them.
+
+    Fake tensors accept what the kernel refuses: `F.batch_norm` of a double tensor with statistics
+    of floats.
+    """
+    name, tensors = record.name.removesuffix("_"), record.tensors()
+    if name in ops.UNIFORM:
+        return len({tensor.dtype for tensor in tensors}) > 1
+    floats = {tensor.dtype for tensor in tensors if tensor.is_floating_point()}
+    return len(floats) > 1 and name not in ops.KNOWN
 
 
 def stops_process(record: OpRecord) -> bool:

@@ -121,6 +121,7 @@ EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "net.weight * {vector}",
             "net.seen + {vector}",
             "net.seen",
+            "F.layer_norm({vector}, (3,), net.weight)",
             NORMED,
         ),
         "objects": ("box.value", "box.twice({vector})", "store.get('v', {vector})"),
@@ -139,6 +140,9 @@ EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "{vector} * torch.unique({whole}).shape[0]",
             "sum([{vector}] * int({whole}.clamp(0, 2)[0]), {vector})",
             "sum([v for v in {vector}[{vector} > 0]], {vector})",
+            "{matrix}[{whole}.argmax() % 2]",
+            "{vector} + {vector}[{whole}[0].clamp(-1, 2)]",
+            "{vector}.roll({whole}[0])",
         ),
     },
     "matrix": {
@@ -274,6 +278,10 @@ STATEMENTS: Final[dict[str, tuple[str, ...]]] = {
         "net.last = {vector}.detach()",
         "net.seen.add_(1)",
         "net.seen = {vector}.detach().float()",
+    ),
+    "sizes": (
+        "{matrix_name}[:, {whole}[0].clamp(0, 2)] = {number}",
+        "{matrix_name}[{whole}.argmax() % 2].add_({vector})",
     ),
     "effects": (
         "print({shown})",

@@ -39,6 +39,8 @@ def break_of(error: BaseException) -> Break | None:
         return None
     code, offset = found
     gb_type = getattr(error, "gb_type", None) or type(error).__name__
+    if isinstance(error, exc.UserError) and not gb_id_of(gb_type):
+        gb_type = "UserError"  # torch 2.11 has the name of an example there
     return Break(
         code=code,
         offset=offset,

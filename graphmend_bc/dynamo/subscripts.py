@@ -17,7 +17,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.constant import ConstantVariable
-from torch._dynamo.variables.lists import SliceVariable, TupleVariable
+from torch._dynamo.variables.lists import BaseListVariable, SliceVariable, TupleVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx.experimental.symbolic_shapes import expect_true
 
@@ -47,7 +47,7 @@ def call_method(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`BuiltinVariable.call_function`: subscripts of tensors, and `operator.index`."""
+    """`BuiltinVariable.call_function`: subscripts, and `operator.index`."""
 
     def call(self: Any, tx: Any, args: list[VariableTracker], *rest: Any, **kwargs: Any) -> Any:
         compilation = current() if self.fn in (operator.getitem, operator.index) else None
@@ -63,6 +63,8 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
             if key is None:
                 return target
             args = [target, key]
+        elif isinstance(target, BaseListVariable):
+            args = [target, with_numbers(compilation.trace, args[1])]
         return stock(self, tx, args, *rest, **kwargs)
 
     return call

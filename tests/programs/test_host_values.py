@@ -149,6 +149,8 @@ def test_values_needed_in_the_graph(use: str, mends: str) -> None:
 
 @pytest.mark.parametrize("use", ["y = y + len({v: 1})", "y = y + hash(v) % 7"])
 def test_values_needed_while_tracing_break_as_stock(use: str) -> None:
+    # Earlier versions of torch break at the container instead, after the value was deferred.
+    known = torch.__version__ >= "2.13"
     with gm.config.patch(rules_off=("hoist",)):
         check(
             f"""
@@ -159,8 +161,8 @@ def test_values_needed_while_tracing_break_as_stock(use: str) -> None:
                 return y
             """,
             BOTH,
-            mends="",
-            declines="host-value-used@3",
+            mends="" if known else None,
+            declines="host-value-used@3" if known else None,
             breaks=1,
         )
 

@@ -78,7 +78,7 @@ def _selected(
 ) -> tuple[TensorVariable, VariableTracker | None]:
     """The part of a tensor that such indices select, and what is left of the key, if anything."""
     key = with_numbers(compilation.trace, key)
-    if not compilation.captures:
+    if not compilation.captures or type(target) is not TensorVariable:
         return target, key
     items = [item.realize() for item in key.items] if type(key) is TupleVariable else [key]
     tensor = target.as_proxy().node.meta["example_value"]

@@ -25,6 +25,7 @@ from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import FrameResult, Mend
 from graphmend_bc.rewrites import site_of
 from graphmend_bc.rewriting.defer import CALLS
+from graphmend_bc.rules.rule import Met
 from graphmend_bc.runtime import Site
 from graphmend_bc.turning import Turning
 
@@ -189,17 +190,25 @@ class Frame:
         found = break_of(error)
         if found is not None and found.gb_type in PROGRAM_ERRORS:
             return False
-        if not attempt.is_break(error):
+        stops = attempt.is_break(error) or self._asks_symbol(error, found)
+        if not stops:
             if trace.functional and not trace.arms:
                 refused = Refused("backend-refuses", first_line(error))
                 return plans.climb_all(dict.fromkeys(trace.functional.values()), refused)
             if plans.stop_capturing(Refused("capture-fails", first_line(error))):
                 return True
-        if found is None or not attempt.is_break(error):
+        if found is None or not stops:
             in_arm = bool(trace.arms) and attempt.is_dynamos(error)
             refused = Refused("arm-does-not-trace", first_line(error))
             return in_arm and plans.climb(trace.arms[-1], refused)
         return self._learn_break(compilation, found)
+
+    def _asks_symbol(self, error: Exception, found: Break | None) -> bool:
+        """True if a condition of the user's asks a number that is known only at run time."""
+        if found is None or not attempt.asks_symbol(error):
+            return False
+        original, offset = self.mender.rewrites.original(found.code, found.offset)
+        return offset >= 0 and Met(original, offset).is_condition
 
     def _learn_break(self, compilation: Compilation, found: Break) -> bool:
         """Change a plan after a graph break; False if nothing can be done about it."""

@@ -23,7 +23,6 @@ from torch.fx import Graph, Node
 from graphmend_bc.dynamo.arm_writes import write_to_copies
 from graphmend_bc.dynamo.compilation import Trace
 from graphmend_bc.dynamo.nodes import is_in_place, name_called
-from graphmend_bc.legality.ops import IN_PLACE
 from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reasons import Refused
 
@@ -56,7 +55,8 @@ def trace_arm(
     live_ins: Sequence[VariableTracker],
     check: Callable[[Sequence[OpRecord]], None],
     *,
-    writes: bool = False,
+    writes: frozenset[str] = frozenset(),
+    copied: bool = False,
 ) -> Arm:
     """Call an arm's function in the trace.
 
@@ -66,7 +66,8 @@ def trace_arm(
         function: the arm.
         live_ins: its arguments.
         check: refuses operators that must not stand in the arm.
-        writes: whether it may write to tensors from outside, which then become copies.
+        writes: names of operators by which it may write to tensors from outside.
+        copied: whether such tensors become copies.
 
     Raises:
         Refused: the arm could be noticed although it is not taken.
@@ -85,7 +86,7 @@ def trace_arm(
     nodes = _nodes_after(output.graph, last)
     _check_nodes(nodes, writes=writes)
     check(records)
-    copies = write_to_copies(output, recorder, nodes, records) if writes else {}
+    copies = write_to_copies(output, recorder, nodes, records) if copied else {}
     if copies and len(trace.effects) > effects:
         raise Refused("arm-mutates-tensor", "An effect of the arm may show it.")
     return Arm(result.realize(), nodes, tuple(records), copies)
@@ -126,14 +127,14 @@ def _nodes_after(graph: Graph, last: Node | None) -> tuple[Node, ...]:
     return tuple(reversed(added))
 
 
-def _check_nodes(nodes: Sequence[Node], *, writes: bool) -> None:
+def _check_nodes(nodes: Sequence[Node], *, writes: frozenset[str]) -> None:
     """Refuse what the fake tensor mode does not see as an operator."""
     for node in nodes:
         if isinstance(node.target, HigherOrderOperator):
             raise Refused("arm-op-unknown", f"The operator is {node.target}.")
         if node.op == "call_function" and any(m in str(node.target) for m in _MODE_SWITCHES):
             raise Refused("arm-changes-mode")
-        if is_in_place(node) and not (writes and name_called(node) in IN_PLACE):
+        if is_in_place(node) and name_called(node) not in writes:
             raise Refused("arm-mutates-tensor", f"The operator is {node.target}.")
 
 

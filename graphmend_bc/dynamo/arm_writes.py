@@ -57,7 +57,7 @@ def write_to_copies(
     has_one_name = len(targets) == len(written) == len(set().union(*targets.values()))
     if not has_one_name or not written.isdisjoint(input_storages(output.graph)):
         raise Refused("arm-mutates-tensor", "It is an input, or has several names.")
-    if _may_differentiate(output.graph):
+    if may_differentiate(output.graph):
         raise Refused("arm-mutates-tensor", "Autograd counts the versions of tensors.")
     copies = {}
     for target in targets:
@@ -166,7 +166,7 @@ def _is_result_of_write(node: Node, copy: Node) -> bool:
     return True
 
 
-def _may_differentiate(graph: Graph) -> bool:
+def may_differentiate(graph: Graph) -> bool:
     """True if autograd may have kept a tensor of the graph for its backward."""
     switched = any("_set_grad_enabled" in name_called(node) for node in graph.nodes)
     if not (torch.is_grad_enabled() or switched):

@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch._dynamo
 from torch._dynamo import exc
 from torch._dynamo.utils import _get_error_on_graph_break
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 _POSITIONS = {"globals": 0, "one_graph": 5}
 """Positions among the arguments that follow `code`; some callers pass them by name."""
@@ -81,6 +82,11 @@ def restore_error_setting(result: Any) -> None:
 def is_break(error: BaseException) -> bool:
     """True for the exceptions by which Dynamo stops tracing at something it cannot trace."""
     return isinstance(error, (exc.Unsupported, exc.UserError))
+
+
+def asks_symbol(error: BaseException) -> bool:
+    """True if tracing stopped at a question about a size or number known only at run time."""
+    return isinstance(error, GuardOnDataDependentSymNode)
 
 
 def is_failure(error: BaseException) -> bool:

@@ -10,6 +10,7 @@ from types import CodeType, TracebackType
 
 from torch._dynamo import exc
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def break_of(error: BaseException) -> Break | None:
         return None
     code, offset = found
     gb_type = getattr(error, "gb_type", None) or type(error).__name__
-    if isinstance(error, exc.UserError) and not gb_id_of(gb_type):
+    if isinstance(error, (exc.UserError, GuardOnDataDependentSymNode)) and not gb_id_of(gb_type):
         gb_type = "UserError"  # torch 2.11 has the name of an example there
     return Break(
         code=code,

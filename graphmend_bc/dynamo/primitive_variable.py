@@ -10,7 +10,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builtin import BuiltinVariable
 from torch._dynamo.variables.constant import ConstantVariable
-from torch._dynamo.variables.tensor import TensorVariable
+from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.dynamo import effects, select
 from graphmend_bc.dynamo.asked import AskedVariable
@@ -25,6 +25,7 @@ from graphmend_bc.dynamo.host_read import is_plain
 from graphmend_bc.dynamo.known import KnownCalleeVariable
 from graphmend_bc.dynamo.leaf import require
 from graphmend_bc.dynamo.loop import loop
+from graphmend_bc.dynamo.none import with_any_number
 from graphmend_bc.dynamo.once import prepared
 from graphmend_bc.dynamo.rows import know_rows
 from graphmend_bc.reasons import Refused
@@ -101,6 +102,8 @@ class PrimitiveVariable(VariableTracker):
         if compilation is None or not is_plain(condition):
             if compilation is not None and isinstance(self.primitive, Guess):
                 return self._as_assumption(tx, compilation, condition)
+            if compilation is not None and _is_either(self.primitive) and is_unknown(condition):
+                return self._as_no_branch(tx, compilation, condition, args[1:])
             return self._as_python(tx, condition, args[1:])
         try:
             return self._as_choice(tx, compilation, condition, args[1:])
@@ -162,6 +165,21 @@ class PrimitiveVariable(VariableTracker):
                 raise select.as_break(compilation, self.primitive.site, refused) from refused
         return self._as_python(tx, condition, [])
 
+    def _as_no_branch(
+        self,
+        tx: InstructionTranslatorBase,
+        compilation: Compilation,
+        condition: SymNodeVariable,
+        rest: list[VariableTracker],
+    ) -> VariableTracker:
+        """A branch on a size that does nothing if there is nothing to do it with."""
+        tracer = select.SiteTracer(tx, compilation, self.primitive.site)
+        try:
+            select.check_is_outermost(tx)
+            return with_any_number(tracer, condition, rest[0], rest[1], rest[2:])
+        except Refused as refused:
+            raise select.as_break(compilation, self.primitive.site, refused) from refused
+
     def _as_python(
         self,
         tx: InstructionTranslatorBase,
@@ -217,6 +235,11 @@ class PrimitiveVariable(VariableTracker):
             return tracer.guess(condition, self.primitive)
         assert isinstance(self.primitive, Branch)
         return tracer.branch(self.primitive, condition, rest[0], rest[1], rest[2:])
+
+
+def _is_either(primitive: Primitive) -> bool:
+    """True for a branch whose arms are both traced."""
+    return isinstance(primitive, Branch) and not primitive.conditional
 
 
 def _marked(

@@ -25,6 +25,7 @@ from graphmend_bc.dynamo.overrides import check_no_function_mode, check_truth_is
 from graphmend_bc.legality import choose
 from graphmend_bc.legality.arm import check_runs_untaken
 from graphmend_bc.legality.fold import constant_truth
+from graphmend_bc.legality.ops import IN_PLACE
 from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Guess, Site
@@ -175,17 +176,27 @@ class SiteTracer:
         predicate: TensorVariable,
         taken: bool,
     ) -> Arm:
+        self.enter_arm()
+        self.trace.predicates.append((predicate, taken))
+        arm = trace_arm(
+            self.tx, self.trace, function, live_ins, _check_untaken, writes=IN_PLACE, copied=True
+        )
+        # Left in place if the arm fails, so that the break can be told to be inside it.
+        self.trace.arms.pop()
+        self.trace.predicates.pop()
+        return arm
+
+    def enter_arm(self) -> None:
+        """Note that what is traced now is in an arm of the site.
+
+        Raises:
+            SiteRefused: there were too many.
+        """
         self.trace.arms_traced = self.trace.arms_traced + 1 if self.trace.arms else 1
         if self.trace.arms_traced > config.arm_limit:
             refused = Refused("arm-too-dear", f"More than {config.arm_limit} arms would be traced.")
             raise SiteRefused(refused, self.trace.arms[0])
         self.trace.arms.append(self.site)
-        self.trace.predicates.append((predicate, taken))
-        arm = trace_arm(self.tx, self.trace, function, live_ins, _check_untaken, writes=True)
-        # Left in place if the arm fails, so that the break can be told to be inside it.
-        self.trace.arms.pop()
-        self.trace.predicates.pop()
-        return arm
 
     # Values
 

@@ -83,6 +83,7 @@ class Trace:
         hoisted: values computed before the graph: the site, and what it is in the call that is
             being compiled.
         counts: whether there are rows whose numbers are known.
+        catches: whether a `warnings.catch_warnings` was entered.
         bars: progress bars that were made, in order.
         draws: calls before the graph that draw from NumPy's generator, in order.
         drawing: what they leave the generator as, if the graph is not used.
@@ -133,6 +134,7 @@ class Trace:
     hoisted: list[tuple[Site, Any]] = field(default_factory=list)
     captured: dict[Site, None] = field(default_factory=dict)
     counts: bool = False
+    catches: bool = False
     bars: list[Any] = field(default_factory=list)
     draws: list[Site] = field(default_factory=list)
     drawing: Draws | None = None

@@ -6,12 +6,12 @@ side effects. An effect is put there from however deep an inlined function it wa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from inspect import getattr_static
 from types import FunctionType
 from typing import Any, ClassVar, cast
 
 import torch
-from torch._dynamo import variables as vts
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
@@ -22,7 +22,7 @@ from graphmend_bc.dynamo import levels
 from graphmend_bc.dynamo.bar_loops import settle
 from graphmend_bc.dynamo.bars import BarMethodVariable, MarkedBarVariable
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable, owner_of, places, real_object
-from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, current
 from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.host_read import MarkedReadVariable, is_read
 from graphmend_bc.dynamo.keep import Keeper, as_dict, kept_stream
@@ -182,7 +182,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
         """Refuse warnings that are errors now, or that a context of the function's own catches."""
         if getattr(self.function, "__module__", "") not in ("warnings", "_warnings"):
             return
-        if _catches_warnings(tx):
+        if self.compilation.trace.catches:
             raise Refused("effect-moved", "The function catches warnings.")
         known = tuple(_constant(arg) for arg in args)
         keywords = {name: _constant(value) for name, value in kwargs.items()}
@@ -225,15 +225,16 @@ def _constant(value: VariableTracker) -> object:
     return value.as_python_constant() if value.is_python_constant() else None
 
 
-def _catches_warnings(tx: InstructionTranslatorBase | None) -> bool:
-    while tx is not None:
-        if any(
-            isinstance(block.with_context, vts.CatchWarningsCtxManagerVariable)
-            for block in tx.block_stack
-        ):
-            return True
-        tx = tx.parent
-    return False
+def enter_catching(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`CatchWarningsCtxManagerVariable.enter`: who sees later warnings is another question now."""
+
+    def enter(self: Any, tx: InstructionTranslatorBase) -> VariableTracker:
+        if (compilation := current()) is not None:
+            compilation.trace.catches = True
+        entered: VariableTracker = stock(self, tx)
+        return entered
+
+    return enter
 
 
 def _is_false(value: VariableTracker) -> bool:

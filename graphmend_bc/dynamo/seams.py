@@ -19,6 +19,8 @@
     PythonModuleVariable   flags of cuDNN, inside a block that sets them
     BuiltinVariable        operators on values that the host reads from tensors after the graph;
                            subscripts by numbers of tensors
+    CatchWarningsCtx-      warnings after a `catch_warnings` stay where they are
+      ManagerVariable
     WrapperUserFunction-   functions that cache their results: Dynamo traces them every time
       Variable
     StringFormatVariable   when a text was made; `!r` of a tensor is left to the format
@@ -46,11 +48,11 @@ from typing import Any, Protocol
 
 import torch._dynamo
 from torch._dynamo import convert_frame, exc, guards, output_graph, symbolic_convert
-from torch._dynamo.variables import builtin, functions, misc, tensor, user_defined
+from torch._dynamo.variables import builtin, ctx_manager, functions, misc, tensor, user_defined
 from torch._dynamo.variables.base import VariableTracker
 from torch._subclasses import fake_impls
 
-from graphmend_bc.dynamo import captured, ctc, hoisted_source, host_ops, subscripts, texts
+from graphmend_bc.dynamo import captured, ctc, effects, hoisted_source, host_ops, subscripts, texts
 from graphmend_bc.dynamo import interceptors as at
 from graphmend_bc.dynamo.asked import COMPARISONS
 from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
@@ -106,6 +108,7 @@ class Seams:
         translator = symbolic_convert.InstructionTranslatorBase
         self._replace(translator, "_convert_value", texts.convert_value)
         self._replace(translator, "_format_value", texts.format_value)
+        self._replace(ctx_manager.CatchWarningsCtxManagerVariable, "enter", effects.enter_catching)
         self._replace(builtin.BuiltinVariable, "call_id", at.ask_id)
         self._replace(builtin.BuiltinVariable, "call_function", subscripts.call_builtin)
         self._replace(builtin.BuiltinVariable, "call_function", host_ops.call_builtin)

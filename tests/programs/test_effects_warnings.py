@@ -212,21 +212,43 @@ def test_catch_warnings_inside_the_function() -> None:
     )
 
 
-def test_catch_warnings_that_records_inside_the_function() -> None:
-    check(
-        """
+@pytest.mark.parametrize("called", [False, True])
+@pytest.mark.parametrize(
+    "block",
+    [
+        "with warnings.catch_warnings(record=True) as caught:",
+        "with warnings.catch_warnings(record=True) as caught, torch.no_grad():",
+        "with recording() as caught:",
+        "with contextlib.ExitStack() as s, s.enter_context(recording()) as caught:",
+    ],
+)
+def test_warnings_that_the_function_records(block: str, called: bool) -> None:
+    outcome = check(
+        f"""
+        import contextlib
         import warnings
 
-        def f(x):
+        @contextlib.contextmanager
+        def recording():
             with warnings.catch_warnings(record=True) as caught:
+                yield caught
+
+        def g(x):
+            {block}
                 warnings.warn("recorded")
             return x + len(caught)
+
+        def f(x):
+            return g(x) * 2
+
+        {"" if called else "f = g"}
         """,
         BOTH,
         mends=None,
         declines=None,
         breaks=None,
     )
+    assert "defer" not in outcome.mends
 
 
 def test_closed_stream_raises_where_eager_does() -> None:

@@ -132,7 +132,7 @@ def _operator(callee: VariableTracker) -> tuple[int, Any]:
     """What is called as `takes_number` wants it, and the position of its first argument."""
     if isinstance(callee, vts.GetAttrVariable) and is_plain(callee.obj):
         return 1, callee.name
-    return 0, getattr(callee, "value", None)
+    return 0, callee.value if isinstance(callee, vts.TorchInGraphFunctionVariable) else None
 
 
 def _is_mask(key: VariableTracker) -> bool:

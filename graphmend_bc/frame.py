@@ -19,11 +19,12 @@ from graphmend_bc.dynamo import attempt
 from graphmend_bc.dynamo.breaks import Break, break_of, first_line, gb_id_of
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace, running
 from graphmend_bc.dynamo.once import Prepared
+from graphmend_bc.dynamo.regions import resumed
 from graphmend_bc.dynamo.way_back import give_way_back
 from graphmend_bc.plans import Plans
 from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import FrameResult, Mend
-from graphmend_bc.rewrites import site_of
+from graphmend_bc.rewrites import Key, site_of
 from graphmend_bc.rewriting.defer import CALLS
 from graphmend_bc.rules.rule import Met
 from graphmend_bc.runtime import Site
@@ -62,6 +63,8 @@ class Frame:
         self.turning = Turning()
         self.suggested: dict[Site, bool] = {}
         self.wants_errors = self.call.wants_errors
+        broken = resumed(code)
+        self.follows = broken is not None and Key.of(broken) in mender.mended
 
     def compile(self) -> Any:
         if not self.plans.off:
@@ -153,6 +156,8 @@ class Frame:
         ):
             give_way_back(result, self.code, self.call.module_globals, trace.drawing)
         self.turning.remember(self.mender.history)
+        if trace.used or self.follows:
+            self.mender.mended.add(Key.of(self.plans.code_for(self.code)))
         if trace.tally is not None:
             self.mender.remember_tally(trace.tally)
         self._finish(trace, dict.fromkeys(trace.captured, "capture") | trace.used)
@@ -164,6 +169,7 @@ class Frame:
             code_for=self.plans.code_for,
             may_mend=not self.plans.off,
             likely=self._likely,
+            follows=self.follows,
             missed=partial(self.mender.missed, self.code),
             draw_missed=partial(self.mender.draw_missed, self.code),
             declined=self.plans.declined,

@@ -27,6 +27,7 @@ class Mender:
     Attributes:
         rewrites: rewritten code objects made so far.
         report: what was mended and declined since it was enabled or reset.
+        mended: code objects, as they were traced, with a mend in a graph of theirs.
         proven: plans that succeeded before, by original code; later compilations start with them.
         left_alone: code objects that must not be rewritten.
         mends: False to compile as stock does and only observe.
@@ -40,6 +41,7 @@ class Mender:
 
     rewrites: Rewrites = field(default_factory=Rewrites)
     report: Report = field(default_factory=Report)
+    mended: set[Key] = field(default_factory=set)
     proven: dict[Key, Plan] = field(default_factory=dict)
     left_alone: set[CodeType] = field(default_factory=set)
     mends: bool = True

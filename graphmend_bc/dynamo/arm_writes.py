@@ -98,6 +98,21 @@ def write_back(
         method(tx, "copy_", before, call(tx, "where", moved, left, right))
 
 
+def check_hooks(trace: Trace, name: str) -> None:
+    """Refuse hooks: Dynamo puts them into the graph around the arm.
+
+    Args:
+        trace: the attempt that is running.
+        name: a tensor's method that is called in an arm.
+
+    Raises:
+        SiteRefused: it registers a hook.
+    """
+    if name in ("register_hook", "register_post_accumulate_grad_hook"):
+        refused = Refused("arm-changes-state", "It registers a hook of a tensor.")
+        raise SiteRefused(refused, trace.arms[-1])
+
+
 def check_question(trace: Trace, tensor: TensorVariable, name: str) -> None:
     """Refuse to say how often a tensor was written to that is written back whichever arm is taken.
 

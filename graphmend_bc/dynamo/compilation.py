@@ -182,6 +182,7 @@ class Compilation:
         declined: sites that must not be mended; a resume function may hold them already rewritten.
         likely: the value to guess at a site, by how often the trace came by it before, and what is
             suggested where nothing is known from other calls.
+        follows: whether the frame goes on where a graph with a mend broke.
         missed: told by a compiled graph that a guess was wrong, by its index; None if it raised.
         captures: whether Dynamo makes symbols of what is known only at run time.
         note_capture: told of each instruction at which it does; gives the user's site.
@@ -193,6 +194,7 @@ class Compilation:
     likely: Callable[[Site, int, Callable[[], bool]], bool]
     missed: Callable[[Tally, int | None], None]
     draw_missed: Callable[[Site], None]
+    follows: bool = False
     declined: Container[Site] = ()
     rewrites: Callable[[], bool] = bool
     captures: bool = False
@@ -203,7 +205,7 @@ class Compilation:
     @property
     def takes_part(self) -> bool:
         """Whether the graph may be another one than without us; resume functions hold our code."""
-        return self.rewrites() or bool(self.trace.used)
+        return self.rewrites() or bool(self.trace.used) or self.follows
 
     def mends(self, site: Site) -> bool:
         """False for a site that is to be traced as stock Dynamo does."""

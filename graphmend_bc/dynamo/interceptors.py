@@ -147,6 +147,8 @@ def ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
     def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         if (compilation := current()) is not None and compilation.trace.choices:
             proof.check_question(compilation, name)
+        if compilation is not None and compilation.trace.arms:
+            arm_writes.check_hooks(compilation.trace, name)
         if compilation is not None and compilation.trace.written_back:
             arm_writes.check_question(compilation.trace, self, name)
         if compilation is not None and compilation.trace.leaves:

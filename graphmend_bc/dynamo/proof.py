@@ -10,25 +10,20 @@ from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.variables.base import AttributeMutationNew, ValueMutationNew, VariableTracker
 from torch._ops import HigherOrderOperator
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from graphmend_bc import config
 from graphmend_bc.dynamo import leaf
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.nodes import (
     input_storages,
     is_in_place,
     is_input,
-    name_called,
-    sets_a_mode,
     storages,
     tensors_of,
 )
 from graphmend_bc.dynamo.overlap import Apart, pairs_apart
-from graphmend_bc.dynamo.recorder import Recorder
-from graphmend_bc.dynamo.undo import Undo
+from graphmend_bc.dynamo.undoable import undo_of
 from graphmend_bc.legality.alias import check_choice, storage_of
 from graphmend_bc.reasons import Refused
 
@@ -58,10 +53,11 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     ]
     # A graph that raises must not lose what stock's graph before the break would have left, nor be
     # out of reach of a handler that stands between two graphs of stock's.
-    raising = trace.used and (trace.handles or _changes_state(output.side_effects))
+    mended = trace.used or compilation.follows
+    raising = mended and (trace.handles or _changes_state(output.side_effects))
     if _is_undone(trace) or raising:
         try:
-            trace.undo = _undo(trace, gm, opaque, output)
+            trace.undo = undo_of(trace, gm, opaque, output)
             trace.ahead.can_miss = trace.undo.is_nothing
         except Refused as refused:
             if trace.guesses:
@@ -141,98 +137,6 @@ def check_question(compilation: Compilation, name: str) -> None:
     if name in _TELL_CHOICES_APART or not hasattr(torch.Tensor, name):
         site = next(iter(compilation.trace.choices.values()))[0]
         raise SiteRefused(Refused("identity-compared", f"A tensor is asked for '{name}'."), site)
-
-
-def _undo(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph) -> Undo:
-    """How nothing is left of the graph when its results are thrown away.
-
-    Raises:
-        Refused: something would be left.
-    """
-    recorder = trace.recorder
-    assert recorder is not None
-    if recorder.foreign is not None:
-        raise Refused("speculation-has-effects", f"The operator is {recorder.foreign}.")
-    for node in opaque:
-        if name_called(node) not in _SEEN_THROUGH:
-            raise Refused("speculation-has-effects", f"The operator is {node.target}.")
-    for op in recorder.guarded.values():
-        raise Refused("speculation-guards-index", f"The operator is {op}.")
-    if output.random_calls:
-        raise Refused("speculation-has-effects", "Python's own generator is drawn from.")
-    for node in gm.graph.nodes:
-        name = name_called(node)
-        resets = name != "set_" or recorder.resets
-        if is_in_place(node) and name in _CHANGE_MORE_THAN_VALUES and resets:
-            raise Refused("speculation-has-effects", f"The operator is {name_called(node)}.")
-        if sets_a_mode(node):
-            raise Refused("speculation-has-effects", f"It calls {name_called(node)}.")
-    if any(device.type not in ("cpu", "cuda") for device in recorder.draws):
-        raise Refused("speculation-has-effects", "The device's generator cannot be reset.")
-    if trace.captured and recorder.squeezed:
-        raise Refused("capture-fails", "It depends on such a size how many dimensions there are.")
-    if trace.captured and recorder.unsized:
-        raise Refused("capture-fails", "A write in place may fail for such a size.")
-    # The graph's inputs are copied in every call, which is worth while only if it may raise.
-    needed = any((trace.guesses, trace.captured, trace.handles, trace.draws, recorder.checks))
-    if not needed and not input_storages(gm.graph).isdisjoint(recorder.written):
-        raise Refused("speculation-writes-input", "It is not known to raise.")
-    switches = any(name_called(node) in _SWITCHES for node in gm.graph.nodes)
-    return Undo(_written_inputs(recorder, gm), tuple(recorder.draws), switches)
-
-
-def _written_inputs(recorder: Recorder, gm: GraphModule) -> tuple[int, ...]:
-    """Positions of inputs whose memory the graph changes, one for each piece of memory."""
-    written, found, size = set(recorder.written), dict[int, int](), 0
-    inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
-    if written & storages(node for node in gm.graph.nodes if node.op == "get_attr"):
-        raise Refused("speculation-writes-input", "It is no argument of the graph.")
-    for position, node in enumerate(inputs):
-        tensor = node.meta.get("example_value")
-        if not isinstance(tensor, torch.Tensor) or storage_of(tensor) not in written:
-            continue
-        storage = storage_of(tensor)
-        if (
-            type(tensor) is not FakeTensor
-            or storage in recorder.attached
-            or tensor.grad_fn is not None
-        ):
-            raise Refused("speculation-writes-input", "The write has an autograd history.")
-        if storage not in found:
-            found[storage] = position
-            nbytes = tensor.untyped_storage().nbytes()
-            size += nbytes if isinstance(nbytes, int) else config.snapshot_limit + 1
-    if size > config.snapshot_limit:
-        raise Refused(
-            "speculation-writes-input",
-            f"Its {size} bytes are more than config.snapshot_limit, {config.snapshot_limit}.",
-        )
-    return tuple(found.values())
-
-
-_SEEN_THROUGH = frozenset(("autograd_function_apply",))
-"""Higher-order operators that do nothing but run the operators that were recorded inside them."""
-
-_SWITCHES = frozenset(("_enter_autocast", "_exit_autocast", "_sdpa_kernel"))
-
-_CHANGE_MORE_THAN_VALUES = frozenset(
-    (
-        "as_strided_",
-        "detach_",
-        "rename_",
-        "requires_grad_",
-        "resize_",
-        "resize_as_",
-        "set_",
-        "share_memory_",
-        "squeeze_",
-        "swapaxes_",
-        "swapdims_",
-        "t_",
-        "transpose_",
-        "unsqueeze_",
-    )
-)
 
 
 def check_identity(compilation: Compilation, operands: Iterable[VariableTracker]) -> None:

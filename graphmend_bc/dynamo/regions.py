@@ -14,6 +14,7 @@ from types import CodeType
 import torch
 import torch._dynamo
 from torch._dynamo import convert_frame, utils
+from torch._dynamo.resume_execution import ContinueExecutionCache
 
 import graphmend_bc
 
@@ -103,6 +104,16 @@ def user_name(code: CodeType) -> str:
 def without_resumption(name: str) -> str:
     """A function's name, qualified or not, without what Dynamo adds when it resumes it."""
     return _RESUMED.sub(r"\1", name)
+
+
+def resumed(code: CodeType) -> CodeType | None:
+    """The code object that a resume function goes on with; None for any other code.
+
+    Args:
+        code: the code object of a frame.
+    """
+    metadata = ContinueExecutionCache.generated_code_metadata.get(code)
+    return None if metadata is None else metadata.code
 
 
 def as_the_users(code: CodeType) -> CodeType:

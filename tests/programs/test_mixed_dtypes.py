@@ -75,6 +75,34 @@ state = norm, w
     )
 
 
+def test_effects_before_an_operator_that_raises_in_a_resumed_function() -> None:
+    """Stock compiles nothing of a function that breaks inside a `try`."""
+    check(
+        """
+        import torch
+        import torch.nn.functional as F
+        w = torch.ones(3)
+        items = []
+        def f(x):
+            try:
+                if x.sum() > 0:
+                    items.append(0)
+            finally:
+                n = x.sum().clamp(0, 4)
+                while n < 3:
+                    n = n + 1
+                    items.append(1)
+                    F.layer_norm(x, (3,), w)
+            return x
+        state = items
+        """,
+        [X.double(), -X.double()],
+        "speculate@7",
+        "arm-does-not-trace@11 loop-unbounded@11",
+        breaks=None,
+    )
+
+
 @pytest.mark.nightly
 def test_what_kernels_refuse_is_not_computed_for_an_arm() -> None:
     """Every known operator of two tensors, with every pair of dtypes."""

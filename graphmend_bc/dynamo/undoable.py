@@ -1,0 +1,129 @@
+"""Whether a graph can be taken back, and what has to be remembered for it."""
+
+from __future__ import annotations
+
+import torch
+from torch._dynamo.output_graph import OutputGraph
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx import GraphModule, Node
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.compilation import Trace
+from graphmend_bc.dynamo.nodes import (
+    input_storages,
+    is_in_place,
+    name_called,
+    sets_a_mode,
+    storages,
+)
+from graphmend_bc.dynamo.recorder import Recorder
+from graphmend_bc.dynamo.undo import Undo
+from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.reasons import Refused
+
+
+def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph) -> Undo:
+    """How nothing is left of a graph when its results are thrown away.
+
+    Args:
+        trace: of the frame that the graph is of.
+        gm: the graph.
+        opaque: its higher-order operators that are not ours.
+        output: Dynamo's, which has made it.
+
+    Raises:
+        Refused: something would be left.
+    """
+    recorder = trace.recorder
+    assert recorder is not None
+    if recorder.foreign is not None:
+        raise Refused("speculation-has-effects", f"The operator is {recorder.foreign}.")
+    inputs = input_storages(gm.graph)
+    for node in opaque:
+        if not _leaves_nothing(node, inputs):
+            raise Refused("speculation-has-effects", f"The operator is {node.target}.")
+    for op in recorder.guarded.values():
+        raise Refused("speculation-guards-index", f"The operator is {op}.")
+    if output.random_calls:
+        raise Refused("speculation-has-effects", "Python's own generator is drawn from.")
+    for node in gm.graph.nodes:
+        name = name_called(node)
+        resets = name != "set_" or recorder.resets
+        if is_in_place(node) and name in _CHANGE_MORE_THAN_VALUES and resets:
+            raise Refused("speculation-has-effects", f"The operator is {name_called(node)}.")
+        if sets_a_mode(node):
+            raise Refused("speculation-has-effects", f"It calls {name_called(node)}.")
+    if any(device.type not in ("cpu", "cuda") for device in recorder.draws):
+        raise Refused("speculation-has-effects", "The device's generator cannot be reset.")
+    if trace.captured and recorder.squeezed:
+        raise Refused("capture-fails", "It depends on such a size how many dimensions there are.")
+    if trace.captured and recorder.unsized:
+        raise Refused("capture-fails", "A write in place may fail for such a size.")
+    # The graph's inputs are copied in every call, which is worth while only if it may raise.
+    needed = any((trace.guesses, trace.captured, trace.handles, trace.draws, recorder.checks))
+    if not needed and not inputs.isdisjoint(recorder.written):
+        raise Refused("speculation-writes-input", "It is not known to raise.")
+    switches = any(name_called(node) in _SWITCHES for node in gm.graph.nodes)
+    return Undo(_written_inputs(recorder, gm), tuple(recorder.draws), switches)
+
+
+def _written_inputs(recorder: Recorder, gm: GraphModule) -> tuple[int, ...]:
+    """Positions of inputs whose memory the graph changes, one for each piece of memory."""
+    written, found, size = set(recorder.written), dict[int, int](), 0
+    inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    if written & storages(node for node in gm.graph.nodes if node.op == "get_attr"):
+        raise Refused("speculation-writes-input", "It is no argument of the graph.")
+    for position, node in enumerate(inputs):
+        tensor = node.meta.get("example_value")
+        if not isinstance(tensor, torch.Tensor) or storage_of(tensor) not in written:
+            continue
+        storage = storage_of(tensor)
+        if (
+            type(tensor) is not FakeTensor
+            or storage in recorder.attached
+            or tensor.grad_fn is not None
+        ):
+            raise Refused("speculation-writes-input", "The write has an autograd history.")
+        if storage not in found:
+            found[storage] = position
+            nbytes = tensor.untyped_storage().nbytes()
+            size += nbytes if isinstance(nbytes, int) else config.snapshot_limit + 1
+    if size > config.snapshot_limit:
+        raise Refused(
+            "speculation-writes-input",
+            f"Its {size} bytes are more than config.snapshot_limit, {config.snapshot_limit}.",
+        )
+    return tuple(found.values())
+
+
+def _leaves_nothing(node: Node, inputs: set[int]) -> bool:
+    """True for a higher-order operator that is gone with its results.
+
+    `autograd_function_apply` does nothing but run the operators that were recorded inside it. A
+    hook stays with its tensor, which may be an input: `x.contiguous()` is often `x`.
+    """
+    if name_called(node) == "register_hook" and isinstance(node.args[0], Node):
+        return storages([node.args[0]]).isdisjoint(inputs)
+    return name_called(node) == "autograd_function_apply"
+
+
+_SWITCHES = frozenset(("_enter_autocast", "_exit_autocast", "_sdpa_kernel"))
+
+_CHANGE_MORE_THAN_VALUES = frozenset(
+    (
+        "as_strided_",
+        "detach_",
+        "rename_",
+        "requires_grad_",
+        "resize_",
+        "resize_as_",
+        "set_",
+        "share_memory_",
+        "squeeze_",
+        "swapaxes_",
+        "swapdims_",
+        "t_",
+        "transpose_",
+        "unsqueeze_",
+    )
+)

@@ -48,11 +48,29 @@ from typing import Any, Protocol
 
 import torch._dynamo
 from torch._dynamo import convert_frame, exc, guards, output_graph, symbolic_convert
-from torch._dynamo.variables import builtin, ctx_manager, functions, misc, tensor, user_defined
+from torch._dynamo.variables import (
+    builtin,
+    ctx_manager,
+    functions,
+    misc,
+    nn_module,
+    tensor,
+    user_defined,
+)
+from torch._dynamo.variables import torch as torch_functions
 from torch._dynamo.variables.base import VariableTracker
 from torch._subclasses import fake_impls
 
-from graphmend_bc.dynamo import captured, ctc, effects, hoisted_source, host_ops, subscripts, texts
+from graphmend_bc.dynamo import (
+    captured,
+    ctc,
+    effects,
+    hoisted_source,
+    host_ops,
+    subscripts,
+    texts,
+    trace_effects,
+)
 from graphmend_bc.dynamo import interceptors as at
 from graphmend_bc.dynamo.asked import COMPARISONS
 from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
@@ -103,6 +121,9 @@ class Seams:
         self._replace(tensor.TensorVariable, "unpack_var_sequence", at.unpack_rows)
         self._replace(user_defined.UserDefinedObjectVariable, "var_getattr", at.ask_object)
         self._replace(misc.PythonModuleVariable, "var_getattr", at.ask_module)
+        in_graph = torch_functions.TorchInGraphFunctionVariable
+        self._replace(in_graph, "call_function", trace_effects.call_torch)
+        self._replace(nn_module, "initialize_lazy_module", trace_effects.initialize_lazy)
         self._replace(functions.WrapperUserFunctionVariable, "call_function", at.call_cached)
         self._replace(misc.StringFormatVariable, "__init__", texts.make_format)
         translator = symbolic_convert.InstructionTranslatorBase

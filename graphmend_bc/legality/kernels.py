@@ -11,6 +11,7 @@ import torch
 
 from graphmend_bc.legality import ops
 from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.kinds import takes_kinds
 from graphmend_bc.legality.record import OpRecord, mixes_dtypes, written_by
 
 _COPIES: Final = ops.VIEWS | {"clone", "_to_copy", "copy"}
@@ -23,12 +24,14 @@ _FLOATS_ONLY: Final = frozenset(
     [
         "_log_softmax",
         "_softmax",
+        "elu",
         "frac",
         "gelu",
         "hardsigmoid",
         "hardswish",
         "hypot",
         "leaky_relu",
+        "lerp",
         "log_sigmoid_forward",
         "logaddexp",
         "mish",
@@ -48,7 +51,6 @@ _NOT_COMPLEX: Final = _FLOATS_ONLY | frozenset(
         "clamp_max",
         "clamp_min",
         "copysign",
-        "elu",
         "erf",
         "erfc",
         "erfinv",
@@ -80,9 +82,13 @@ _NOT_COMPLEX: Final = _FLOATS_ONLY | frozenset(
 _NOT_BOOL: Final = _FLOATS_ONLY | frozenset(
     [
         "abs",
+        "addcmul",
         "argmax",
         "argmin",
         "ceil",
+        "clamp",
+        "clamp_max",
+        "clamp_min",
         "cumsum_",
         "floor",
         "fmod",
@@ -122,7 +128,10 @@ def may_fail(record: OpRecord) -> str:
         return "Its dtypes may have no kernel."
     if mixes_dtypes(record) or not _can_write(record):
         return "It may not take these dtypes together."
-    if not all(_holds(t.dtype, n) for t in record.results() for n in _numbers(record)):
+    numbers = _numbers(record)
+    if not takes_kinds(record, numbers | _as_tensors(record)):
+        return "It may not take a number of this kind."
+    if not all(_holds(t.dtype, n) for t in record.results() for n in numbers.values()):
         return "Its dtype may not hold a number."
     if record.op._schema.is_mutable and may_overlap(record):
         return "It may write to what it reads."
@@ -148,11 +157,21 @@ def _can_write(record: OpRecord) -> bool:
     return copies or all(torch.can_cast(other.dtype, target.dtype) for other in others)
 
 
-def _numbers(record: OpRecord) -> list[object]:
+def _numbers(record: OpRecord) -> dict[str, object]:
     """What an operator is given where it wants a number, and turns it into its result's dtype."""
+    return _given_for(record, ("number", "Optional[number]"))
+
+
+def _as_tensors(record: OpRecord) -> dict[str, object]:
+    """Numbers that it is given where it wants a tensor: `x - True`."""
+    given = _given_for(record, ("Tensor",))
+    return {name: value for name, value in given.items() if not isinstance(value, torch.Tensor)}
+
+
+def _given_for(record: OpRecord, types: Sequence[str]) -> dict[str, object]:
     arguments, given = record.op._schema.arguments, record.given()
-    wanted = [a.name for a in arguments if str(a.type) in ("number", "Optional[number]")]
-    return [given[name] for name in wanted if given.get(name) is not None]
+    wanted = [argument.name for argument in arguments if str(argument.type) in types]
+    return {name: given[name] for name in wanted if given.get(name) is not None}
 
 
 def _holds(dtype: torch.dtype, number: object) -> bool:

@@ -30,6 +30,8 @@ X = torch.tensor([1.0, 2.0, 3.0])
         "i = x.long(); i *= w; x = x + i",
         "x = x.double() @ w",
         "x = F.batch_norm(x.double()[None], w, w)[0].float()",
+        "x = x - True",
+        "x = torch.add(x, x, alpha=True)",
     ],
 )
 def test_an_arm_that_is_not_taken_does_not_raise(arm: str, backend: str) -> None:
@@ -105,19 +107,20 @@ def test_effects_before_an_operator_that_raises_in_a_resumed_function() -> None:
 
 @pytest.mark.nightly
 def test_what_kernels_refuse_is_not_computed_for_an_arm() -> None:
-    """Every known operator of two tensors, with every pair of dtypes."""
+    """Every known operator of two tensors, with every pair of dtypes; and of a tensor and numbers."""
     mode = FakeTensorMode()
     missed = set()
-    for op, args in _calls():
+    for op, args, kwargs in (*_calls(), *_calls_with_numbers()):
         fake = tree_map_only(torch.Tensor, mode.from_tensor, args)
         with mode:
-            result = _result(op, fake)
-        if isinstance(result, Exception) or not isinstance(_result(op, args), Exception):
-            continue
-        with mode:
-            record = OpRecord(op, tuple(_fakes(mode, op, args)), {}, result)
-            if is_total(record) and not may_fail(record):
-                missed.add(str(op))
+            result = _result(op, fake, kwargs)
+            if isinstance(result, Exception):
+                continue
+            record = OpRecord(op, tuple(fake), kwargs, result)
+            if not is_total(record) or may_fail(record):
+                continue
+        if isinstance(_result(op, args, kwargs), Exception):
+            missed.add(str(op))
     assert not missed
 
 
@@ -127,16 +130,63 @@ DTYPES = (
 )
 
 
-def _calls() -> Iterator[tuple[OpOverload, list[Any]]]:
+NUMBERS = (True, 2, 0, -1, 300, 2.5, -0.5, 1e30, float("inf"), float("nan"), 1j)
+
+Call = tuple[OpOverload, list[Any], dict[str, Any]]
+
+
+def _known() -> Iterator[OpOverload]:
     for name, end in itertools.product(sorted(ops.KNOWN), ("", "_")):
         packet = getattr(torch.ops.aten, name + end, None)
         for overload in () if packet is None else packet.overloads():
-            op = getattr(packet, overload)
-            for pair in itertools.permutations(DTYPES, 2):
-                args = None if overload.endswith("out") else _arguments(op, *pair)
-                if args is None:
-                    break
-                yield op, args
+            if not overload.endswith("out"):
+                yield getattr(packet, overload)
+
+
+def _calls() -> Iterator[Call]:
+    for op in _known():
+        for pair in itertools.permutations(DTYPES, 2):
+            args = _arguments(op, *pair)
+            if args is None:
+                break
+            yield op, args, {}
+
+
+def _calls_with_numbers() -> Iterator[Call]:
+    for op in _known():
+        kinds = {str(argument.type) for argument in op._schema.arguments}
+        if "Tensor" in kinds and kinds & {"number", "Optional[number]"}:
+            for dtype, number in itertools.product(DTYPES, NUMBERS):
+                if (given := _with_number(op, dtype, number)) is not None:
+                    yield op, *given
+        elif [str(argument.type) for argument in op._schema.arguments[:2]] == ["Tensor"] * 2:
+            # Fake tensors are given the number of `x - True` as it is.
+            for dtype, number in itertools.product(DTYPES, NUMBERS):
+                yield op, [torch.ones(2, 3, dtype=dtype), number], {}
+
+
+def _with_number(
+    op: OpOverload, dtype: torch.dtype, number: Any
+) -> tuple[list[Any], dict[str, Any]] | None:
+    """Arguments with the same number wherever one is wanted; None if something else is wanted."""
+    simple: dict[str, Any] = {"List[int]": [3], "float": 1e-5, "int": 0, "bool": False}
+    simple |= {"number": number, "Optional[number]": number}
+    args, kwargs = list[Any](), dict[str, Any]()
+    for argument in op._schema.arguments:
+        kind = str(argument.type)
+        if kind not in ("Tensor", *simple) and not argument.has_default_value():
+            return None
+        if kind == "Tensor":
+            value: Any = torch.ones(2, 3, dtype=dtype)
+        elif "number" not in kind and argument.has_default_value():
+            continue
+        else:
+            value = simple[kind]
+        if argument.kwarg_only:
+            kwargs[argument.name] = value
+        else:
+            args.append(value)
+    return args, kwargs
 
 
 def _arguments(op: OpOverload, first: torch.dtype, other: torch.dtype) -> list[Any] | None:
@@ -163,12 +213,8 @@ def _arguments(op: OpOverload, first: torch.dtype, other: torch.dtype) -> list[A
     return args if sum(isinstance(leaf, torch.Tensor) for leaf in tensors) > 1 else None
 
 
-def _fakes(mode: FakeTensorMode, op: OpOverload, args: list[Any]) -> list[Any]:
-    return tree_map_only(torch.Tensor, mode.from_tensor, args)  # type: ignore[no-any-return]
-
-
-def _result(op: OpOverload, args: list[Any]) -> Any:
+def _result(op: OpOverload, args: list[Any], kwargs: dict[str, Any]) -> Any:
     try:
-        return op(*args)
+        return op(*args, **kwargs)
     except Exception as error:
         return error

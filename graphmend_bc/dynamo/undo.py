@@ -59,12 +59,15 @@ class Undo:
         if self.is_nothing and layers == 0:
             return _GRAD_ON if torch.is_grad_enabled() else _GRAD_OFF
         tensors = [args[position] for position in self.inputs]
+        # In another call they may share memory, or not.
+        memories = {t.untyped_storage().data_ptr(): t for t in tensors}
         return Before(
             torch.is_grad_enabled(),
             _Switches.now() if self.switches else None,
             layers,
             [(g := _generator(device), g.get_state()) for device in self.draws],
-            [(t, _version(t), _copy(t)) for t in tensors],
+            [(t, _version(t)) for t in tensors],
+            [(t, _copy(t)) for t in memories.values()],
         )
 
 
@@ -77,14 +80,16 @@ class Before:
         switches: further modes; None if the graph leaves them alone.
         layers: how many levels of torch.func were entered.
         generators: random generators with their states.
-        memory: tensors with their version counters and copies of their storages.
+        versions: tensors with their version counters.
+        memory: tensors with copies of their storages.
     """
 
     grad: bool
     switches: _Switches | None = None
     layers: int = 0
     generators: Sequence[tuple[torch.Generator, torch.Tensor]] = ()
-    memory: Sequence[tuple[torch.Tensor, int | None, torch.Tensor | torch.UntypedStorage]] = ()
+    versions: Sequence[tuple[torch.Tensor, int | None]] = ()
+    memory: Sequence[tuple[torch.Tensor, torch.Tensor | torch.UntypedStorage]] = ()
 
     def restore(self) -> None:
         """Make things as they were."""
@@ -94,9 +99,10 @@ class Before:
             self.switches.restore()
         for generator, state in self.generators:
             generator.set_state(state)
-        for tensor, version, copy in self.memory:
+        for tensor, copy in self.memory:
             content = copy.untyped_storage() if isinstance(copy, torch.Tensor) else copy
             tensor.untyped_storage().copy_(content)
+        for tensor, version in self.versions:
             if version is not None:
                 torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
 

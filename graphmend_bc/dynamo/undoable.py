@@ -68,8 +68,8 @@ def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGra
 
 
 def _written_inputs(recorder: Recorder, gm: GraphModule) -> tuple[int, ...]:
-    """Positions of inputs whose memory the graph changes, one for each piece of memory."""
-    written, found, size = set(recorder.written), dict[int, int](), 0
+    """Positions of inputs whose memory the graph changes, or changed in the call that is traced."""
+    written, found, sizes = set(recorder.written), list[int](), dict[int, int]()
     inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
     if written & storages(node for node in gm.graph.nodes if node.op == "get_attr"):
         raise Refused("speculation-writes-input", "It is no argument of the graph.")
@@ -84,16 +84,15 @@ def _written_inputs(recorder: Recorder, gm: GraphModule) -> tuple[int, ...]:
             or tensor.grad_fn is not None
         ):
             raise Refused("speculation-writes-input", "The write has an autograd history.")
-        if storage not in found:
-            found[storage] = position
-            nbytes = tensor.untyped_storage().nbytes()
-            size += nbytes if isinstance(nbytes, int) else config.snapshot_limit + 1
-    if size > config.snapshot_limit:
+        found.append(position)
+        nbytes = tensor.untyped_storage().nbytes()
+        sizes[storage] = nbytes if isinstance(nbytes, int) else config.snapshot_limit + 1
+    if (size := sum(sizes.values())) > config.snapshot_limit:
         raise Refused(
             "speculation-writes-input",
             f"Its {size} bytes are more than config.snapshot_limit, {config.snapshot_limit}.",
         )
-    return tuple(found.values())
+    return tuple(found)
 
 
 def _leaves_nothing(node: Node, inputs: set[int]) -> bool:

@@ -573,3 +573,23 @@ def test_around_a_function_with_a_backward_of_its_own(body: str, backend: str) -
     )
     if "_(" not in body:
         assert outcome.mends == "speculate@13"
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_inputs_share_memory_in_one_call_only(shared: bool) -> None:
+    """What a graph writes to is put back, whatever it shared memory with when it was traced."""
+    whole, other = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0, 5.0])
+    views = (whole[1:], other) if shared else (other, whole[1:])
+    check(
+        """
+        def f(x, part, y):
+            z = part * 2
+            y.add_(1)
+            n = 1
+            if x > 0:
+                n = 2
+            return z, y * n
+        """,
+        [(torch.tensor(1.0), views[0], whole), (torch.tensor(-1.0), views[1], whole)],
+        "speculate@5",
+    )

@@ -70,9 +70,12 @@ GROUPS: Final = (
 )
 """Groups that every second program has."""
 
-RARE_GROUPS: Final = ("partial", "random", "host", "sizes", "raises", "identity", "unbound")
-"""Groups that every fourth program has: they end programs early or break graphs everywhere. `unbound` has no
-forms; its programs read variables that may have no value."""
+RARE_GROUPS: Final = (
+    *("partial", "random", "host", "sizes", "raises", "identity"),
+    *("unbound", "shared"),
+)
+"""Groups that every fourth program has: they end programs early or break graphs everywhere. The last ones
+have no forms: programs that read variables which may have no value, and calls with `x` a row of `y`."""
 
 EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "vector": {

@@ -174,6 +174,11 @@ def _calls(draw: Any, groups: set[str], grad: bool) -> tuple[str, ...]:
     for vector in vectors:
         rows = f"[{draw(st.sampled_from(_VECTORS))}, {draw(st.sampled_from(_VECTORS))}]"
         whole, k = draw(st.sampled_from(_WHOLES)), draw(st.sampled_from(["2", "0.5", "-1"]))
+        if "shared" in groups and not grad and draw(st.booleans()):
+            row = draw(st.sampled_from(["y[0]", "y[1]", "y.flatten()[1:4]"]))
+            given = f"(lambda y: ({row}, y, torch.tensor({whole}), {k}))"
+            calls.append(f"{given}(torch.tensor([{vector}, {vector}]{suffix}))")
+            continue
         calls.append(
             f"(torch.tensor({vector}{suffix}), torch.tensor({rows}{suffix}), torch.tensor({whole}), {k})"
         )

@@ -15,7 +15,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from graphmend_bc import config
-from graphmend_bc.dynamo import attempt
+from graphmend_bc.dynamo import attempt, eager_call
 from graphmend_bc.dynamo.breaks import Break, break_of, first_line, gb_id_of
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace, running
 from graphmend_bc.dynamo.once import Prepared
@@ -101,11 +101,16 @@ class Frame:
             return self.stock(code, *call.args, **call.kwargs)
 
     def _compile_unmended(self, error: Exception) -> Any:
-        """Nothing of ours takes part; if anything did before, the error may have been ours."""
-        rewritten = self.plans.rewrites()
+        """Nothing of ours takes part; if anything did before, the error may have been ours.
+
+        The program raises it as well if it is about an operator, and where eager Python does.
+        """
+        rewritten, site = self.plans.rewrites(), site_of(self.code, 0)
+        if rewritten and eager_call.is_programs(error) and self.mender.leaves_call(self.code):
+            log.info("%s runs without compilation in this call. It raises %r.", site, error)
+            raise eager_call.RunsEagerly from error
         self.plans.off = True
         if rewritten:
-            site = site_of(self.code, 0)
             log.warning(
                 "graphmend_bc leaves %s as it is, because tracing its rewritten code failed: %r",
                 site,

@@ -36,6 +36,7 @@ class Mender:
         history: how the guesses at each site went.
         given_up: sites that are not mended any more, and why.
         draw_misses: how often a call before a graph gave what the graph is not made for.
+        eager_calls: how often a call of a frame was left to eager Python.
         hoisted: how often a frame was compiled with the value of a site as an input.
     """
 
@@ -51,6 +52,7 @@ class Mender:
     given_up: dict[Site, Refused] = field(default_factory=dict)
     hoisted: Counter[tuple[CodeType, Site]] = field(default_factory=Counter)
     draw_misses: Counter[Site] = field(default_factory=Counter)
+    eager_calls: Counter[CodeType] = field(default_factory=Counter)
 
     def forget(self) -> None:
         """Forget mends, plans and counts; rewritten code stays known."""
@@ -60,6 +62,7 @@ class Mender:
         self.given_up.clear()
         self.hoisted.clear()
         self.draw_misses.clear()
+        self.eager_calls.clear()
 
     def likely(self, site: Site, occurrence: int) -> bool | None:
         """The value that earlier calls suggest; see `History.likely`."""
@@ -133,6 +136,15 @@ class Mender:
             detail = f"It gave something else {config.miss_limit} times."
             refused = Refused("hoist-varies", detail)
             forget_compiled(code, lambda: self.given_up.update({site: refused}))
+
+    def leaves_call(self, code: CodeType) -> bool:
+        """True if a call of a frame is left to eager Python; False if that happened too often.
+
+        Args:
+            code: the frame's own code.
+        """
+        self.eager_calls[code] += 1
+        return self.eager_calls[code] <= config.miss_limit
 
     def without_given_up(self, key: Key, plan: Plan) -> Plan:
         """A plan without the sites that are not mended any more."""

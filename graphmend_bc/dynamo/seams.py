@@ -64,6 +64,7 @@ from torch._subclasses import fake_impls
 from graphmend_bc.dynamo import (
     captured,
     ctc,
+    eager_call,
     effects,
     hoisted_source,
     host_ops,
@@ -105,6 +106,7 @@ class Seams:
         _understand_primitives()
         self._replace(convert_frame, "compile_frame", self._compile_frame)
         self._replace(convert_frame, "trace_frame", at.trace_frame)
+        self._replace(convert_frame.ConvertFrameAssert, "__call__", eager_call.convert)
         self._replace(symbolic_convert.InliningInstructionTranslator, "__init__", at.inline)
         self._replace(output_graph.OutputGraph, "__init__", at.output_graph)
         self._replace(output_graph.OutputGraph, "call_user_compiler", at.call_user_compiler)

@@ -1,0 +1,43 @@
+"""Leave one call of a frame to eager Python: the program raises what Dynamo would raise otherwise.
+
+x + torch.ones(4)     for an `x` of three elements is a TorchRuntimeError while tracing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
+from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
+from torch._dynamo import exc
+from torch._dynamo.types import ConvertFrameReturn
+
+
+class RunsEagerly(exc.TorchRuntimeError):
+    """The frame and what it calls run as they are; of a kind that Dynamo passes on as it is."""
+
+    def __init__(self) -> None:
+        super().__init__("The frame runs without compilation.")
+
+
+def is_programs(error: Exception) -> bool:
+    """True for an error that tracing met where the program would raise it, or one like it.
+
+    Args:
+        error: what `compile_frame` raised.
+    """
+    return isinstance(error, (exc.TorchRuntimeError, IndexError))
+
+
+def convert(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`ConvertFrameAssert.__call__`: what becomes of a frame."""
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return stock(self, *args, **kwargs)
+        except RunsEagerly:
+            skip = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
+            return ConvertFrameReturn(frame_exec_strategy=skip, apply_to_code=False)
+
+    return __call__

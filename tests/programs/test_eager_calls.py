@@ -1,0 +1,80 @@
+"""Programs that raise: the frame is left to eager Python in the call in which tracing meets it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+
+import graphmend_bc as gm
+from tests.oracle import check
+
+X = torch.tensor([1.0, 2.0, 3.0])
+WIDE = torch.ones(4, 4)
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize(
+    "last", ["x + torch.ones(3)", "x.sum(1)", "net(x)", "x[5]", "x.view(7)", "torch.cat([x, x[0]])"]
+)
+def test_the_program_raises_as_in_eager_python(last: str, fullgraph: bool) -> None:
+    check(
+        f"""
+        import torch
+        net = torch.nn.Linear(3, 3)
+        torch.nn.init.ones_(net.weight)
+        torch.nn.init.ones_(net.bias)
+        def f(x):
+            if x.sum() > 0:
+                print("up")
+            return {last}
+        """,
+        [X, WIDE, -X, -WIDE],
+        mends=None,
+        declines=None,
+        breaks=0,
+        fullgraph=fullgraph,
+    )
+
+
+def test_the_program_goes_on() -> None:
+    check(
+        """
+        import torch
+        def add(y):
+            return y + torch.ones(3)
+        def f(x):
+            y = x * 2
+            if y.sum() > 0:
+                y = y + 1
+            try:
+                y = add(y)
+            except RuntimeError as error:
+                print(error)
+                y = y - 1
+            return y
+        """,
+        [X, torch.ones(4), -X, -torch.ones(4)],
+        "where@6",
+    )
+
+
+def test_a_program_that_raises_all_the_time(caplog: pytest.LogCaptureFixture) -> None:
+    """From some call on the frame is compiled as stock would, which ends the attempts."""
+
+    def add(x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            x = x * 2
+        return x + torch.ones(3)
+
+    with gm.enabled(), gm.config.patch(miss_limit=2), caplog.at_level(logging.INFO, "graphmend_bc"):
+        compiled = torch.compile(add, backend="eager")
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="must match the size"):
+                compiled(torch.ones(4))
+        with pytest.raises(torch._dynamo.exc.TorchRuntimeError):
+            compiled(torch.ones(4))
+        assert torch.equal(compiled(X), X * 2 + 1)
+    assert "runs without compilation in this call" in caplog.text
+    assert "leaves" in caplog.text

@@ -2,6 +2,8 @@
 
     compile_frame          one call per frame to compile: the mending loop runs around it
     trace_frame            one call per attempt: what an attempt found is forgotten with it
+    ConvertFrameAssert     one call of a frame is left to eager Python
+      .__call__
     InliningInstruction-   the code object of an inlined callee is replaced by the rewritten one
       Translator.__init__
     call_user_compiler     the graph is complete: proofs over the whole graph
@@ -23,6 +25,10 @@
       ManagerVariable
     WrapperUserFunction-   functions that cache their results: Dynamo traces them every time
       Variable
+    TorchInGraphFunction-  settings of the process, which Dynamo sets while it traces
+      Variable
+    initialize_lazy_-      lazy modules, which it initialises while it traces
+      module
     StringFormatVariable   when a text was made; `!r` of a tensor is left to the format
     _load_const            a primitive is a constant Dynamo does not know
     get_dynamo_observed-   an exception that tracing raises because of a number known only at run

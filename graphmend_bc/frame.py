@@ -106,7 +106,7 @@ class Frame:
         The program raises it as well if it is about an operator, and where eager Python does.
         """
         rewritten, site = self.plans.rewrites(), site_of(self.code, 0)
-        if rewritten and eager_call.is_programs(error) and self.mender.leaves_call(self.code):
+        if rewritten and eager_call.can_leave(error) and self.mender.leaves_call(self.code):
             log.info("%s runs without compilation in this call. It raises %r.", site, error)
             raise eager_call.RunsEagerly from error
         self.plans.off = True

@@ -6,12 +6,15 @@ x + torch.ones(4)     for an `x` of three elements is a TorchRuntimeError while 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
 from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
 from torch._dynamo import exc
 from torch._dynamo.types import ConvertFrameReturn
+
+_IS_CALL: ContextVar[bool] = ContextVar("graphmend_bc_is_call", default=False)
 
 
 class RunsEagerly(exc.TorchRuntimeError):
@@ -21,23 +24,28 @@ class RunsEagerly(exc.TorchRuntimeError):
         super().__init__("The frame runs without compilation.")
 
 
-def is_programs(error: Exception) -> bool:
-    """True for an error that tracing met where the program would raise it, or one like it.
+def can_leave(error: Exception) -> bool:
+    """True if the program raises in the call that is compiled, or something like it.
+
+    An exported program is not called.
 
     Args:
         error: what `compile_frame` raised.
     """
-    return isinstance(error, (exc.TorchRuntimeError, IndexError))
+    return _IS_CALL.get() and isinstance(error, (exc.TorchRuntimeError, IndexError))
 
 
 def convert(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`ConvertFrameAssert.__call__`: what becomes of a frame."""
+    """`ConvertFrameAssert.__call__`: what becomes of a frame that is called."""
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        token = _IS_CALL.set(not self._export)
         try:
             return stock(self, *args, **kwargs)
         except RunsEagerly:
             skip = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
             return ConvertFrameReturn(frame_exec_strategy=skip, apply_to_code=False)
+        finally:
+            _IS_CALL.reset(token)
 
     return __call__

@@ -108,6 +108,22 @@ def test_strict_export_is_exact(body: Body, mends: list[str]) -> None:
         assert all(map(torch.equal, found, expected))
 
 
+def misfits(self: Program, x: torch.Tensor) -> torch.Tensor:
+    y = self.layer(x)
+    if y.sum() > 0:
+        y = y * 2
+    return y + torch.ones(4)
+
+
+def test_strict_export_of_what_raises_fails_as_ever() -> None:
+    program = Program(misfits)
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        _export(program, strict=True)
+    torch._dynamo.reset()
+    with gm.enabled(), pytest.raises(torch._dynamo.exc.Unsupported):
+        _export(program, strict=True)
+
+
 @pytest.mark.parametrize("body", [raises, numbers, writes])
 def test_strict_export_that_would_need_a_check_fails_as_ever(body: Body) -> None:
     program = Program(body)

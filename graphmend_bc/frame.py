@@ -106,7 +106,8 @@ class Frame:
         The program raises it as well if it is about an operator, and where eager Python does.
         """
         rewritten, site = self.plans.rewrites(), site_of(self.code, 0)
-        if rewritten and eager_call.can_leave(error) and self.mender.leaves_call(self.code):
+        can_leave = self._takes_part() and eager_call.can_leave(error)
+        if can_leave and self.mender.leaves_call(self.code):
             log.info("%s runs without compilation in this call. It raises %r.", site, error)
             raise eager_call.RunsEagerly from error
         self.plans.off = True
@@ -117,6 +118,9 @@ class Frame:
                 error,
             )
         return self._compile_as_stock()
+
+    def _takes_part(self) -> bool:
+        return not self.plans.off and (self.plans.rewrites() or self.follows)
 
     def _compile_as_stock(self) -> Any:
         """The attempt with the caller's settings: breaks that are left are Dynamo's to handle."""
@@ -139,7 +143,7 @@ class Frame:
             if not attempt.is_break(error) and self.plans.stop_capturing(failed):
                 attempt.clean_up(error)
                 return self._compile_as_stock()
-            if attempt.is_failure(error) and self.plans.rewrites():
+            if attempt.is_failure(error) and self._takes_part():
                 attempt.clean_up(error)
                 return self._compile_unmended(error)
             self._finish(compilation.trace, {})

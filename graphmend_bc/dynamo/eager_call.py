@@ -25,14 +25,17 @@ class RunsEagerly(exc.TorchRuntimeError):
 
 
 def can_leave(error: Exception) -> bool:
-    """True if the program raises in the call that is compiled, or something like it.
+    """True if the program may raise in this call, or torch by looking at its tensors.
 
     An exported program is not called.
 
     Args:
         error: what `compile_frame` raised.
     """
-    return _IS_CALL.get() and isinstance(error, (exc.TorchRuntimeError, IndexError))
+    is_torchs = (
+        isinstance(error, (exc.TorchRuntimeError, IndexError)) or type(error) is RuntimeError
+    )
+    return _IS_CALL.get() and is_torchs
 
 
 def convert(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.legality.kernels import is_same_view, may_overlap, writes_whole
+from graphmend_bc.legality.kernels import has_kernel, is_same_view, may_overlap, writes_whole
 from graphmend_bc.legality.ranges import Ranges
 from graphmend_bc.legality.record import OpRecord, raises_on_values, stops_process, written_by
 
@@ -40,6 +40,7 @@ class Recorder:
         squeezed: whether dimensions of such a size were dropped if they are 1.
         checks: whether there was an operator that raises if some values are bad, or if what it
             writes to shares memory with another operand.
+        rejected: the first operator that has no kernel for its dtypes; fake tensors accept it.
         resets: whether a tensor was given other memory; `p.data = p.data.to(d)` often gives it the
             same, which counts as nothing.
         ranges: between which numbers the elements of integer tensors lie.
@@ -59,6 +60,7 @@ class Recorder:
         self.unsized = False
         self.squeezed = False
         self.checks = False
+        self.rejected: OpOverload | None = None
         self.resets = False
         self._running = running
         self.ranges = Ranges()
@@ -126,7 +128,9 @@ class Recorder:
             self.guarded.setdefault(self._running(), record.op)
         self.ranges.note(record)
         self.resets = self.resets or record.name == "set_"
-        self.checks = self.checks or raises_on_values(record)
+        if not has_kernel(record):
+            self.rejected = self.rejected or record.op
+        self.checks = self.checks or raises_on_values(record) or self.rejected is not None
         if record.name == "squeeze":
             self.squeezed = self.squeezed or _squeezes_unknown(record)
         self.strided = self.strided or record.name == "as_strided"

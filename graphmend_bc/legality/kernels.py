@@ -124,7 +124,7 @@ def may_fail(record: OpRecord) -> str:
     Example:
         `x.half().fill_(1e6)` fails, because the number is too large.
     """
-    if not _has_kernel(record):
+    if not has_kernel(record):
         return "Its dtypes may have no kernel."
     if mixes_dtypes(record) or not _can_write(record):
         return "It may not take these dtypes together."
@@ -138,7 +138,8 @@ def may_fail(record: OpRecord) -> str:
     return ""
 
 
-def _has_kernel(record: OpRecord) -> bool:
+def has_kernel(record: OpRecord) -> bool:
+    """False for an operator that some kernel refuses because of its dtypes: `argmax` of bools."""
     names = {record.name, record.name.removesuffix("_")}
     if names & _COPIES:
         return True

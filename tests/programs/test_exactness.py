@@ -360,6 +360,31 @@ def test_rows_of_a_loop_have_the_gradients_of_unbind() -> None:
     assert agrees(source, [(rows, UP), (rows, DOWN)], grad=True).mends == "where@2"
 
 
+@pytest.mark.parametrize("result", ["z", "z + x"])
+def test_row_of_a_tensor_that_is_changed_before_a_break(result: str) -> None:
+    """Autograd refuses to tell the row's history, and Dynamo asks for it where a function goes on."""
+    check(
+        f"""
+        import time
+        import torch
+        def f(y):
+            print("rows")
+            for x in y:
+                break
+            with torch.no_grad():
+                y[0].add_(1)
+                time.sleep(0)
+                z = x.detach() * 2
+            return {result}
+        """,
+        [torch.full((2, 3), n, requires_grad=True) for n in (1.0, -1.0)],
+        "defer@4",
+        declines="call-not-traced@9",
+        breaks=None,
+        grad=True,
+    )
+
+
 def test_index_out_of_bounds_whose_result_is_not_used() -> None:
     agrees(
         """

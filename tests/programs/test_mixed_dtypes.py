@@ -77,6 +77,26 @@ state = norm, w
     )
 
 
+def test_effects_before_an_operator_without_a_kernel() -> None:
+    """The graph could not be taken back: a leaf is changed."""
+    outcome = check(
+        """
+        import torch
+        def f(y):
+            print("up")
+            with torch.no_grad():
+                y.add_(1)
+            return y.detach() * (y > 0).argmax()
+        """,
+        [X.clone().requires_grad_()],
+        mends=None,
+        declines=None,
+        breaks=None,
+        grad=True,
+    )
+    assert not outcome.mends
+
+
 def test_effects_before_an_operator_that_raises_in_a_resumed_function() -> None:
     """Stock compiles nothing of a function that breaks inside a `try`."""
     check(

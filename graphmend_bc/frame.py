@@ -120,7 +120,9 @@ class Frame:
         return self._compile_as_stock()
 
     def _takes_part(self) -> bool:
-        return not self.plans.off and (self.plans.rewrites() or self.follows)
+        """Whether stock might have met no error, having skipped the frame in another call."""
+        known = self.follows or Key.of(self.code) in self.mender.mended
+        return not self.plans.off and (known or self.plans.rewrites())
 
     def _compile_as_stock(self) -> Any:
         """The attempt with the caller's settings: breaks that are left are Dynamo's to handle."""
@@ -166,7 +168,7 @@ class Frame:
             give_way_back(result, self.code, self.call.module_globals, trace.drawing)
         self.turning.remember(self.mender.history)
         if trace.used or self.follows:
-            self.mender.mended.add(Key.of(self.plans.code_for(self.code)))
+            self.mender.mended |= {Key.of(self.code), Key.of(self.plans.code_for(self.code))}
         if trace.tally is not None:
             self.mender.remember_tally(trace.tally)
         self._finish(trace, dict.fromkeys(trace.captured, "capture") | trace.used)

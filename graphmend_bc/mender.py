@@ -27,7 +27,7 @@ class Mender:
     Attributes:
         rewrites: rewritten code objects made so far.
         report: what was mended and declined since it was enabled or reset.
-        mended: code objects, as they were traced, with a mend in a graph of theirs.
+        mended: code objects, as they are and as they were traced, with a mend in a graph of theirs.
         proven: plans that succeeded before, by original code; later compilations start with them.
         left_alone: code objects that must not be rewritten.
         mends: False to compile as stock does and only observe.

@@ -72,10 +72,11 @@ GROUPS: Final = (
 
 RARE_GROUPS: Final = (
     *("partial", "random", "host", "sizes", "raises", "identity"),
-    *("unbound", "shared"),
+    *("unbound", "shared", "lengths"),
 )
 """Groups that every fourth program has: they end programs early or break graphs everywhere. The last ones
-have no forms: programs that read variables which may have no value, and calls with `x` a row of `y`."""
+have no forms: programs that read variables which may have no value, calls with `x` a row of `y`, and calls
+with tensors of other lengths."""
 
 EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "vector": {

@@ -169,11 +169,16 @@ def _calls(draw: Any, groups: set[str], grad: bool) -> tuple[str, ...]:
     suffix = (f", dtype=torch.{dtype}" if dtype not in ("", "float32") else "") + (
         ", requires_grad=True" if grad else ""
     )
+    lengths = st.sampled_from([3, 3, 1, 2, 4]) if "lengths" in groups else st.just(3)
     vectors = [*draw(st.permutations(_VECTORS[:2])), *draw(st.lists(st.sampled_from(_VECTORS), max_size=2))]  # fmt: skip
     calls = []
     for vector in vectors:
-        rows = f"[{draw(st.sampled_from(_VECTORS))}, {draw(st.sampled_from(_VECTORS))}]"
-        whole, k = draw(st.sampled_from(_WHOLES)), draw(st.sampled_from(["2", "0.5", "-1"]))
+        n = draw(lengths)
+        vector = _of_length(vector, n)
+        one, other = (_of_length(draw(st.sampled_from(_VECTORS)), n) for _ in range(2))
+        rows = f"[{one}, {other}]"
+        whole = _of_length(draw(st.sampled_from(_WHOLES)), n)
+        k = draw(st.sampled_from(["2", "0.5", "-1"]))
         if "shared" in groups and not grad and draw(st.booleans()):
             row = draw(st.sampled_from(["y[0]", "y[1]", "y.flatten()[1:4]"]))
             given = f"(lambda y: ({row}, y, torch.tensor({whole}), {k}))"
@@ -183,3 +188,9 @@ def _calls(draw: Any, groups: set[str], grad: bool) -> tuple[str, ...]:
             f"(torch.tensor({vector}{suffix}), torch.tensor({rows}{suffix}), torch.tensor({whole}), {k})"
         )
     return tuple(calls)
+
+
+def _of_length(numbers: str, n: int) -> str:
+    """The text of a list, cut or continued."""
+    items = numbers.strip("[]").split(", ")
+    return f"[{', '.join((items * 2)[:n])}]"

@@ -78,3 +78,21 @@ def test_a_program_that_raises_all_the_time(caplog: pytest.LogCaptureFixture) ->
         assert torch.equal(compiled(X), X * 2 + 1)
     assert "runs without compilation in this call" in caplog.text
     assert "leaves" in caplog.text
+
+
+def test_the_program_raises_before_anything_is_mended_in_that_call() -> None:
+    check(
+        """
+        def f(x):
+            try:
+                n = 1
+                if x[0] > x[2]:
+                    n = 2
+                return x * n
+            except IndexError as error:
+                return error.args
+        """,
+        [X, -X, X[:1]],
+        "speculate@4",
+        orders=1,
+    )

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from graphmend_bc import config
 from graphmend_bc.dynamo import attempt, eager_call
-from graphmend_bc.dynamo.breaks import Break, break_of, first_line, gb_id_of
-from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace, running
+from graphmend_bc.dynamo.breaks import Break, break_of, first_line
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, running
 from graphmend_bc.dynamo.once import Prepared
 from graphmend_bc.dynamo.regions import resumed
 from graphmend_bc.dynamo.way_back import give_way_back
+from graphmend_bc.outcome import settle
 from graphmend_bc.plans import Plans
 from graphmend_bc.reasons import Refused
-from graphmend_bc.reports import FrameResult, Mend
+from graphmend_bc.reports import FrameResult
 from graphmend_bc.rewrites import Key, site_of
 from graphmend_bc.rewriting.defer import CALLS
 from graphmend_bc.rules.rule import Met
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from graphmend_bc.mender import Mender
 
 log = logging.getLogger("graphmend_bc")
-mends_log = logging.getLogger("graphmend_bc.mends")
-declines_log = logging.getLogger("graphmend_bc.declines")
 
 PROGRAM_ERRORS = frozenset({"Observed exception"})
 """Break types that are the program's own exceptions: there is nothing to mend."""
@@ -64,7 +63,8 @@ class Frame:
         self.suggested: dict[Site, bool] = {}
         self.wants_errors = self.call.wants_errors
         broken = resumed(code)
-        self.follows = broken is not None and Key.of(broken) in mender.mended
+        follows = broken is not None and Key.of(broken) in mender.mended
+        self.follows = follows or mender.rewrites.is_rewritten(code)
 
     def compile(self) -> Any:
         if not self.plans.off:
@@ -82,10 +82,12 @@ class Frame:
                         log.exception("graphmend_bc could not place a break of %s.", self.code)
                         return self._compile_unmended(failure)
                     if self.wants_errors and attempt.is_break(error):
-                        self._finish(compilation.trace, {})
+                        settle(self.mender, self.plans, self.code, compilation.trace, {})
                         self._explain(error)
                         raise
                     if not attempt.is_break(error):
+                        if self._stops_guessing(compilation, error):
+                            continue
                         return self._compile_unmended(error)
                     break
                 attempt.restore_error_setting(result)
@@ -148,7 +150,7 @@ class Frame:
             if attempt.is_failure(error) and self._takes_part():
                 attempt.clean_up(error)
                 return self._compile_unmended(error)
-            self._finish(compilation.trace, {})
+            settle(self.mender, self.plans, self.code, compilation.trace, {})
             self._tell(compilation, error)
             raise
         return self._commit(compilation, result)
@@ -171,7 +173,8 @@ class Frame:
             self.mender.mended |= {Key.of(self.code), Key.of(self.plans.code_for(self.code))}
         if trace.tally is not None:
             self.mender.remember_tally(trace.tally)
-        self._finish(trace, dict.fromkeys(trace.captured, "capture") | trace.used)
+        used = dict.fromkeys(trace.captured, "capture") | trace.used
+        settle(self.mender, self.plans, self.code, trace, used)
         self._tell(compilation, result)
         return result
 
@@ -264,6 +267,13 @@ class Frame:
         stopped = str(error) if found is None else f"{found.code.co_qualname} {found.offset}"
         return self.turning.turn(guesses, stopped)
 
+    def _stops_guessing(self, compilation: Compilation, error: Exception) -> bool:
+        """Take guesses out if the ways they lead keep raising: calls may never go there."""
+        if self.mender.eager_calls[self.code] < config.turn_limit:
+            return False
+        sites = dict.fromkeys(guessed.site for guessed, _ in compilation.trace.guesses)
+        return self.plans.climb_all(sites, Refused("arm-does-not-trace", first_line(error)))
+
     def _likely(self, site: Site, occurrence: int, suggestion: Callable[[], bool]) -> bool:
         known = self.mender.likely(site, occurrence)
         if known is None:
@@ -273,27 +283,6 @@ class Frame:
         return self.turning.likely(site, occurrence, known)
 
     # Telling
-
-    def _finish(self, trace: Trace, used: dict[Site, str]) -> None:
-        """Report what this frame came to and remember the plans that worked."""
-        for site, strategy in used.items():
-            if strategy in ("hoist", "draw"):
-                self.mender.note_hoist(self.code, site)
-            gb_type = self.plans.gb_type(site) or trace.gb_types.get(site, "")
-            passed_over = tuple(str(refused) for refused in self.plans.passed_over.get(site, ()))
-            mend = Mend(strategy, site, gb_type, gb_id_of(gb_type), passed_over)
-            if self.mender.report.add(mend):
-                mends_log.info("mended %s", mend)
-        for decline in self.plans.declined.values():
-            if decline.site not in used and self.mender.report.add(decline):
-                declines_log.info("%s", decline)
-        self.plans.unmet -= used.keys()
-        for site in self.plans.unmet:
-            self.plans.take_out(site)
-        for key, plan in self.plans.by_code.items():
-            proven = {site.offset for site in used if key.holds(site)}
-            if plan and plan.branches <= proven:
-                self.mender.proven[key] = plan
 
     def _tell(self, compilation: Compilation, outcome: Any) -> None:
         result = FrameResult(

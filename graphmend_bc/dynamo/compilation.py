@@ -182,7 +182,8 @@ class Compilation:
         declined: sites that must not be mended; a resume function may hold them already rewritten.
         likely: the value to guess at a site, by how often the trace came by it before, and what is
             suggested where nothing is known from other calls.
-        follows: whether the frame goes on where a graph with a mend broke.
+        follows: whether the frame goes on where a graph with a mend broke, or is a part of the
+            user's function that Python calls there.
         missed: told by a compiled graph that a guess was wrong, by its index; None if it raised.
         captures: whether Dynamo makes symbols of what is known only at run time.
         note_capture: told of each instruction at which it does; gives the user's site.

@@ -96,3 +96,52 @@ def test_the_program_raises_before_anything_is_mended_in_that_call() -> None:
         "speculate@4",
         orders=1,
     )
+
+
+def test_part_of_a_function_that_raises_where_python_calls_it() -> None:
+    """The step of the `while` is a function of its own; iteration of `y` gives rows of `unbind`."""
+    check(
+        """
+        def f(y, z):
+            y = y * 1
+            for x in y:
+                if z.tolist()[0] > 0:
+                    print("here")
+                else:
+                    n = x.sum().clamp(0, 4)
+                    while n < 3:
+                        n = n + 1
+                        x.add_(1)
+            return y
+        """,
+        [(torch.full((2, 3), n, requires_grad=True), torch.tensor([0, 1])) for n in (1.0, -1.0)],
+        mends=None,
+        declines=None,
+        breaks=None,
+        grad=True,
+    )
+
+
+def test_guess_that_leads_to_an_error() -> None:
+    """No call goes there, so that the rest of the function is compiled after a few of them."""
+
+    def grow(x: torch.Tensor) -> torch.Tensor:
+        n = x.sum().clamp(0, 4)
+        while n < 3:
+            n = n + 1
+            x.add_(1)
+        return x
+
+    def step(y: torch.Tensor) -> torch.Tensor:
+        y = y * 1
+        for x in y:
+            grow(x)
+        return y
+
+    with gm.enabled():
+        compiled = torch.compile(step, backend="eager")
+        for _ in range(gm.config.turn_limit):
+            assert torch.equal(compiled(torch.ones(2, 3, requires_grad=True)), torch.ones(2, 3))
+            assert not gm.report().declines
+        compiled(torch.ones(2, 3, requires_grad=True))
+        assert [decline.reason for decline in gm.report().declines] == ["arm-does-not-trace"]

@@ -1,0 +1,52 @@
+"""What one frame came to: the report, and the plans that worked."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from types import CodeType
+from typing import TYPE_CHECKING
+
+from graphmend_bc.dynamo.breaks import gb_id_of
+from graphmend_bc.dynamo.compilation import Trace
+from graphmend_bc.plans import Plans
+from graphmend_bc.reports import Mend
+from graphmend_bc.runtime import Site
+
+if TYPE_CHECKING:
+    from graphmend_bc.mender import Mender
+
+mends_log = logging.getLogger("graphmend_bc.mends")
+declines_log = logging.getLogger("graphmend_bc.declines")
+
+
+def settle(
+    mender: Mender, plans: Plans, code: CodeType, trace: Trace, used: Mapping[Site, str]
+) -> None:
+    """Report what a frame came to and remember the plans that worked.
+
+    Args:
+        mender: for the report, and to remember.
+        plans: of the frame.
+        code: its own.
+        trace: its last attempt.
+        used: sites that are mended in it, each with the strategy.
+    """
+    for site, strategy in used.items():
+        if strategy in ("hoist", "draw"):
+            mender.note_hoist(code, site)
+        gb_type = plans.gb_type(site) or trace.gb_types.get(site, "")
+        passed_over = tuple(str(refused) for refused in plans.passed_over.get(site, ()))
+        mend = Mend(strategy, site, gb_type, gb_id_of(gb_type), passed_over)
+        if mender.report.add(mend):
+            mends_log.info("mended %s", mend)
+    for decline in plans.declined.values():
+        if decline.site not in used and mender.report.add(decline):
+            declines_log.info("%s", decline)
+    plans.unmet -= used.keys()
+    for site in plans.unmet:
+        plans.take_out(site)
+    for key, plan in plans.by_code.items():
+        proven = {site.offset for site in used if key.holds(site)}
+        if plan and plan.branches <= proven:
+            mender.proven[key] = plan

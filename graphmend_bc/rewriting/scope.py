@@ -76,6 +76,8 @@ class FunctionWriter:
         if op.handler is None or op.handler == scope.outer:
             return Writer(op, None)
         label = scope.label(self.graph.block_of(op.handler.target).index)
+        if scope.outer is None:  # an arm has not what lies below it on the operand stack
+            label.depth = op.handler.depth
         return Writer(op, (label, op.handler.push_lasti))
 
     def site_of(self, op: Op) -> Site:

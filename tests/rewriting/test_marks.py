@@ -171,3 +171,40 @@ def test_functions_as_a_whole(kind: Any) -> None:
         wanted = outcome(lambda a=args, n=named: whole(*a, **n), lambda: ())
         assert found == wanted
     assert copy.code.co_argcount == 4
+
+
+def leaves_two_blocks(x: Any, fails: bool) -> Any:
+    for _ in range(2):
+        try:
+            try:
+                return x
+            except NameError:
+                raise
+        except Exception as error:
+            x = str(error)
+            break
+    return x
+
+
+def unbound_in_two_blocks(fails: bool) -> Any:
+    if not fails:
+        value = 1
+    for _ in range(2):
+        try:
+            try:
+                return value
+            except NameError:
+                raise
+        except Exception as error:
+            value = str(error)
+            break
+    return value
+
+
+def test_blocks_that_only_a_handler_is_in() -> None:
+    """Nothing but the exception table tells how deep the operand stack is where the outer handler begins."""
+    for function, calls in (
+        (leaves_two_blocks, [lambda: (1, True)]),
+        (unbound_in_two_blocks, [lambda: (False,), lambda: (True,)]),
+    ):
+        check(function, "effects", at(function, CALLS), calls)

@@ -70,37 +70,43 @@ class Frame:
         if not self.plans.off:
             for _ in range(config.retrace_limit):
                 compilation = self._compilation()
+                with attempt.breaks_are_errors():
+                    outcome = self._try(compilation, self.call.with_breaks)
+                if not isinstance(outcome, Exception):
+                    attempt.restore_error_setting(outcome)
+                    if not self.wants_errors and attempt.is_empty(outcome):
+                        break  # stock skips such frames, which only its own settings do
+                    return self._commit(compilation, outcome)
+                attempt.clean_up(outcome)
                 try:
-                    with attempt.breaks_are_errors():
-                        result = self._trace(compilation, self.call.with_breaks)
-                except Exception as error:
-                    attempt.clean_up(error)
-                    try:
-                        if self._learn(compilation, error) or self._turn(compilation, error):
-                            continue
-                    except Exception as failure:
-                        log.exception("graphmend_bc could not place a break of %s.", self.code)
-                        return self._compile_unmended(failure)
-                    if self.wants_errors and attempt.is_break(error):
-                        settle(self.mender, self.plans, self.code, compilation.trace, {})
-                        self._explain(error)
-                        raise
-                    if not attempt.is_break(error):
-                        if self._stops_guessing(compilation, error):
-                            continue
-                        return self._compile_unmended(error)
-                    break
-                attempt.restore_error_setting(result)
-                if not self.wants_errors and attempt.is_empty(result):
-                    break  # stock skips such frames, which only its own settings do
-                return self._commit(compilation, result)
+                    if self._learn(compilation, outcome) or self._turn(compilation, outcome):
+                        continue
+                except Exception as failure:
+                    log.exception("graphmend_bc could not place a break of %s.", self.code)
+                    outcome = failure
+                else:
+                    if attempt.is_break(outcome):
+                        if self.wants_errors:
+                            settle(self.mender, self.plans, self.code, compilation.trace, {})
+                            self._explain(outcome)
+                            try:
+                                raise outcome
+                            finally:
+                                del outcome  # its traceback holds this frame
+                        break
+                    if self._stops_guessing(compilation, outcome):
+                        continue
+                return self._compile_unmended(outcome)
         return self._compile_as_stock()
 
-    def _trace(self, compilation: Compilation, call: attempt.Arguments) -> Any:
-        """One attempt by Dynamo's own `compile_frame`."""
+    def _try(self, compilation: Compilation, call: attempt.Arguments) -> Any:
+        """One attempt by Dynamo's own `compile_frame`: what it returns, or the error it raises."""
         code = self.plans.code_for(self.code)
-        with running(compilation), attempt.capturing(compilation.captures):
-            return self.stock(code, *call.args, **call.kwargs)
+        try:
+            with running(compilation), attempt.capturing(compilation.captures):
+                return self.stock(code, *call.args, **call.kwargs)
+        except Exception as error:
+            return error
 
     def _compile_unmended(self, error: Exception) -> Any:
         """Nothing of ours takes part; if anything did before, the error may have been ours.
@@ -131,29 +137,37 @@ class Frame:
         for site in self.plans.unmet:
             self.plans.take_out(site)
         compilation = self._compilation()
+        outcome = self._try(compilation, self.call)
+        if not isinstance(outcome, Exception):
+            return self._commit(compilation, outcome)
+        if isinstance(outcome, Prepared) or self._gives_up(outcome):
+            return self._compile_as_stock()
+        if attempt.is_failure(outcome) and self._takes_part():
+            attempt.clean_up(outcome)
+            return self._compile_unmended(outcome)
+        settle(self.mender, self.plans, self.code, compilation.trace, {})
+        self._tell(compilation, outcome)
         try:
-            result = self._trace(compilation, self.call)
-        except Prepared:
-            return self._compile_as_stock()
-        except SiteRefused as refused:
-            if not self.plans.stop_capturing(refused.refused, refused.sites or None):
-                if self.plans.declined.keys() >= set(refused.sites):
-                    raise
-                for site in refused.sites:
-                    self.plans.drop(site, refused.refused)
-            return self._compile_as_stock()
-        except Exception as error:
-            failed = Refused("capture-fails", first_line(error))
-            if not attempt.is_break(error) and self.plans.stop_capturing(failed):
-                attempt.clean_up(error)
-                return self._compile_as_stock()
-            if attempt.is_failure(error) and self._takes_part():
-                attempt.clean_up(error)
-                return self._compile_unmended(error)
-            settle(self.mender, self.plans, self.code, compilation.trace, {})
-            self._tell(compilation, error)
-            raise
-        return self._commit(compilation, result)
+            raise outcome
+        finally:
+            del outcome
+
+    def _gives_up(self, error: Exception) -> bool:
+        """Change a plan after the last attempt failed; False if it was not for a plan."""
+        if isinstance(error, SiteRefused):
+            if self.plans.stop_capturing(error.refused, error.sites or None):
+                return True
+            if self.plans.declined.keys() >= set(error.sites):
+                return False
+            for site in error.sites:
+                self.plans.drop(site, error.refused)
+            return True
+        if attempt.is_break(error):
+            return False
+        if self.plans.stop_capturing(Refused("capture-fails", first_line(error))):
+            attempt.clean_up(error)
+            return True
+        return False
 
     def _commit(self, compilation: Compilation, result: Any) -> Any:
         """Accept an attempt."""

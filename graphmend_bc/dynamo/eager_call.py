@@ -5,6 +5,8 @@ x + torch.ones(4)     for an `x` of three elements is a TorchRuntimeError while 
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -14,6 +16,10 @@ from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
 from torch._dynamo import exc
 from torch._dynamo.types import ConvertFrameReturn
 
+import graphmend_bc
+from graphmend_bc.dynamo.regions import TORCH
+
+_OURS = os.path.dirname(graphmend_bc.__file__) + os.sep
 _IS_CALL: ContextVar[bool] = ContextVar("graphmend_bc_is_call", default=False)
 
 
@@ -35,7 +41,16 @@ def can_leave(error: Exception) -> bool:
     is_torchs = (
         isinstance(error, (exc.TorchRuntimeError, IndexError)) or type(error) is RuntimeError
     )
-    return _IS_CALL.get() and is_torchs
+    return _IS_CALL.get() and is_torchs and not _is_ours(error)
+
+
+def _is_ours(error: Exception) -> bool:
+    """True if this library raised it, or what it called that is not torch."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for frame in reversed(frames):
+        if frame.f_code.co_filename.startswith((_OURS, TORCH)):
+            return frame.f_code.co_filename.startswith(_OURS)
+    return False
 
 
 def convert(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -66,12 +66,20 @@ def judge(program: Program) -> Verdict:
     declines = frozenset(decline.reason for decline in mender.report.declines)
     if difference := _difference(expected, mended):
         stock = _compiled(program, session.new_mender(mends=False))
-        same = _where(expected, stock) == _where(expected, mended)
-        fault = Fault.STOCK if same else Fault.MENDING
+        fault = Fault.STOCK if _is_stocks(expected, mended, stock) else Fault.MENDING
         if fault is Fault.MENDING and _is_backends(program, expected, mended):
             fault = Fault.BACKEND
         return Verdict(fault, difference, strategies, declines)
     return Verdict(Fault.NONE, "", strategies, declines)
+
+
+def _is_stocks(expected: list[Seen], mended: list[Seen], stock: list[Seen]) -> bool:
+    """True if stock goes wrong at the same place, or there in the same way but before it as well."""
+    place = _where(expected, mended)
+    if place is None or place == _where(expected, stock):
+        return True
+    number, name = place
+    return _shown(mended[number], name) == _shown(stock[number], name)
 
 
 def _is_backends(program: Program, expected: list[Seen], mended: list[Seen]) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import pytest
 
 from tests.fuzz.hunt import hunt
+from tests.fuzz.programs import Program
+from tests.fuzz.verdict import Fault, judge
 
 BATCHES, COUNT = 5, 100
 
@@ -23,3 +25,20 @@ def test_generated_programs(batch: int) -> None:
     assert sum(catch.faults.values()) == COUNT
     assert catch.faults["STOCK"] <= COUNT // 20
     assert {"where", "defer"} <= catch.met.keys()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_error_that_the_backend_drops(backend: str) -> None:
+    """A program that no graph of AOTAutograd's can be exact for is not held against mending."""
+    source = """
+def f(x, y, z, k):
+    try:
+        if x.sum() > 0:
+            print("up")
+        6 // z
+    except RuntimeError as error:
+        print(error)
+    return x
+"""
+    program = Program(source, ("(torch.ones(3), None, torch.tensor([0, 1]), 2)",), backend, False)
+    assert judge(program).fault is (Fault.NONE if backend == "eager" else Fault.BACKEND)

@@ -54,8 +54,8 @@ class Frame:
         self.lessons = Lessons(mender, self.plans, self.turning)
         self.suggested: dict[Site, bool] = {}
         self.wants_errors = self.call.wants_errors
-        broken = resumed(code)
-        follows = broken is not None and Key.of(broken) in mender.mended
+        self.function = Key.of(mender.function_of(code))
+        follows = resumed(code) is not None and self.function in mender.mended
         self.follows = follows or mender.rewrites.is_rewritten(code)
 
     def compile(self) -> Any:
@@ -121,7 +121,7 @@ class Frame:
 
     def _takes_part(self) -> bool:
         """Whether stock might have met no error, having skipped the frame in another call."""
-        known = self.follows or Key.of(self.code) in self.mender.mended
+        known = self.follows or self.function in self.mender.mended
         return not self.plans.off and (known or self.plans.rewrites())
 
     def _compile_as_stock(self) -> Any:
@@ -159,7 +159,7 @@ class Frame:
             give_way_back(result, self.code, self.call.module_globals, trace.drawing)
         self.turning.remember(self.mender.history)
         if trace.used or self.follows:
-            self.mender.mended |= {Key.of(self.code), Key.of(self.plans.code_for(self.code))}
+            self.mender.mended.add(self.function)
         if trace.tally is not None:
             self.mender.remember_tally(trace.tally)
         used = dict.fromkeys(trace.captured, "capture") | trace.used

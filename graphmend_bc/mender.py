@@ -10,6 +10,7 @@ from types import CodeType
 from typing import Any
 
 from graphmend_bc import config
+from graphmend_bc.dynamo.regions import resumed
 from graphmend_bc.dynamo.way_back import forget_compiled
 from graphmend_bc.frame import Frame
 from graphmend_bc.history import History, Tally
@@ -27,7 +28,7 @@ class Mender:
     Attributes:
         rewrites: rewritten code objects made so far.
         report: what was mended and declined since it was enabled or reset.
-        mended: code objects, as they are and as they were traced, with a mend in a graph of theirs.
+        mended: functions with a mend in a graph of theirs or of one that resumes them.
         proven: plans that succeeded before, by original code; later compilations start with them.
         left_alone: code objects that must not be rewritten.
         mends: False to compile as stock does and only observe.
@@ -136,6 +137,12 @@ class Mender:
             detail = f"It gave something else {config.miss_limit} times."
             refused = Refused("hoist-varies", detail)
             forget_compiled(code, lambda: self.given_up.update({site: refused}))
+
+    def function_of(self, code: CodeType) -> CodeType:
+        """The code object that was rewritten and resumed, in any order, until `code` came of it."""
+        original, _ = self.rewrites.original(code, 0)
+        broken = resumed(original)
+        return original if broken is None else self.function_of(broken)
 
     def leaves_call(self, code: CodeType) -> bool:
         """True if a call of a frame is left to eager Python; False if that happened too often.

@@ -11,6 +11,7 @@ import graphmend_bc as gm
 from tests.oracle import check
 
 X = torch.tensor([1.0, 2.0, 3.0])
+Z = torch.tensor([0, 1, 2])
 WIDE = torch.ones(4, 4)
 
 
@@ -94,6 +95,29 @@ def test_the_program_raises_before_anything_is_mended_in_that_call() -> None:
         """,
         [X, -X, X[:1]],
         "speculate@4",
+        orders=1,
+    )
+
+
+def test_function_that_was_mended_after_a_break_and_raises_after_another() -> None:
+    """The last call is compiled without what the first ones mended, and in other parts."""
+    check(
+        """
+        def f(x, z):
+            torch._dynamo.graph_break()
+            if x.sum().item() > 3.0:
+                x = x * 2
+                print("here")
+            elif z[0] == z[2]:
+                x = x * 3
+            elif z.sum() > 2:
+                x = c + 1
+            return x
+        """,
+        [(X, Z), (-X, Z), (-X, Z), (-X[:2], Z[:2])],
+        mends=None,
+        declines=None,
+        breaks=None,
         orders=1,
     )
 

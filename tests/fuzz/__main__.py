@@ -26,13 +26,16 @@ def main(arguments: list[str] | None = None) -> int:
     if options.child is not None:
         _run_batch(options.seed, options.count, options.child)
         return 0
-    return _run_all(options.count, options.seed, options.jobs, options.minutes, options.out)
+    return _run_all(options)
 
 
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--count", type=int, default=20_000, help="programs (default: 20000)")
     parser.add_argument("--seed", type=int, default=0, help="the same seed, the same programs")
+    parser.add_argument(
+        "--first", type=int, default=0, help="batch to go on with, of a run that was cut"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default: 2)")
     parser.add_argument(
         "--minutes", type=float, default=None, help="start no batch after this long"
@@ -71,23 +74,24 @@ class _Child:
     process: subprocess.Popen[bytes]
 
 
-def _run_all(count: int, seed: int, jobs: int, minutes: float | None, out: Path) -> int:
-    start, tally = time.monotonic(), _Tally(out)
-    sizes = [min(BATCH, count - done) for done in range(0, count, BATCH)]
-    waiting = [(seed * 1_000_000 + number, size) for number, size in enumerate(sizes)][::-1]
+def _run_all(options: argparse.Namespace) -> int:
+    start, tally = time.monotonic(), _Tally(options.out)
+    sizes = [min(BATCH, options.count - done) for done in range(0, options.count, BATCH)]
+    batches = [(options.seed * 1_000_000 + number, size) for number, size in enumerate(sizes)]
+    waiting = batches[options.first :][::-1]
     running: list[_Child] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         while waiting or running:
-            late = minutes is not None and time.monotonic() - start > minutes * 60
-            if late:
+            if options.minutes and time.monotonic() - start > options.minutes * 60:
                 waiting.clear()
-            while waiting and len(running) < jobs:
+            while waiting and len(running) < options.jobs:
                 running.append(_start(*waiting.pop(), folder))
             for child in [child for child in running if child.process.poll() is not None]:
                 running.remove(child)
                 tally.add(child, folder)
-                print(f"{time.monotonic() - start:6.0f} s  {tally}", flush=True)
+                batch = f"batch {child.seed % 1_000_000}"
+                print(f"{time.monotonic() - start:6.0f} s  {batch}: {tally}", flush=True)
             time.sleep(0.1)
     print(tally.details())
     return 1 if tally.failures else 0

@@ -180,11 +180,17 @@ def _run(program: Program, wrap: Callable[..., Any]) -> list[Seen]:
 
 
 _RESUMED = re.compile(r"(?:torch_dynamo_resume_in_)+(\w+?)(?:_at_\d+)+\b")
+_NEGATIVE_ZERO = re.compile(r"-0\.0(?!\d)")
 
 
 def _shown(seen: Seen, name: str) -> str:
-    """A field as text. Where a break stays, log records carry the name of Dynamo's function."""
-    return _RESUMED.sub(r"\1", repr(getattr(seen, name)))
+    """A field as text, without what docs/semantics.md does not promise.
+
+    That is the sign of a gradient that is zero; and where a break stays, log records carry the name
+    of Dynamo's function.
+    """
+    text = _RESUMED.sub(r"\1", repr(getattr(seen, name)))
+    return _NEGATIVE_ZERO.sub("0.0", text) if name == "gradients" else text
 
 
 def _where(expected: list[Seen], actual: list[Seen]) -> tuple[int, str] | None:

@@ -18,7 +18,7 @@ from graphmend_bc import config
 from graphmend_bc.dynamo import attempt, eager_call
 from graphmend_bc.dynamo.compilation import Compilation, running
 from graphmend_bc.dynamo.once import Prepared
-from graphmend_bc.dynamo.regions import resumed
+from graphmend_bc.dynamo.regions import OURS, resumed
 from graphmend_bc.dynamo.way_back import give_way_back
 from graphmend_bc.lessons import Lessons
 from graphmend_bc.outcome import settle
@@ -54,9 +54,13 @@ class Frame:
         self.lessons = Lessons(mender, self.plans, self.turning)
         self.suggested: dict[Site, bool] = {}
         self.wants_errors = self.call.wants_errors
-        self.function = Key.of(mender.function_of(code))
+        function = mender.function_of(code)
+        self.function = Key.of(function)
         follows = resumed(code) is not None and self.function in mender.mended
-        self.follows = follows or mender.rewrites.is_rewritten(code)
+        is_ours = function.co_filename.startswith(
+            OURS
+        )  # `Branch.__call__`, around a break in an arm
+        self.follows = follows or is_ours or mender.rewrites.is_rewritten(code)
 
     def compile(self) -> Any:
         if not self.plans.off:

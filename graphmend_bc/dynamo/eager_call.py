@@ -5,7 +5,6 @@ x + torch.ones(4)     for an `x` of three elements is a TorchRuntimeError while 
 
 from __future__ import annotations
 
-import os
 import traceback
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -16,10 +15,8 @@ from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
 from torch._dynamo import exc
 from torch._dynamo.types import ConvertFrameReturn
 
-import graphmend_bc
-from graphmend_bc.dynamo.regions import TORCH
+from graphmend_bc.dynamo.regions import OURS, TORCH
 
-_OURS = os.path.dirname(graphmend_bc.__file__) + os.sep
 _IS_CALL: ContextVar[bool] = ContextVar("graphmend_bc_is_call", default=False)
 
 
@@ -48,8 +45,8 @@ def _is_ours(error: Exception) -> bool:
     """True if this library raised it, or what it called that is not torch."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     for frame in reversed(frames):
-        if frame.f_code.co_filename.startswith((_OURS, TORCH)):
-            return frame.f_code.co_filename.startswith(_OURS)
+        if frame.f_code.co_filename.startswith((OURS, TORCH)):
+            return frame.f_code.co_filename.startswith(OURS)
     return False
 
 

@@ -40,10 +40,13 @@ class Kind(Enum):
 #: The attribute, and its value, by which Dynamo marks the wrapper of a graph.
 GRAPH_MARK = ("_torchdynamo_disable_msg", "do not trace Dynamo-compiled graph")
 
+OURS = os.path.dirname(graphmend_bc.__file__) + os.sep
+"""What the names of this library's own files begin with."""
+
 TORCH = os.path.dirname(torch.__file__) + os.sep
 """What the names of torch's own files begin with."""
 _PLUMBING = (
-    os.path.dirname(graphmend_bc.__file__) + os.sep,
+    OURS,
     *(TORCH + name + os.sep for name in ("_dynamo", "_functorch", "_inductor", "compiler")),
     TORCH + "_compile.py",
     contextlib.__file__,

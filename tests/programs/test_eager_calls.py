@@ -122,6 +122,35 @@ def test_function_that_was_mended_after_a_break_and_raises_after_another() -> No
     )
 
 
+def test_arm_that_raises_where_python_runs_it() -> None:
+    check(
+        """
+        def helper(x):
+            y = torch.stack([x, -x])
+            y[:, torch.tensor([0, 1, 2])[0].clamp(0, 2)] = 2
+            return x
+
+        def f(x):
+            helper(x)
+            with torch.no_grad():
+                try:
+                    if torch.rand(()) < 0.5:
+                        if None is None:
+                            raise ValueError("low")
+                    else:
+                        assert x[0] < x[1], "not"
+                except Exception:
+                    raise
+            return x
+        """,
+        [X, -X[:1]],
+        mends=None,
+        declines=None,
+        breaks=None,
+        orders=1,
+    )
+
+
 def test_part_of_a_function_that_raises_where_python_calls_it() -> None:
     """The step of the `while` is a function of its own; iteration of `y` gives rows of `unbind`."""
     check(

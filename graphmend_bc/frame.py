@@ -18,7 +18,7 @@ from graphmend_bc import config
 from graphmend_bc.dynamo import attempt, eager_call
 from graphmend_bc.dynamo.compilation import Compilation, running
 from graphmend_bc.dynamo.once import Prepared
-from graphmend_bc.dynamo.regions import OURS, resumed
+from graphmend_bc.dynamo.regions import OURS
 from graphmend_bc.dynamo.way_back import give_way_back
 from graphmend_bc.lessons import Lessons
 from graphmend_bc.outcome import settle
@@ -56,11 +56,11 @@ class Frame:
         self.wants_errors = self.call.wants_errors
         function = mender.function_of(code)
         self.function = Key.of(function)
-        follows = resumed(code) is not None and self.function in mender.mended
-        is_ours = function.co_filename.startswith(
-            OURS
-        )  # `Branch.__call__`, around a break in an arm
-        self.follows = follows or is_ours or mender.rewrites.is_rewritten(code)
+        self.follows = (
+            (function is not code and self.function in mender.mended)
+            or mender.rewrites.is_rewritten(code)
+            or function.co_filename.startswith(OURS)  # a primitive, around an arm with a break
+        )
 
     def compile(self) -> Any:
         if not self.plans.off:

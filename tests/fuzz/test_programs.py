@@ -40,5 +40,8 @@ def f(x, y, z, k):
         print(error)
     return x
 """
-    program = Program(source, ("(torch.ones(3), None, torch.tensor([0, 1]), 2)",), backend, False)
+    calls = tuple(
+        f"({x}, None, torch.tensor([0, 1]), 2)" for x in ("torch.ones(3)", "-torch.ones(3)")
+    )
+    program = Program(source, calls, backend, False)
     assert judge(program).fault is (Fault.NONE if backend == "eager" else Fault.BACKEND)

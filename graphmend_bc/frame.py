@@ -156,7 +156,7 @@ class Frame:
         if (
             trace.ahead.can_miss
             or trace.undo is not None
-            or trace.apart is not None
+            or trace.layout is not None
             or trace.functional
             or trace.drawing is not None
         ):

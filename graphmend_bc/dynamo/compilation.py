@@ -15,7 +15,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch._guards import Source
 from torch.fx import Node
 
-from graphmend_bc.dynamo.overlap import Apart
+from graphmend_bc.dynamo.overlap import Layout
 from graphmend_bc.dynamo.reading import Reads
 from graphmend_bc.dynamo.recorder import Recorder
 from graphmend_bc.dynamo.undo import Undo
@@ -95,7 +95,7 @@ class Trace:
         leaves: tensors that the frame made require a gradient: the site, the node, and the number
             of writes before.
         written_back: storages that are written whether or not an arm is taken, with its branch.
-        apart: inputs that must not share memory when the graph runs.
+        layout: how the graph's inputs must share memory when it runs.
         recorder: listens to the fake tensor mode once a site needs it.
     """
 
@@ -120,7 +120,7 @@ class Trace:
     predicates: list[tuple[TensorVariable, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)
     undo: Undo | None = None
-    apart: Apart | None = None
+    layout: Layout | None = None
     blocks: list[VariableTracker] = field(default_factory=list)
     leaves: list[tuple[Site, Node, int]] = field(default_factory=list)
     written_back: dict[int, Site] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from graphmend_bc.dynamo.nodes import (
     storages,
     tensors_of,
 )
-from graphmend_bc.dynamo.overlap import Apart, pairs_apart
+from graphmend_bc.dynamo.overlap import check_apart, layout_of
 from graphmend_bc.dynamo.undoable import undo_of
 from graphmend_bc.legality.alias import check_choice, storage_of
 from graphmend_bc.reasons import Refused
@@ -76,7 +76,6 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         _check_sizes(trace, gm)
     choices = [choice for _, choice in trace.choices.values()]
     changed, visible = [*written, *_renamed(gm)], inputs | outputs
-    apart = set[tuple[int, int]]()
     for site, choice in trace.choices.values():
         try:
             check_choice(choice, choices, changed, visible)
@@ -84,11 +83,11 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
                 raise Refused("alias-mutated", f"It may be changed inside {opaque[0].target}.")
             if trace.recorder.strided and choice.outside:
                 raise Refused("identity-compared", "as_strided looks at the whole memory.")
-            apart |= pairs_apart(gm, output, choice.outside, written)
+            check_apart(gm, output, choice.outside, written)
         except Refused as refused:
             raise SiteRefused(refused, site) from refused
-    if apart:
-        trace.apart = Apart(tuple(sorted(apart)))
+    if trace.used:
+        trace.layout = layout_of(gm, output, written)
     _drop_copies(trace, gm, written, opaque)
     trace.proven = True
     trace.close()

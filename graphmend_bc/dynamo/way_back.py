@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 
 from graphmend_bc.dynamo.annotations import deoptimisation
 from graphmend_bc.dynamo.compilation import Compilation
-from graphmend_bc.dynamo.overlap import Apart
+from graphmend_bc.dynamo.overlap import Layout
 from graphmend_bc.dynamo.regions import as_the_users
 from graphmend_bc.dynamo.undo import Undo
 from graphmend_bc.history import Tally
@@ -62,7 +62,7 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
         graph = _without_outputs(graph, extra)
     if trace.functional:
         graph = _without_tangents(graph)
-    return graph if trace.apart is None else _kept_apart(graph, trace.apart)
+    return graph if trace.layout is None else _in_layout(graph, trace.layout)
 
 
 def _without_outputs(graph: Callable[..., Any], extra: int) -> Callable[..., Any]:
@@ -85,10 +85,14 @@ def _without_tangents(graph: Callable[..., Any]) -> Callable[..., Any]:
     return run_graph
 
 
-def _kept_apart(graph: Callable[..., Any], apart: Apart) -> Callable[..., Any]:
+def _in_layout(graph: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
-        if not apart.holds(args):
+        if not layout.holds(args):
+            log.info(
+                "Inputs that a graph changes share memory in another way than when it was compiled;"
+                " the original code of its frame runs."
+            )
             raise Miss
         return graph(*args, **kwargs)
 

@@ -108,3 +108,57 @@ def test_version_counters_are_taken_back() -> None:
             compiled(x)
             assert x._version == 1
         assert [mend.strategy for mend in gm.report().mends] == ["speculate"]
+
+
+def row(start: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Three elements of a matrix from one of them on, and the matrix."""
+    matrix = torch.arange(6.0).reshape(2, 3)
+    return matrix.flatten()[start : start + 3], matrix
+
+
+def rows(first: int, second: int) -> tuple[torch.Tensor, torch.Tensor]:
+    memory = torch.arange(9.0)
+    return memory[first : first + 3], memory[second : second + 3]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [row(0), row(1), row(3), row(0)],
+        [row(1), (UP, torch.stack([UP, DOWN])), row(1)],
+        [(UP, torch.stack([UP, DOWN])), row(1), row(2)],
+    ],
+    ids=["elsewhere", "apart later", "shared later"],
+)
+def test_writes_to_a_row_that_is_elsewhere_in_another_call(
+    calls: list[tuple[torch.Tensor, ...]], backend: str
+) -> None:
+    check(
+        """
+        def f(x, y):
+            y[0].add_(10)
+            print("between", len(x))
+            x.mul_(2)
+            return y * 1
+        """,
+        calls,
+        mends="defer@3",
+        backend=backend,
+    )
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_writes_to_parts_of_memory_that_overlap_in_another_call(backend: str) -> None:
+    check(
+        """
+        def f(x, y):
+            x.add_(10)
+            z = x + 1 if y.sum() > 0 else x - 1
+            y.mul_(2)
+            return z
+        """,
+        [rows(0, 3), rows(0, 1), rows(2, 0), rows(0, 3)],
+        mends="where@3",
+        backend=backend,
+    )

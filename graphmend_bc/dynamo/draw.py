@@ -125,8 +125,7 @@ def _tensors(trace: Trace, nodes: Sequence[Node], name: str) -> Slice:
     assert trace.recorder is not None
     if not nodes:
         return Slice(name, (), lambda: ())
-    written = trace.recorder.written
-    return slice_of(nodes, lambda *values: values, name, written, Limits.of_hoists())
+    return slice_of(nodes, lambda *values: values, name, trace.recorder, Limits.of_hoists())
 
 
 def _tried(

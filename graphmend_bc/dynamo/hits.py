@@ -89,7 +89,7 @@ def is_cheap(trace: Trace, mask: Node) -> bool:
     """True if a mask can be computed before the graph, at a cost that nobody minds."""
     assert trace.recorder is not None
     try:
-        slice_of([mask], tuple, "", trace.recorder.written, Limits.of_hoists())
+        slice_of([mask], tuple, "", trace.recorder, Limits.of_hoists())
     except Refused:
         return False
     return True

@@ -59,7 +59,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         assert trace.recorder is not None
         # Eager Python gets another tensor, or list, each time.
         name = f"{self.site.name}:{self.site.lineno} {len(trace.hoisted)} {what}"
-        piece = slice_of(nodes, finish, name, trace.recorder.written, self.limits())
+        piece = slice_of(nodes, finish, name, trace.recorder, self.limits())
         value = _evaluated(tx, piece)
         _check_gradient(nodes, value)
         if any(type(v) is float and v == 0 for v in torch.utils._pytree.tree_leaves(value)):

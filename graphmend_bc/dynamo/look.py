@@ -33,13 +33,13 @@ def look(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable) -> 
     recorder = trace.recorder
     assert recorder is not None
     # An operator that stops the process may stand behind a guess that is wrong.
-    if recorder.foreign or recorder.guarded or recorder.draws or tx.output.random_calls:
+    if recorder.foreign or recorder.guarded or tx.output.random_calls:
         return None
     root = tx.output.root_tx
     try:
         check_no_function_mode(tx)
         node, limits = truth.as_proxy().node, Limits(config.look_limit, dear=True)
-        piece = slice_of([node], bool, "", recorder.written, limits)
+        piece = slice_of([node], bool, "", recorder, limits)
         arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})
         if not all(type(a) in _PLAIN for a in arguments):
             return None

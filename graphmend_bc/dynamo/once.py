@@ -13,7 +13,8 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import NestedUserFunctionVariable
 
-from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.compilation import Compilation, Trace
+from graphmend_bc.dynamo.look import look
 from graphmend_bc.preparations import preparation_by
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -51,7 +52,7 @@ def prepared(
     if not preparation.is_done(model):
         if tx.export:
             raise Refused("under-export")
-        if compilation.trace.arms or compilation.trace.guesses:
+        if compilation.trace.arms or not _guesses_hold(tx, compilation.trace):
             raise Refused("once-not-sure", "It depends on a condition.")
         preparation.function(model)
         if not preparation.is_done(model):  # another version of the function; not called again
@@ -59,3 +60,8 @@ def prepared(
         raise Prepared(f"{type(model).__name__} was prepared at {site}.")
     compilation.trace.used[site] = "once"
     return function.call_function(tx, list(args), {})
+
+
+def _guesses_hold(tx: InstructionTranslatorBase, trace: Trace) -> bool:
+    """True if what was guessed so far is known to be right in this call."""
+    return all(look(tx, trace, wrong) is False for _, wrong in trace.guesses)

@@ -29,6 +29,7 @@ class Recorder:
         written: storages changed in place so far, in the order of the writes.
         attached: those of them whose tensor has an autograd history after the write.
         draws: devices whose default random generators were drawn from.
+        drawing: nodes that draw, or may.
         foreign: the first operator that is not one of torch's own, or that draws from a generator
             of the user's.
         guessed: True from the first guess on.
@@ -53,6 +54,7 @@ class Recorder:
         self.written: list[int] = []
         self.attached: set[int] = set()
         self.draws: dict[torch.device, None] = {}
+        self.drawing: set[Node | None] = set()
         self.foreign: OpOverload | None = None
         self.guessed = False
         self.guarded: dict[Node | None, OpOverload] = {}
@@ -122,6 +124,7 @@ class Recorder:
             self._records.append(record)
         if torch.Tag.nondeterministic_seeded in record.op.tags:
             self.draws |= dict.fromkeys(t.device for t in record.results())
+            self.drawing.add(self._running())
             if record.kwargs.get("generator") is not None:
                 self.foreign = self.foreign or record.op
         if self.guessed and stops_process(record) and not self.ranges.are_within(record):

@@ -25,6 +25,7 @@ from graphmend_bc.dynamo.nodes import (
     storages,
     tensors_of,
 )
+from graphmend_bc.dynamo.recorder import Recorder
 from graphmend_bc.reasons import Refused
 
 _DEAR = ("mm", "matmul", "linear", "conv", "attention", "einsum", "embedding", "lstm", "gru", "rnn")
@@ -134,7 +135,7 @@ def slice_of(
     operands: Sequence[Node],
     finish: Callable[..., Any],
     name: str,
-    written: Sequence[int],
+    recorder: Recorder,
     limits: Limits,
 ) -> Slice:
     """The slice of a graph that computes some of its nodes.
@@ -143,14 +144,14 @@ def slice_of(
         operands: nodes of the graph that is being traced.
         finish: from their values to the slice's value.
         name: says where, and all that `finish` does: the same name, the same function.
-        written: storages that were changed in place so far, one for each write.
+        recorder: of the trace so far.
         limits: what it may cost.
 
     Raises:
         Refused: it depends on more than the inputs, draws, writes to what it did not make, or costs
             too much.
     """
-    nodes, writers = _needed(operands, Counter(written))
+    nodes, writers = _needed(operands, Counter(recorder.written))
     if nodes:
         check_modes(nodes[0].graph, set(nodes))
     graph, copies = Graph(), dict[Node, Node]()
@@ -161,6 +162,8 @@ def slice_of(
             sources.append(_source(node))
         else:
             _check(node, limits, writes=node in writers)
+            if node in recorder.drawing:
+                raise Refused("hoist-not-input", f"{node.name} draws random numbers.")
             size += _numel(node) if limits.elements is not None else 0
         copies[node] = graph.node_copy(node, copies.__getitem__)
     if len(nodes) > limits.ops or (limits.elements is not None and size > limits.elements):

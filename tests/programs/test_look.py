@@ -67,6 +67,25 @@ def test_sizes_are_seen() -> None:
     assert sum(_first_call(f, -X)) == 0
 
 
+def test_draws_that_a_condition_does_not_rest_on() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        noise = torch.rand(3)
+        y, k = _steered(x)
+        return y + noise, k
+
+    assert _first_call(f, X) == [0]
+    assert _first_call(f, -X) == [0]
+
+
+def test_no_look_at_memory_that_is_filled_with_draws() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        y = x.clone()
+        y[1:].uniform_()
+        return _steered(y)
+
+    assert _first_call(f, X) == [1]
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_no_look_after_a_draw(sign: int) -> None:
     """The numbers drawn are not known, so one of the two ways is a miss or luck; both are exact."""

@@ -60,6 +60,7 @@ strategies: tuple[str, ...] = (
     "draw",
     "once",
     "copy",
+    "polyfill",
 )
 """The ways in which sites may be mended; a site that needs another one is left as stock has it."""
 

@@ -6,16 +6,14 @@ import itertools
 from types import MappingProxyType, MethodDescriptorType
 from typing import Final
 
-from torch._dynamo import variables as vts
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
-from torch._dynamo.variables.functions import LocalGeneratorObjectVariable
 
 from graphmend_bc.dynamo.asking import answer
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable, real_object
 from graphmend_bc.dynamo.flags import block_of
+from graphmend_bc.dynamo.groups import grouped
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime.groups import groupby
 
 
 class KnownCalleeVariable(MarkedCalleeVariable):
@@ -41,27 +39,14 @@ class KnownCalleeVariable(MarkedCalleeVariable):
             if copied is not None and copied.python_type() is _COPIES[function]:
                 trace.used[self.site] = "copy"
                 return copied.call_method(tx, "copy", [], {})
-        if function is itertools.groupby and _ends_for_good(args, kwargs):
+        if function is itertools.groupby and (groups := grouped(tx, args, kwargs)) is not None:
             trace.used[self.site] = "polyfill"
-            return vts.UserFunctionVariable(groupby).call_function(tx, args, kwargs)  # type: ignore[arg-type]
+            return groups
         block = block_of(self, function, args, kwargs)
         if block is not None:
             trace.used[self.site] = "flags"
         return block
 
-
-def _ends_for_good(args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> bool:
-    """True if the items to be grouped are at an end when they first say so."""
-    items = args[0] if args else kwargs.get("iterable")
-    return items is not None and isinstance(items.realize(), _STEADY)
-
-
-_STEADY = (
-    vts.BaseListVariable,
-    vts.ConstDictVariable,
-    vts.ConstantVariable,
-    LocalGeneratorObjectVariable,
-)
 
 _COPIES: Final = MappingProxyType({kind.copy: kind for kind in (dict, list, set)})
 """From the function that copies to the type that it copies."""

@@ -72,8 +72,36 @@ def f(x, kinds):
             break
     return x, list(asked)
 """,
+        """
+    whole = itertools.groupby(NAMES, len)
+    kinds = type(whole).__name__, isinstance(whole, itertools.groupby), iter(whole) is whole
+    return x, kinds, type(next(whole)[1]).__name__
+""",
+        """
+    for size, group in itertools.groupby(NAMES, len):
+        print(size, list(group))
+        x = x * size
+    return x
+""",
+        """
+    try:
+        for part, group in itertools.groupby(NAMES, lambda name: 1 / (len(name) - 2)):
+            x = x + part
+    except ZeroDivisionError:
+        x = x - len(asked)
+    return x
+""",
     ],
-    ids=["by position", "by name", "no key", "groups used late", "as lazily"],
+    ids=[
+        "by position",
+        "by name",
+        "no key",
+        "groups used late",
+        "as lazily",
+        "types",
+        "effects",
+        "raises",
+    ],
 )
 def test_groups(body: str) -> None:
     assert "polyfill" in agrees(body, fullgraph=True).mends
@@ -87,6 +115,8 @@ def test_groups(body: str) -> None:
         "    return [k for k, _ in itertools.groupby([x, x, -x], torch.sum)]",
         "    return [k for k, _ in itertools.groupby(NAMES, lambda name: 1 / (len(name) - 2))], x + 1",
         "    return itertools.groupby(), x",
+        "    return hasattr(itertools.groupby(NAMES, len), 'send'), x + 1",
+        "    return [group for _, group in itertools.groupby(NAMES, len)], x + 1",
         "    return [k for k, _ in itertools.groupby(3, len)], x",
     ],
     ids=[
@@ -95,6 +125,8 @@ def test_groups(body: str) -> None:
         "tensors as keys",
         "a key that raises",
         "no",
+        "asked",
+        "groups",
         "no items",
     ],
 )

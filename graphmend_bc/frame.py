@@ -50,6 +50,7 @@ class Frame:
         self.code = code
         self.call = attempt.Arguments(args, kwargs)
         self.plans = Plans(mender)
+        self.plans.off |= code in mender.unfit
         self.turning = Turning()
         self.lessons = Lessons(mender, self.plans, self.turning)
         self.suggested: dict[Site, bool] = {}
@@ -164,6 +165,8 @@ class Frame:
         self.turning.remember(self.mender.history)
         if trace.used or self.follows:
             self.mender.mended.add(self.function)
+        if trace.used:
+            eager_call.note_mended(self.code)
         if trace.tally is not None:
             self.mender.remember_tally(trace.tally)
         used = dict.fromkeys(trace.captured, "capture") | trace.used

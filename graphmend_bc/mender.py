@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,9 +17,11 @@ from graphmend_bc.frame import Frame
 from graphmend_bc.history import History, Tally
 from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import FrameResult, Report
-from graphmend_bc.rewrites import Key, Rewrites
+from graphmend_bc.rewrites import Key, Rewrites, site_of
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.runtime import Site
+
+log = logging.getLogger("graphmend_bc")
 
 
 @dataclass(slots=True)
@@ -38,6 +41,7 @@ class Mender:
         given_up: sites that are not mended any more, and why.
         draw_misses: how often a call before a graph gave what the graph is not made for.
         eager_calls: how often a call of a frame was left to eager Python.
+        unfit: frames that are compiled as stock does, because their guards do not hold.
         hoisted: how often a frame was compiled with the value of a site as an input.
     """
 
@@ -51,6 +55,7 @@ class Mender:
     on_frame: list[Callable[[FrameResult], None]] = field(default_factory=list)
     history: dict[Site, History] = field(default_factory=dict)
     given_up: dict[Site, Refused] = field(default_factory=dict)
+    unfit: set[CodeType] = field(default_factory=set)
     hoisted: Counter[tuple[CodeType, Site]] = field(default_factory=Counter)
     draw_misses: Counter[Site] = field(default_factory=Counter)
     eager_calls: Counter[CodeType] = field(default_factory=Counter)
@@ -64,6 +69,7 @@ class Mender:
         self.hoisted.clear()
         self.draw_misses.clear()
         self.eager_calls.clear()
+        self.unfit.clear()
 
     def likely(self, site: Site, occurrence: int) -> bool | None:
         """The value that earlier calls suggest; see `History.likely`."""
@@ -152,6 +158,23 @@ class Mender:
         """
         self.eager_calls[code] += 1
         return self.eager_calls[code] <= config.miss_limit
+
+    def unguarded(self, code: CodeType, error: Exception) -> None:
+        """The guards of a frame that was mended could not be made: this call of it runs eagerly.
+
+        Args:
+            code: the frame's own code.
+            error: what Dynamo raised.
+        """
+        if self.leaves_call(code):
+            log.info("%s runs without compilation in this call. %r", site_of(code, 0), error)
+            return
+        self.unfit.add(code)
+        log.warning(
+            "graphmend_bc leaves %s as it is, because the guards of its mended graph fail: %r",
+            site_of(code, 0),
+            error,
+        )
 
     def without_given_up(self, key: Key, plan: Plan) -> Plan:
         """A plan without the sites that are not mended any more."""

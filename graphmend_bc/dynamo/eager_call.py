@@ -1,6 +1,7 @@
 """Leave one call of a frame to eager Python: the program raises what Dynamo would raise otherwise.
 
 x + torch.ones(4)     for an `x` of three elements is a TorchRuntimeError while tracing
+x.clamp_(max=y)       for a larger `y` lets the fake `x` grow, and the guards that are made fail
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
@@ -17,7 +20,21 @@ from torch._dynamo.types import ConvertFrameReturn
 
 from graphmend_bc.dynamo.regions import OURS, TORCH
 
-_IS_CALL: ContextVar[bool] = ContextVar("graphmend_bc_is_call", default=False)
+
+@dataclass(slots=True)
+class _Conversion:
+    """One frame that Dynamo was given to convert.
+
+    Attributes:
+        is_call: False if it is exported.
+        mended: its code object, once it was compiled with a mend; its guards are made after that.
+    """
+
+    is_call: bool
+    mended: CodeType | None = None
+
+
+_CURRENT: ContextVar[_Conversion | None] = ContextVar("graphmend_bc_conversion", default=None)
 
 
 class RunsEagerly(exc.TorchRuntimeError):
@@ -38,7 +55,18 @@ def can_leave(error: Exception) -> bool:
     is_torchs = (
         isinstance(error, (exc.TorchRuntimeError, IndexError)) or type(error) is RuntimeError
     )
-    return _IS_CALL.get() and is_torchs and not _is_ours(error)
+    conversion = _CURRENT.get()
+    return conversion is not None and conversion.is_call and is_torchs and not _is_ours(error)
+
+
+def note_mended(code: CodeType) -> None:
+    """A frame was compiled with a mend.
+
+    Args:
+        code: the frame's own code object.
+    """
+    if (conversion := _CURRENT.get()) is not None:
+        conversion.mended = code
 
 
 def _is_ours(error: Exception) -> bool:
@@ -50,17 +78,30 @@ def _is_ours(error: Exception) -> bool:
     return False
 
 
-def convert(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`ConvertFrameAssert.__call__`: what becomes of a frame that is called."""
+def convert(
+    unguarded: Callable[[CodeType, Exception], None], stock: Callable[..., Any]
+) -> Callable[..., Any]:
+    """`ConvertFrameAssert.__call__`: what becomes of a frame that is called.
+
+    Args:
+        unguarded: told of a mended frame whose guards could not be made.
+        stock: Dynamo's own.
+    """
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        token = _IS_CALL.set(not self._export)
+        conversion = _Conversion(is_call=not self._export)
+        token = _CURRENT.set(conversion)
         try:
             return stock(self, *args, **kwargs)
         except RunsEagerly:
-            skip = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
-            return ConvertFrameReturn(frame_exec_strategy=skip, apply_to_code=False)
+            pass
+        except Exception as error:
+            if conversion.mended is None or not conversion.is_call:
+                raise
+            unguarded(conversion.mended, error)
         finally:
-            _IS_CALL.reset(token)
+            _CURRENT.reset(token)
+        skip = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
+        return ConvertFrameReturn(frame_exec_strategy=skip, apply_to_code=False)
 
     return __call__

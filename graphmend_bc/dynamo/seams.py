@@ -92,6 +92,9 @@ class Mender(Protocol):
     ) -> Any:
         """Compile one frame; `stock(code, *args, **kwargs)` is Dynamo's own function."""
 
+    def unguarded(self, code: CodeType, error: Exception) -> None:
+        """The guards of a frame that was mended could not be made."""
+
     def forget(self) -> None:
         """Dynamo was reset."""
 
@@ -112,7 +115,7 @@ class Seams:
         _understand_primitives()
         self._replace(convert_frame, "compile_frame", self._compile_frame)
         self._replace(convert_frame, "trace_frame", at.trace_frame)
-        self._replace(convert_frame.ConvertFrameAssert, "__call__", eager_call.convert)
+        self._replace(convert_frame.ConvertFrameAssert, "__call__", self._convert)
         self._replace(symbolic_convert.InliningInstructionTranslator, "__init__", at.inline)
         self._replace(output_graph.OutputGraph, "__init__", at.output_graph)
         self._replace(output_graph.OutputGraph, "call_user_compiler", at.call_user_compiler)
@@ -197,6 +200,9 @@ class Seams:
             return self._mender.compile(stock, code, list(args), kwargs)
 
         return compile_frame
+
+    def _convert(self, stock: Callable[..., Any]) -> Callable[..., Any]:
+        return eager_call.convert(self._mender.unguarded, stock)
 
     def _reset(self, stock: Callable[..., Any]) -> Callable[..., Any]:
         def reset() -> None:

@@ -198,3 +198,21 @@ def test_guess_that_leads_to_an_error() -> None:
             assert not gm.report().declines
         compiled(torch.ones(2, 3, requires_grad=True))
         assert [decline.reason for decline in gm.report().declines] == ["arm-does-not-trace"]
+
+
+def test_write_that_does_not_fit() -> None:
+    """Tracing accepts it for a size of 1; the guards fail when they are made."""
+    x = torch.arange(4.0)
+    check(
+        """
+        def f(x, some, others):
+            y = x[some]
+            y.clamp_(max=x[others])
+            return y
+        """,
+        [(x, x < 3, x > 0), (x, x < 2, x > 1), (x, x < 1, x > 1), (x, x > 2, x < 1)],
+        mends=None,
+        breaks=None,
+        declines=None,
+        orders=1,
+    )

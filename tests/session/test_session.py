@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
 
 import pytest
 import torch
@@ -268,6 +269,29 @@ def test_failure_inside_us_ends_in_stock_behaviour_with_one_reason(
     (record,) = [r for r in caplog.records if r.name == "graphmend_bc"]
     assert "planted" in record.getMessage()
     assert "branching" in record.getMessage()
+
+
+def test_guards_that_fail_leave_the_frame_to_stock(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stock, made = convert_frame.CheckFunctionManager, list[str]()
+
+    def make(code: CodeType, *args: object, **kwargs: object) -> object:
+        made.append(code.co_name)
+        if len(made) <= 2:
+            raise AssertionError("planted")
+        return stock(code, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(convert_frame, "CheckFunctionManager", make)
+    gm.enable()
+    compiled = torch.compile(branching, backend="eager")
+    with gm.config.patch(miss_limit=1), caplog.at_level(logging.WARNING, "graphmend_bc"):
+        for x in (X, -X, X, -X):
+            assert torch.equal(compiled(x), branching(x))
+    (record,) = [r for r in caplog.records if r.name == "graphmend_bc"]
+    assert "planted" in record.getMessage()
+    assert "branching" in record.getMessage()
+    assert len(made) > 2
 
 
 def test_keyboard_interrupt_passes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,12 @@ def _is_ours(error: Exception) -> bool:
     return False
 
 
+def _is_hooks(error: Exception) -> bool:
+    """True if neither torch nor this library raised it: it was given to `torch.compile`."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return not frame.f_code.co_filename.startswith((OURS, TORCH))
+
+
 def convert(
     unguarded: Callable[[CodeType, Exception], None], stock: Callable[..., Any]
 ) -> Callable[..., Any]:
@@ -96,7 +102,7 @@ def convert(
         except RunsEagerly:
             pass
         except Exception as error:
-            if conversion.mended is None or not conversion.is_call:
+            if conversion.mended is None or not conversion.is_call or _is_hooks(error):
                 raise
             unguarded(conversion.mended, error)
         finally:

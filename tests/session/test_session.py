@@ -6,11 +6,12 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType
 
 import pytest
 import torch
 from torch._dynamo import convert_frame
+from torch._dynamo.exc import InternalTorchDynamoError
+from torch._dynamo.guards import GuardManagerWrapper
 
 import graphmend_bc as gm
 from graphmend_bc import versions
@@ -274,24 +275,31 @@ def test_failure_inside_us_ends_in_stock_behaviour_with_one_reason(
 def test_guards_that_fail_leave_the_frame_to_stock(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stock, made = convert_frame.CheckFunctionManager, list[str]()
+    stock, checked = GuardManagerWrapper.check, list[object]()
 
-    def make(code: CodeType, *args: object, **kwargs: object) -> object:
-        made.append(code.co_name)
-        if len(made) <= 2:
-            raise AssertionError("planted")
-        return stock(code, *args, **kwargs)  # type: ignore[arg-type]
+    def check(self: GuardManagerWrapper, scope: dict[str, object]) -> bool:
+        checked.append(self)
+        return len(checked) > 2 and stock(self, scope)
 
-    monkeypatch.setattr(convert_frame, "CheckFunctionManager", make)
+    monkeypatch.setattr(GuardManagerWrapper, "check", check)
     gm.enable()
     compiled = torch.compile(branching, backend="eager")
     with gm.config.patch(miss_limit=1), caplog.at_level(logging.WARNING, "graphmend_bc"):
         for x in (X, -X, X, -X):
             assert torch.equal(compiled(x), branching(x))
     (record,) = [r for r in caplog.records if r.name == "graphmend_bc"]
-    assert "planted" in record.getMessage()
+    assert "Guard failed" in record.getMessage()
     assert "branching" in record.getMessage()
-    assert len(made) > 2
+    assert len(checked) > 2
+
+
+def test_errors_of_a_function_that_chooses_guards_are_the_users() -> None:
+    def choose(guards: object) -> list[bool]:
+        raise LookupError("mine")
+
+    gm.enable()
+    with pytest.raises(InternalTorchDynamoError, match="mine"):
+        torch.compile(branching, backend="eager", options={"guard_filter_fn": choose})(X)
 
 
 def test_keyboard_interrupt_passes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("graphmend_bc")
 
+_MOST_CAPTURES = 2
+"""Attempts at capturing: where one fails, its sites may be hoisted, and later ones captured."""
+
 
 class Plans:
     """What is to be rewritten in the code objects of one frame, as its attempts find it out.
@@ -37,7 +40,7 @@ class Plans:
         rung: the rung that a site was last put on.
         passed_over: why a site is on no cheaper rung.
         unmet: sites planned ahead that no trace has met so far.
-        captures_work: False once capture did not carry the frame.
+        captures_failed: how often capture did not carry the frame.
         captured: sites at which Dynamo made a symbol.
         off: True if nothing is rewritten.
     """
@@ -51,7 +54,7 @@ class Plans:
         self.rung: dict[Site, str] = {}
         self.passed_over: dict[Site, list[Refused]] = {}
         self.unmet: set[Site] = set()
-        self.captures_work = True
+        self.captures_failed = 0
         self.captured: set[Site] = set()
         self.off = not mender.mends
 
@@ -98,7 +101,7 @@ class Plans:
         ]
 
     def stop_capturing(self, refused: Refused, sites: Iterable[Site] | None = None) -> bool:
-        """Capture nothing in this frame any more.
+        """Capture none of the sites that are planned to be.
 
         Args:
             refused: why it does not work.
@@ -110,7 +113,7 @@ class Plans:
         planned = self.captured_sites()
         if not planned or (sites is not None and self.captured.isdisjoint(sites)):
             return False
-        self.captures_work = False
+        self.captures_failed += 1
         return self.climb_all(planned, refused)
 
     def is_planned(self, site: Site) -> bool:
@@ -161,7 +164,7 @@ class Plans:
 
     def _rungs(self, code: CodeType, site: Site) -> tuple[Rung, ...]:
         rungs = rungs_at(Met(code, site.offset, self.gb_type(site)))
-        if self.captures_work:
+        if self.captures_failed < _MOST_CAPTURES:
             return rungs
         return tuple(rung for rung in rungs if rung.name != "capture")
 

@@ -15,7 +15,13 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.kernels import has_kernel, is_same_view, may_overlap, writes_whole
 from graphmend_bc.legality.ranges import Ranges
-from graphmend_bc.legality.record import OpRecord, raises_on_values, stops_process, written_by
+from graphmend_bc.legality.record import (
+    OpRecord,
+    mixes_dtypes,
+    raises_on_values,
+    stops_process,
+    written_by,
+)
 
 
 class Recorder:
@@ -41,7 +47,8 @@ class Recorder:
         squeezed: whether dimensions of such a size were dropped if they are 1.
         checks: whether there was an operator that raises if some values are bad, or if what it
             writes to shares memory with another operand.
-        rejected: the first operator that has no kernel for its dtypes; fake tensors accept it.
+        rejected: the first operator that has no kernel for its dtypes, or that gets doubles and
+            other floats; fake tensors accept it.
         resets: whether a tensor was given other memory; `p.data = p.data.to(d)` often gives it the
             same, which counts as nothing.
         ranges: between which numbers the elements of integer tensors lie.
@@ -131,13 +138,13 @@ class Recorder:
             self.guarded.setdefault(self._running(), record.op)
         self.ranges.note(record)
         self.resets = self.resets or record.name == "set_"
-        if not has_kernel(record):
+        if not has_kernel(record) or (mixes_dtypes(record) and _has_doubles(record)):
             self.rejected = self.rejected or record.op
         self.checks = self.checks or raises_on_values(record) or self.rejected is not None
         if record.name == "squeeze":
             self.squeezed = self.squeezed or _squeezes_unknown(record)
         self.strided = self.strided or record.name == "as_strided"
-        if not record.is_aten:
+        if not (record.is_aten or record.is_known_foreign):
             self.foreign = self.foreign or record.op
         if record.op._schema.is_mutable:
             tensors = written_by(record)
@@ -148,6 +155,11 @@ class Recorder:
             self.written += storages
             self.ranges.forget(storages)
             self.attached |= {storage_of(t) for t in tensors if t.requires_grad}
+
+
+def _has_doubles(record: OpRecord) -> bool:
+    """True if an operator gets doubles; other floats are often mixed, and there are kernels."""
+    return any(tensor.dtype is torch.float64 for tensor in record.tensors())
 
 
 def _squeezes_unknown(record: OpRecord) -> bool:

@@ -244,6 +244,9 @@ IN_PLACE: Final = frozenset(
 """Operators that write to their first argument as well known ones compute a result."""
 
 
+FOREIGN: Final = frozenset({"transformers::grouped_mm_fallback"})
+"""Operators of other libraries that only compute, and may raise if they do not like a value."""
+
 INDEXING: Final = frozenset(
     {
         "embedding",

@@ -35,6 +35,10 @@ class OpRecord:
     def is_aten(self) -> bool:
         return self.op.namespace in ("aten", "prims")
 
+    @property
+    def is_known_foreign(self) -> bool:
+        return self.op._schema.name in ops.FOREIGN
+
     def given(self) -> dict[str, Any]:
         """The operands that it was given, by the names of the schema."""
         names = (argument.name for argument in self.op._schema.arguments)
@@ -75,7 +79,7 @@ def is_total(record: OpRecord) -> bool:
 def raises_on_values(record: OpRecord) -> bool:
     """True if it is known of an operator that it raises if some values are bad."""
     known = _indexes(record) or record.name.removesuffix("_") in ops.CHECKING
-    known = known or record.name.strip("_").startswith("linalg")
+    known = known or record.name.strip("_").startswith("linalg") or record.is_known_foreign
     return known or not is_total(record) or mixes_dtypes(record)
 
 

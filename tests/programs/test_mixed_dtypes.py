@@ -97,6 +97,29 @@ def test_effects_before_an_operator_without_a_kernel() -> None:
     assert not outcome.mends
 
 
+def test_state_before_an_operator_that_raises() -> None:
+    """The graph could not be taken back: what it changes has an autograd history then."""
+    outcome = check(
+        """
+        net = nn.BatchNorm1d(3)
+        net.count = 0
+        def f(x, y, z):
+            if x.sum() > 0:
+                net.count += 1
+                y[z[0].item()].add_(net.weight)
+            net.count += 1
+            y[z.argmax() % 2].add_(net(torch.stack([x, x * 2]))[0])
+            return y
+        """,
+        [(X.double(), torch.ones(2, 3).double(), torch.tensor([0, 1, 0]))],
+        mends=None,
+        declines=None,
+        breaks=None,
+        orders=1,
+    )
+    assert not outcome.mends
+
+
 def test_effects_before_an_operator_that_raises_in_a_resumed_function() -> None:
     """Stock compiles nothing of a function that breaks inside a `try`."""
     check(

@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from graphmend_bc.dynamo.masks import Masks
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.kernels import has_kernel, is_same_view, may_overlap, writes_whole
 from graphmend_bc.legality.ranges import Ranges
@@ -77,6 +78,7 @@ class Recorder:
         self._dispatch: Callable[..., Any] = mode.dispatch
         self._depth = 0
         self._records: list[OpRecord] | None = None
+        self._masks = Masks()
         mode.dispatch = self._observe  # type: ignore[method-assign, assignment]
 
     def detach(self) -> None:
@@ -137,6 +139,7 @@ class Recorder:
         if self.guessed and stops_process(record) and not self.ranges.are_within(record):
             self.guarded.setdefault(self._running(), record.op)
         self.ranges.note(record)
+        self._masks.note(record, self.written)
         self.resets = self.resets or record.name == "set_"
         if not has_kernel(record) or (mixes_dtypes(record) and _has_doubles(record)):
             self.rejected = self.rejected or record.op

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch._dynamo.symbolic_convert import InstructionTranslator
 from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.misc import StringFormatVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
@@ -17,6 +18,7 @@ from graphmend_bc.dynamo.host import HostVariable
 from graphmend_bc.dynamo.host_ops import samples
 from graphmend_bc.dynamo.host_read import is_plain
 from graphmend_bc.dynamo.keep import Keeper, is_container
+from graphmend_bc.dynamo.numbers import number_in
 from graphmend_bc.reasons import Refused
 
 _CONVERSIONS = {1: "{!s}", 2: "{!r}", 3: "{!a}"}
@@ -39,14 +41,20 @@ def convert_value(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def format_value(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`f"{number}"` of a number that differs between calls.
+    """`f"{number}"` of a number that differs between calls, or of a tensor whose number is known.
 
     Stock breaks the graph if the number is a float or an input. Computed integers it makes
-    constants; the text may be needed as a name then, so those are left alone.
+    constants; the text may be needed as a name then, so those are left alone. The text of a tensor
+    without dimensions is its number's.
     """
 
     def format_(self: Any, spec: VariableTracker, flags: int) -> Any:
         value, compilation = self.stack[-1].realize(), current()
+        if compilation is not None and is_plain(value) and not flags & 3:
+            number = number_in(compilation.trace, value)
+            if number is not None and not value.as_proxy().node.meta["example_value"].dim():
+                self.stack[-1] = ConstantVariable.create(number)
+                return stock(self, spec, flags)
         varies = isinstance(value, SymNodeVariable) and (
             value.source is not None or value.python_type() is float
         )

@@ -120,7 +120,8 @@ def test_list_that_is_not_full_is_declined() -> None:
         breaks=None,
         orders=1,
     )
-    assert "list-not-full@6" in found.declines
+    assert "hoist-too-dear@6" in found.declines  # after `list-not-full`
+    assert "speculate" not in found.mends
 
 
 def test_list_in_another_order_is_no_list_of_indices() -> None:

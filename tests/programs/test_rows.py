@@ -22,6 +22,9 @@ ROUTED = """
             for e in {rows}:
                 {index}
             return total
+
+        named = torch.nn.ModuleDict((f"expert_{{n}}", experts[n]) for n in range(3))
+        columns = dict((f"{{n:03d}}", n) for n in range(3))
         """
 ADD = "(rows,) = torch.where({mask}); total.index_add_(0, rows, x[rows] * (e + 1))"
 
@@ -38,6 +41,8 @@ ADD = "(rows,) = torch.where({mask}); total.index_add_(0, rows, x[rows] * (e + 1
         ("counts.nonzero()[:]", "total = total + x * e[0]"),
         ("counts.nonzero()", "total = total + experts[e](x) * e"),
         ("counts.nonzero()", "total = total + x if e == 2 else total - x"),
+        ("counts.nonzero()", "total = total + named[f'expert_{e[0]}'](x) * e"),
+        ("counts.nonzero().flatten()", "total[columns[f'{e:03d}']] += x[0]"),
         ("counts.nonzero().squeeze(-1)", "total = total if e == 3 else total + [x, -x, 2 * x][e]"),
     ],
 )

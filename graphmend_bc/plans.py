@@ -41,6 +41,7 @@ class Plans:
         passed_over: why a site is on no cheaper rung.
         unmet: sites planned ahead that no trace has met so far.
         captures_failed: how often capture did not carry the frame.
+        uncaptured: sites that were planned to be captured then.
         captured: sites at which Dynamo made a symbol.
         off: True if nothing is rewritten.
     """
@@ -55,6 +56,7 @@ class Plans:
         self.passed_over: dict[Site, list[Refused]] = {}
         self.unmet: set[Site] = set()
         self.captures_failed = 0
+        self.uncaptured: set[Site] = set()
         self.captured: set[Site] = set()
         self.off = not mender.mends
 
@@ -114,6 +116,7 @@ class Plans:
         if not planned or (sites is not None and self.captured.isdisjoint(sites)):
             return False
         self.captures_failed += 1
+        self.uncaptured.update(planned)
         return self.climb_all(planned, refused)
 
     def is_planned(self, site: Site) -> bool:
@@ -164,7 +167,7 @@ class Plans:
 
     def _rungs(self, code: CodeType, site: Site) -> tuple[Rung, ...]:
         rungs = rungs_at(Met(code, site.offset, self.gb_type(site)))
-        if self.captures_failed < _MOST_CAPTURES:
+        if self.captures_failed < _MOST_CAPTURES and site not in self.uncaptured:
             return rungs
         return tuple(rung for rung in rungs if rung.name != "capture")
 

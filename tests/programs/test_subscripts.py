@@ -70,7 +70,7 @@ def test_writes(write: str, backend: str) -> None:
     ("write", "mends"),
     [
         ("y[:, n].add_(y[:, 1])", "hoist@4"),
-        ("y[:, n].copy_(y[:, 2 - n])", "hoist@4"),
+        ("y[:, n].copy_(y[:, 2 - n])", "capture@4 hoist@4"),
         ("v = y[:, n]; v.add_(y[:, 1]); y.mul_(2)", "hoist@4"),
         ("y[:, n] = y[:, 0]", ""),
     ],

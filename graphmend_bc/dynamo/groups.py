@@ -15,6 +15,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import LocalGeneratorObjectVariable
 from torch._dynamo.variables.iter import IteratorVariable
 
+from graphmend_bc.dynamo.select import inline
 from graphmend_bc.runtime import groups
 
 _GROUP: type = type(next(itertools.groupby((0,)))[1])
@@ -61,8 +62,7 @@ def grouped(
     items = args[0] if args else kwargs.get("iterable")
     if items is None or not isinstance(items.realize(), _END_FOR_GOOD):
         return None
-    function = vts.UserFunctionVariable(cast(Any, groups.groupby))
-    return GroupsVariable(function.call_function(tx, args, kwargs), itertools.groupby)
+    return GroupsVariable(inline(tx, groups.groupby, *args, **kwargs), itertools.groupby)
 
 
 _END_FOR_GOOD = (

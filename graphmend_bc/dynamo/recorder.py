@@ -14,15 +14,9 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.dynamo.masks import Masks
 from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.legality.kernels import has_kernel, is_same_view, may_overlap, writes_whole
+from graphmend_bc.legality.kernels import is_refused, is_same_view, may_overlap, writes_whole
 from graphmend_bc.legality.ranges import Ranges
-from graphmend_bc.legality.record import (
-    OpRecord,
-    mixes_dtypes,
-    raises_on_values,
-    stops_process,
-    written_by,
-)
+from graphmend_bc.legality.record import OpRecord, raises_on_values, stops_process, written_by
 
 
 class Recorder:
@@ -141,7 +135,7 @@ class Recorder:
         self.ranges.note(record)
         self._masks.note(record, self.written)
         self.resets = self.resets or record.name == "set_"
-        if not has_kernel(record) or (mixes_dtypes(record) and _has_doubles(record)):
+        if is_refused(record):
             self.rejected = self.rejected or record.op
         self.checks = self.checks or raises_on_values(record) or self.rejected is not None
         if record.name == "squeeze":
@@ -158,11 +152,6 @@ class Recorder:
             self.written += storages
             self.ranges.forget(storages)
             self.attached |= {storage_of(t) for t in tensors if t.requires_grad}
-
-
-def _has_doubles(record: OpRecord) -> bool:
-    """True if an operator gets doubles; other floats are often mixed, and there are kernels."""
-    return any(tensor.dtype is torch.float64 for tensor in record.tensors())
 
 
 def _squeezes_unknown(record: OpRecord) -> bool:

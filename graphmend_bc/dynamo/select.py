@@ -49,10 +49,14 @@ def check_is_outermost(tx: InstructionTranslatorBase, ours: int = 0) -> None:
 
 
 def inline(
-    tx: InstructionTranslatorBase, function: Callable[..., Any], *args: VariableTracker
+    tx: InstructionTranslatorBase,
+    function: Callable[..., Any],
+    /,
+    *args: VariableTracker,
+    **kwargs: VariableTracker,
 ) -> VariableTracker:
     """Trace a call of a plain Python function."""
-    return UserFunctionVariable(cast(Any, function)).call_function(tx, list(args), {})
+    return UserFunctionVariable(cast(Any, function)).call_function(tx, list(args), kwargs)
 
 
 def as_break(compilation: Compilation, site: Site, refused: Refused) -> exc.Unsupported:

@@ -147,6 +147,15 @@ def has_kernel(record: OpRecord) -> bool:
     return all(missing is not None and not names & missing for missing in known)
 
 
+def is_refused(record: OpRecord) -> bool:
+    """True if some kernel of an operator refuses its dtypes, alone or doubles with other floats.
+
+    Other floats are often mixed, and there are kernels for it.
+    """
+    doubles = any(tensor.dtype is torch.float64 for tensor in record.tensors())
+    return not has_kernel(record) or (doubles and mixes_dtypes(record))
+
+
 def _can_write(record: OpRecord) -> bool:
     """True unless an operator in place gets what its target cannot hold, or a mask of numbers."""
     if not record.op._schema.is_mutable:

@@ -44,9 +44,14 @@ def preparation_by(code: CodeType) -> Preparation | None:
     """
     for (module, name), is_done in _KNOWN.items():
         function = getattr(sys.modules.get(module), name, None)
-        if isinstance(function, FunctionType) and _identity(function.__code__) == _identity(code):
+        if isinstance(function, FunctionType) and is_same(function.__code__, code):
             return Preparation(function, is_done)
     return None
+
+
+def is_same(one: CodeType, other: CodeType) -> bool:
+    """True for a code object and a copy of it with other flags and constants."""
+    return _identity(one) == _identity(other)
 
 
 def _identity(code: CodeType) -> tuple[object, ...]:

@@ -15,6 +15,8 @@ from torch._dynamo.variables.functions import NestedUserFunctionVariable
 
 from graphmend_bc.dynamo.compilation import Compilation, Trace
 from graphmend_bc.dynamo.look import look
+from graphmend_bc.dynamo.select import inline
+from graphmend_bc.polyfills import polyfill_by
 from graphmend_bc.preparations import preparation_by
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -45,6 +47,9 @@ def prepared(
         Refused: the module could not be prepared, or eager Python might not do it.
     """
     assert isinstance(function, NestedUserFunctionVariable)
+    if (polyfill := polyfill_by(function.get_code())) is not None:
+        compilation.trace.used[site] = "polyfill"
+        return inline(tx, polyfill, function, *args)
     preparation = preparation_by(function.get_code())
     model = getattr(args[0].realize(), "value", None) if len(args) == 1 else None
     if preparation is None or not isinstance(model, torch.nn.Module):

@@ -19,6 +19,7 @@
     UserDefinedObject-     attributes of an object that a deferred call is going to change
       Variable
     PythonModuleVariable   flags of cuDNN, inside a block that sets them
+    MappingProxyVariable   reading a proxy whose dict cannot be the one that the frame changed
     BuiltinVariable        operators on values that the host reads from tensors after the graph;
                            subscripts by numbers of tensors
     CatchWarningsCtx-      warnings after a `catch_warnings` stay where they are
@@ -57,6 +58,7 @@ from torch._dynamo import convert_frame, exc, guards, output_graph, symbolic_con
 from torch._dynamo.variables import (
     builtin,
     ctx_manager,
+    dicts,
     functions,
     misc,
     nn_module,
@@ -74,6 +76,7 @@ from graphmend_bc.dynamo import (
     effects,
     hoisted_source,
     host_ops,
+    proxies,
     subscripts,
     texts,
     trace_effects,
@@ -132,6 +135,9 @@ class Seams:
         self._replace(tensor.TensorVariable, "unpack_var_sequence", at.unpack_rows)
         self._replace(user_defined.UserDefinedObjectVariable, "var_getattr", at.ask_object)
         self._replace(misc.PythonModuleVariable, "var_getattr", at.ask_module)
+        for name in ("call_method", "mp_subscript_impl"):
+            if name in vars(dicts.MappingProxyVariable):
+                self._replace(dicts.MappingProxyVariable, name, partial(proxies.read_proxy, name))
         in_graph = torch_functions.TorchInGraphFunctionVariable
         self._replace(in_graph, "call_function", trace_effects.call_torch)
         self._replace(nn_module, "initialize_lazy_module", trace_effects.initialize_lazy)

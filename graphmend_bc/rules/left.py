@@ -21,7 +21,7 @@ LEFT: Final = MappingProxyType(
             "It follows from a break inside a generator; mending that one removes it."
         ),
         "mapping proxy affected by dictionary mutation": (
-            "A namespace is read that the function may have changed through a dict."
+            "A proxy is read over a dict that others have too, and that may have been changed."
         ),
         "Missing tp_iternext": "It follows from a break inside an iterator; see that one.",
         "requires_grad_() intermediate leaked as output": (
@@ -31,10 +31,6 @@ LEFT: Final = MappingProxyType(
         "Unexpected type in sourceless builder": "An object of a type that Dynamo has no form for.",
         "Uninitialized nn.Module": (
             "A module is built in forward; its parameters would be new in every call."
-        ),
-        "Unsupported context manager": (
-            "What it does when entered and left is not known to Dynamo. A lock is held while its"
-            " block runs, and a graph has no place to hold it."
         ),
         "Unsupported method call": "The method is written in C; what it does is not known.",
         "Unsupported Tensor.requires_grad_() call": (
@@ -55,6 +51,10 @@ PARTLY: Final = MappingProxyType(
         ),
         "torch.* op returned non-Tensor": (
             "The function reads or sets a setting of the process, which a graph would miss."
+        ),
+        "Unsupported context manager": (
+            "What it does when entered and left is not known to Dynamo. A lock is held while its"
+            " block runs, and a graph has no place to hold it."
         ),
     }
 )

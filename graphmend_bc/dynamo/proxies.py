@@ -32,8 +32,10 @@ def read_proxy(name: str, stock: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def read(self: Any, tx: InstructionTranslatorBase, *args: Any, **kwargs: Any) -> Any:
-        effects = tx.output.side_effects
-        if current() is None or not (self.source and effects.has_existing_dict_mutation()):
+        effects, compilation = tx.output.side_effects, current()
+        if compilation is None or not compilation.may_mend:
+            return stock(self, tx, *args, **kwargs)
+        if not (self.source and effects.has_existing_dict_mutation()):
             return stock(self, tx, *args, **kwargs)
         if not has_dict_alone(_value(effects, self)):
             return stock(self, tx, *args, **kwargs)

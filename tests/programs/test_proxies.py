@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc import session
 from graphmend_bc.dynamo.proxies import has_dict_alone
-from tests.oracle import Outcome, check
+from tests.oracle import Outcome, check, load
 
 UP, DOWN = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -3.0])
 PROGRAM = """
@@ -88,6 +89,14 @@ def test_the_same_place_with_another_proxy() -> None:
             proxy = MappingProxyType(counts if shared else {"k": 2})
             assert torch.equal(compiled(UP, proxy, counts), UP * (3 if shared else 2))
             assert counts == {"k": 3}
+
+
+def test_stock_is_left_as_it_is() -> None:
+    module = load(PROGRAM.format(body="    return x * alone['k']"))
+    with session.mending_by(session.new_mender(mends=False)):
+        torch._dynamo.reset()
+        with pytest.raises(torch._dynamo.exc.Unsupported, match="mapping proxy"):
+            torch.compile(module.f, backend="eager", fullgraph=True)(UP)
 
 
 def test_who_has_the_dict() -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("graphmend_bc")
 
-_MOST_CAPTURES = 2
+_MOST_CAPTURES = 3
 """Attempts at capturing: where one fails, its sites may be hoisted, and later ones captured."""
 
 

@@ -232,3 +232,23 @@ def test_a_check_of_all_elements_is_a_guess(value: torch.Tensor) -> None:
 def test_what_depends_on_whether_a_size_is_one(body: str, off: tuple[str, ...]) -> None:
     with gm.config.patch(rules_off=off):
         check(f"def f(x):\n    {body}\n", CALLS, None, None, None)
+
+
+def test_capture_is_tried_again_for_what_is_met_late() -> None:
+    """The lists cannot be captured, and are hoisted one after the other; the mask can be."""
+    weight, rows = torch.eye(2), torch.arange(-8.0, 4.0).reshape(6, 2)
+    lengths, others = torch.tensor([2, 1, 1]), torch.tensor([1, 2, 1])
+    check(
+        """
+        def f(x, weight, first, second):
+            one = torch.repeat_interleave(first, first).tolist()
+            x = torch.cat([part * 2 for part in x.split(one)])
+            two = torch.repeat_interleave(second, second).tolist()
+            x = torch.cat([part * 2 for part in x.split(two)])
+            keep = (x @ weight > 0).any(0)
+            return x[:, keep]
+        """,
+        [(rows, weight, lengths, others), (-rows, weight, others, lengths)],
+        mends="hoist@2 hoist@4 capture@7",
+        fullgraph=True,
+    )

@@ -25,6 +25,8 @@ from graphmend_bc.outcome import settle
 from graphmend_bc.plans import Plans
 from graphmend_bc.reports import FrameResult
 from graphmend_bc.rewrites import Key, site_of
+from graphmend_bc.rules import drawn
+from graphmend_bc.rules.registry import is_on
 from graphmend_bc.runtime import Site
 from graphmend_bc.turning import Turning
 
@@ -186,6 +188,9 @@ class Frame:
             rewrites=self.plans.rewrites,
             captures=any(plan.captures for plan in self.plans.by_code.values()),
             note_capture=self.plans.note_capture,
+            site_at=self.plans.site_at,
+            given_up=self.mender.given_up,
+            draws=is_on(drawn.RULE),
         )
 
     def _likely(self, site: Site, occurrence: int, suggestion: Callable[[], bool]) -> bool:

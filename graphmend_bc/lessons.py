@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphmend_bc import config
 from graphmend_bc.dynamo import attempt
-from graphmend_bc.dynamo.breaks import Break, break_of, first_line
+from graphmend_bc.dynamo.breaks import UNSAFE_SIDE_EFFECT, Break, break_of, first_line
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.once import Prepared
 from graphmend_bc.plans import Plans
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 _PROGRAM_ERRORS = frozenset({"Observed exception"})
 """Break types that are the program's own exceptions: there is nothing to mend."""
-
-_UNSAFE_SIDE_EFFECT = "HOP: Unsafe side effect"
-"""Dynamo's break type where an arm changes Python state outside itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +125,7 @@ class Lessons:
         if offset < 0:
             return False
         site = site_of(original, offset)
-        if trace.arms and found.gb_type == _UNSAFE_SIDE_EFFECT:
+        if trace.arms and found.gb_type == UNSAFE_SIDE_EFFECT:
             refused = Refused("arm-changes-state", f"It does so at {site}.")
             return plans.climb(trace.arms[-1], refused)
         plans.breaks.setdefault(site, found)

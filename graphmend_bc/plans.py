@@ -89,10 +89,14 @@ class Plans:
 
     def note_capture(self, code: CodeType, offset: int) -> Site:
         """The user's instruction at which Dynamo made a symbol."""
-        original, place = self.mender.rewrites.original(code, offset)
-        site = site_of(original, max(place, 0))
+        site = self.site_at(code, offset)
         self.captured.add(site)
         return site
+
+    def site_at(self, code: CodeType, offset: int) -> Site:
+        """The user's instruction for one of a code object that is traced."""
+        original, place = self.mender.rewrites.original(code, offset)
+        return site_of(original, max(place, 0))
 
     def captured_sites(self) -> list[Site]:
         """The sites that are planned to be captured."""

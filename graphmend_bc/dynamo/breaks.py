@@ -12,6 +12,9 @@ from torch._dynamo import exc
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+UNSAFE_SIDE_EFFECT = "HOP: Unsafe side effect"
+"""Dynamo's break type where an arm changes Python state outside itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Break:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -187,6 +187,9 @@ class Compilation:
         missed: told by a compiled graph that a guess was wrong, by its index; None if it raised.
         captures: whether Dynamo makes symbols of what is known only at run time.
         note_capture: told of each instruction at which it does; gives the user's site.
+        site_at: the user's site for an instruction of a code object that is traced.
+        given_up: sites that were mended and are not any more, and why.
+        draws: whether what NumPy draws is drawn before the graph.
         graphs: how many graphs were handed to the backend.
     """
 
@@ -200,6 +203,9 @@ class Compilation:
     rewrites: Callable[[], bool] = bool
     captures: bool = False
     note_capture: Callable[[CodeType, int], Site] | None = None
+    site_at: Callable[[CodeType, int], Site] | None = None
+    given_up: Mapping[Site, Refused] = field(default_factory=dict)
+    draws: bool = False
     trace: Trace = field(default_factory=Trace)
     graphs: int = 0
 

@@ -1,4 +1,4 @@
-"""Functions that draw from NumPy's generator: called before the graph, their arrays are inputs.
+"""What is drawn from NumPy's generator: drawn before the graph, arrays and numbers are inputs.
 
 Nothing guards on what is drawn. The graph rests on shapes and types only; if they are others, or if
 the graph cannot be used for another reason, the generator is set back and the frame's original code
@@ -9,32 +9,34 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import CO_GENERATOR
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._dynamo.source import GetItemSource, SyntheticLocalSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
 from torch._dynamo.variables.builder import GraphArg, wrap_fx_proxy_cls
+from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.functions import NestedUserFunctionVariable
 from torch._dynamo.variables.lists import ListVariable, TupleVariable
-from torch._dynamo.variables.tensor import NumpyNdarrayVariable
+from torch._dynamo.variables.tensor import NumpyNdarrayVariable, TensorVariable
 from torch._guards import Source
 from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
 from graphmend_bc.dynamo.asking import guard_on
 from graphmend_bc.dynamo.before_graph import call_before_graph
-from graphmend_bc.dynamo.compilation import Compilation, Trace
-from graphmend_bc.dynamo.host_call import HostCall
+from graphmend_bc.dynamo.breaks import UNSAFE_SIDE_EFFECT, instruction_of
+from graphmend_bc.dynamo.compilation import Compilation, Trace, current
+from graphmend_bc.dynamo.host_call import NUMBERS, HostCall
 from graphmend_bc.dynamo.operands import TENSOR, form_of
-from graphmend_bc.dynamo.select import check_is_outermost
+from graphmend_bc.dynamo.select import as_break, check_is_outermost
 from graphmend_bc.dynamo.slices import Limits, Slice, slice_of
-from graphmend_bc.legality.host_code import check_host_code
+from graphmend_bc.legality.host_code import check_host_code, is_draw
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.draws import Drawn, Draws, not_drawn
@@ -59,26 +61,99 @@ def drawn(
     Raises:
         Refused: it could be noticed that it runs before the graph.
     """
-    trace = compilation.trace
-    _check_always_runs(tx, trace)
+    _check_always_runs(tx, compilation.trace)
     assert isinstance(function, NestedUserFunctionVariable)
     code, scope = function.get_code(), tx.f_globals
     known = check_host_code(code, scope)
+    value = _before_graph(tx, compilation, site, FunctionType(code, scope), args)
+    guard_on(f"names in {site}", lambda: all(item.is_still() for item in known))
+    return value
+
+
+def draw_as_numpy(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`NumpyVariable.call_function`: Dynamo would draw from torch's generator instead."""
+
+    def call_function(
+        self: Any,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        compilation, place = current(), instruction_of(tx)
+        if compilation is None or not (compilation.may_mend and compilation.draws) or tx.export:
+            return cast(VariableTracker, stock(self, tx, args, kwargs))
+        if place is None or compilation.site_at is None or not is_draw(self.value):
+            return cast(VariableTracker, stock(self, tx, args, kwargs))
+        site = compilation.site_at(*place)
+        try:
+            if site in compilation.given_up:
+                raise compilation.given_up[site]
+            return _drawn_by(tx, compilation, site, self.value, args, kwargs)
+        except Refused as refused:
+            gb_type = UNSAFE_SIDE_EFFECT if compilation.trace.arms else _DRAW_BREAK
+            raise as_break(compilation, site, refused, gb_type) from refused
+
+    return call_function
+
+
+_DRAW_BREAK = "Data dependent operator"
+"""What Dynamo calls it where a number is drawn."""
+
+
+def _drawn_by(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    site: Site,
+    function: Callable[..., Any],
+    args: Sequence[VariableTracker],
+    kwargs: Mapping[str, VariableTracker],
+) -> VariableTracker:
+    """What a function of `numpy.random` gives."""
+    _check_always_runs(tx, compilation.trace)
+    count, names = len(args), tuple(kwargs)
+
+    def draw(*values: Any) -> Any:
+        return function(*values[:count], **dict(zip(names, values[count:], strict=True)))
+
+    value = _before_graph(tx, compilation, site, draw, [*args, *kwargs.values()])
+    # Dynamo does not guard on what the name stands for.
+    known, name = sys.modules["numpy"].random, function.__name__
+    guard_on(f"numpy.random.{name}", lambda: getattr(known, name, None) is function)
+    return value
+
+
+def _before_graph(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    site: Site,
+    function: Callable[..., Any],
+    args: Sequence[VariableTracker],
+) -> VariableTracker:
+    """What a function of constants and tensors gives, which is called before the graph."""
+    trace = compilation.trace
     nodes: list[Node] = []
     arguments = [_argument(arg, nodes) for arg in args]
     name = f"{site.name}:{site.lineno} {len(trace.draws)} draws"
     piece = _tensors(trace, nodes, name)
-    call = HostCall(FunctionType(code, scope), arguments, lambda *values: piece.run(values))
+    call = HostCall(function, arguments, lambda *values: piece.run(values))
     arrays, described = _tried(tx, call, piece)
-    guard_on(f"names in {site}", lambda: all(item.is_still() for item in known))
+    if not compilation.captures and (number := _number_in(described)) is not None:
+        raise Refused("hoist-not-input", f"It gives a {number.__name__}.")
     draws = trace.drawing = trace.drawing or Draws(_generator())
     missed = partial(compilation.draw_missed, site)
     before = Drawn(draws, not trace.draws, call, described, missed)
     base = SyntheticLocalSource(call_before_graph(tx, before, piece.sources, "drawn"))
     trace.draws.append(site)
     trace.used[site] = "draw"
-    inputs = [_input(tx, GetItemSource(base, i), array) for i, array in enumerate(arrays)]
-    return _wrapped(described, iter(inputs))
+    inputs = ((GetItemSource(base, i), array) for i, array in enumerate(arrays))
+    return _wrapped(tx, described, inputs)
+
+
+def _number_in(described: Any) -> type | None:
+    """The type of a number among what a function gives; None if there is none."""
+    if described[0] in (list, tuple):
+        return next(filter(None, map(_number_in, described[1])), None)
+    return described[0] if described[0] in NUMBERS else None
 
 
 def _check_always_runs(tx: InstructionTranslatorBase, trace: Trace) -> None:
@@ -146,8 +221,8 @@ def _tried(
 
 
 def _input(
-    tx: InstructionTranslatorBase, source: Source, array: torch.Tensor
-) -> NumpyNdarrayVariable:
+    tx: InstructionTranslatorBase, kind: type[TensorVariable], source: Source, array: torch.Tensor
+) -> TensorVariable:
     """A new input of the graph, on which nothing guards: its shape is checked before the graph."""
     fake = tx.output.fake_mode.from_tensor(array, static_shapes=True)
     tracer = tx.output.root_tracer
@@ -160,18 +235,22 @@ def _input(
         is_tensor=False,
         example_strong_ref=array,
     )
-    found = wrap_fx_proxy_cls(
-        NumpyNdarrayVariable, tx=tx, proxy=proxy, example_value=fake, subclass_type=None
-    )
-    assert isinstance(found, NumpyNdarrayVariable)
+    found = wrap_fx_proxy_cls(kind, tx=tx, proxy=proxy, example_value=fake, subclass_type=None)
+    assert isinstance(found, kind)
     return found
 
 
-def _wrapped(described: Any, inputs: Iterator[VariableTracker]) -> VariableTracker:
+def _wrapped(
+    tx: InstructionTranslatorBase, described: Any, inputs: Iterator[tuple[Source, torch.Tensor]]
+) -> VariableTracker:
     """The value with inputs of the graph for its arrays; lists are new in every call."""
     if described[0] is tuple:
-        return TupleVariable([_wrapped(item, inputs) for item in described[1]])
+        return TupleVariable([_wrapped(tx, item, inputs) for item in described[1]])
     if described[0] is list:
-        items = [_wrapped(item, inputs) for item in described[1]]
+        items = [_wrapped(tx, item, inputs) for item in described[1]]
         return ListVariable(items, mutation_type=ValueMutationNew())
-    return next(inputs)
+    if described[0] is None:
+        return ConstantVariable.create(None)
+    if described[0] in NUMBERS:
+        return _input(tx, TensorVariable, *next(inputs)).call_method(tx, "item", [], {})
+    return _input(tx, NumpyNdarrayVariable, *next(inputs))

@@ -1,17 +1,20 @@
-"""A call of a function that works on the host, with the arrays it gives as tensors."""
+"""A call of a function that works on the host, with what it gives as tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import FunctionType
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import torch
 
 from graphmend_bc.dynamo.operands import filled
 from graphmend_bc.dynamo.trial import check_unchanged, copies_of
 from graphmend_bc.reasons import Refused
+
+NUMBERS: Final = MappingProxyType({float: torch.float64, int: torch.int64})
+"""Numbers that a function may give, with the dtypes of tensors that hold them exactly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +27,7 @@ class HostCall:
         tensors: from the values that the frame has to those tensors.
     """
 
-    function: FunctionType
+    function: Callable[..., Any]
     arguments: Sequence[Any]
     tensors: Callable[..., Sequence[torch.Tensor]]
 
@@ -35,7 +38,8 @@ class HostCall:
             values: what the frame has.
 
         Returns:
-            The arrays that it gave, as tensors with their memory, and a description to compare.
+            The arrays that it gave, as tensors with their memory, its numbers, as tensors of one
+            element, and a description to compare.
 
         Raises:
             Refused: it gave something else, or did something to its arguments.
@@ -53,9 +57,14 @@ class HostCall:
 
 
 def _described(value: Any, arrays: list[torch.Tensor]) -> Any:
-    """Types, shapes and layouts of arrays in containers; the arrays are added to a list."""
+    """Types, shapes and layouts of what is given; arrays and numbers are added to a list."""
     if type(value) in (list, tuple):
         return type(value), [_described(item, arrays) for item in value]
+    if type(value) in NUMBERS:
+        arrays.append(torch.tensor(value, dtype=NUMBERS[type(value)]))
+        return (type(value),)
+    if value is None:
+        return (None,)
     if type(value).__module__ != "numpy" or type(value).__name__ != "ndarray":
         raise Refused("hoist-not-input", f"It gives a {type(value).__name__}.")
     if not value.flags.writeable or not value.dtype.isnative:

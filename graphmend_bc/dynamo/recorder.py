@@ -151,7 +151,8 @@ class Recorder:
             storages = list(map(storage_of, tensors))
             self.written += storages
             self.ranges.forget(storages)
-            self.attached |= {storage_of(t) for t in tensors if t.requires_grad}
+            if torch.is_grad_enabled():  # else a leaf stays one
+                self.attached |= {storage_of(t) for t in tensors if t.requires_grad}
 
 
 def _squeezes_unknown(record: OpRecord) -> bool:

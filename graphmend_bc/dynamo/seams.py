@@ -19,6 +19,7 @@
     UserDefinedObject-     attributes of an object that a deferred call is going to change
       Variable
     PythonModuleVariable   flags of cuDNN, inside a block that sets them
+    NumpyVariable          draws from NumPy's generator, for which Dynamo takes torch's
     MappingProxyVariable   reading a proxy whose dict cannot be the one that the frame changed
     BuiltinVariable        operators on values that the host reads from tensors after the graph;
                            subscripts by numbers of tensors
@@ -72,6 +73,7 @@ from torch._subclasses import fake_impls
 from graphmend_bc.dynamo import (
     captured,
     ctc,
+    draw,
     eager_call,
     effects,
     hoisted_source,
@@ -135,6 +137,7 @@ class Seams:
         self._replace(tensor.TensorVariable, "unpack_var_sequence", at.unpack_rows)
         self._replace(user_defined.UserDefinedObjectVariable, "var_getattr", at.ask_object)
         self._replace(misc.PythonModuleVariable, "var_getattr", at.ask_module)
+        self._replace(misc.NumpyVariable, "call_function", draw.draw_as_numpy)
         for name in ("call_method", "mp_subscript_impl"):
             if name in vars(dicts.MappingProxyVariable):
                 self._replace(dicts.MappingProxyVariable, name, partial(proxies.read_proxy, name))

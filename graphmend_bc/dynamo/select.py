@@ -59,10 +59,15 @@ def inline(
     return UserFunctionVariable(cast(Any, function)).call_function(tx, list(args), kwargs)
 
 
-def as_break(compilation: Compilation, site: Site, refused: Refused) -> exc.Unsupported:
+def as_break(
+    compilation: Compilation,
+    site: Site,
+    refused: Refused,
+    gb_type: str = "Data-dependent branching",
+) -> exc.Unsupported:
     """The graph break that a refused site is, if tracing has to go on without us."""
     compilation.trace.refused[site] = refused
-    return exc.Unsupported(f"graphmend_bc left {site}: {refused}", "Data-dependent branching")
+    return exc.Unsupported(f"graphmend_bc left {site}: {refused}", gb_type)
 
 
 class SiteTracer:

@@ -132,6 +132,15 @@ def _is_plain(function: FunctionType) -> bool:
     return not (function.__closure__ or function.__defaults__ or function.__kwdefaults__)
 
 
+def is_draw(value: object) -> bool:
+    """True for a function of `numpy.random` that draws from the global generator or seeds it."""
+    numpy, name = sys.modules.get("numpy"), getattr(value, "__name__", "")
+    if numpy is None or name not in DRAWS:
+        return False
+    random = numpy.random.mtrand
+    return getattr(value, "__self__", None) is random._rand or value is getattr(random, name, None)
+
+
 def _is_harmless(value: object) -> bool:
     numpy = sys.modules.get("numpy")
     if isinstance(value, type):
@@ -140,10 +149,9 @@ def _is_harmless(value: object) -> bool:
     if value is numpy and numpy is not None:
         return True
     name = getattr(value, "__name__", "")
+    if is_draw(value):
+        return True
     if numpy is not None:
-        generator = numpy.random.mtrand._rand
-        if getattr(value, "__self__", None) is generator:
-            return name in _DRAWS
         if isinstance(value, numpy.ufunc):
             return True
         if name in _OF_NUMPY and getattr(numpy, name, None) is value:
@@ -173,7 +181,7 @@ _TYPES: Final = frozenset(
 
 _FUNCTIONS: Final = ("abs", "all", "any", "len", "max", "min", "round", "sorted", "sum", "divmod")
 
-_DRAWS: Final = frozenset(
+DRAWS: Final = frozenset(
     {
         *(
             "beta",

@@ -46,6 +46,9 @@ PARTLY: Final = MappingProxyType(
         "Attempted to call function marked as skipped": (
             "The function is written in C or asks Dynamo to stay out; what it does is not known."
         ),
+        "attempted to trace numpy function unsupported by PyTorch": (
+            "Torch has no function like it, and it does not draw from NumPy's generator."
+        ),
         "setattr() on Tensor.requires_grad": (
             "It makes a leaf of a tensor in the middle of a graph, which a graph cannot hold."
         ),

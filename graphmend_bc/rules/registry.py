@@ -77,11 +77,12 @@ def rungs_at(met: Met) -> tuple[Rung, ...]:
         if met.is_call:
             raise Refused("call-not-traced", known)
         raise Refused("unhandled-instruction", known or f"The instruction is {met.op.name}.")
-    allowed = tuple(rung for rule, rung in found if _is_on(rule))
+    allowed = tuple(rung for rule, rung in found if is_on(rule))
     if not allowed:
         raise Refused("strategy-off", f"It is {found[-1][0].strategy!r}.")
     return allowed
 
 
-def _is_on(rule: Rule) -> bool:
+def is_on(rule: Rule) -> bool:
+    """True if the settings let a rule mend."""
     return rule.strategy in config.strategies and rule.name not in config.rules_off

@@ -12,6 +12,7 @@ import graphmend_bc as gm
 from graphmend_bc.frame import Frame
 from graphmend_bc.plans import Plans
 from graphmend_bc.runtime import Site
+from tests.backends import EAGER_AND_AOT
 from tests.oracle import Outcome, check
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
@@ -499,3 +500,26 @@ def test_dynamo_fails_on_rewritten_code_that_still_breaks(monkeypatch: pytest.Mo
         """
     found = agrees(source, [UP, DOWN], orders=1)
     assert found.mends == ""
+
+
+@EAGER_AND_AOT
+def test_a_leaf_that_is_written_without_a_gradient_is_put_back(backend: str) -> None:
+    """Under `no_grad` it stays a leaf, so a graph that raises can be taken back."""
+    leaf = torch.ones(2, 3, requires_grad=True)
+    calls = [(UP, leaf, torch.tensor([0, 1, 2])), (DOWN, leaf, torch.tensor([3, 1, 2]))]
+    check(
+        """
+        state = {"n": 0}
+
+        def f(x, y, z):
+            with torch.no_grad():
+                state["n"] += 1
+                y[z.argmax() % 2].add_(x)
+                z = 6 // z
+            return (y * x).sum() + z
+        """,
+        calls,
+        mends="capture@6",
+        backend=backend,
+        grad=True,
+    )

@@ -1,0 +1,25 @@
+"""A number from NumPy's generator is drawn before the graph, in which it is a symbol."""
+
+from graphmend_bc.legality.host_code import DRAWS
+from graphmend_bc.rules.rule import Met, Rule, Widen
+
+
+def _matches(met: Met) -> Widen | None:
+    known = met.gb_type and met.callee in DRAWS
+    return (lambda plan: plan.with_capture(met.offset)) if known else None
+
+
+RULE = Rule(
+    "drawn",
+    "draw",
+    4,
+    _matches,
+    frozenset(
+        {
+            "Data dependent operator",
+            "attempted to trace numpy function unsupported by PyTorch",
+            "attempted to trace torch._numpy.random function"
+            " with config.use_numpy_random_stream=True",
+        }
+    ),
+)

@@ -165,7 +165,8 @@ class Frame:
         ):
             give_way_back(result, self.code, self.call.module_globals, trace.drawing)
         self.turning.remember(self.mender.history)
-        if trace.used or self.follows:
+        # Where it breaks, Python goes on in another code object than under stock.
+        if trace.used or self.follows or self.plans.by_code.get(self.function):
             self.mender.mended.add(self.function)
         if trace.used:
             eager_call.note_mended(self.code)

@@ -31,7 +31,7 @@ class Mender:
     Attributes:
         rewrites: rewritten code objects made so far.
         report: what was mended and declined since it was enabled or reset.
-        mended: functions with a mend in a graph of theirs or of one that resumes them.
+        mended: functions that were rewritten, or have a mend in a graph of one that resumes them.
         proven: plans that succeeded before, by original code; later compilations start with them.
         left_alone: code objects that must not be rewritten.
         mends: False to compile as stock does and only observe.

@@ -88,6 +88,8 @@ def draw_as_numpy(stock: Callable[..., Any]) -> Callable[..., Any]:
         try:
             if site in compilation.given_up:
                 raise compilation.given_up[site]
+            if not compilation.mends(site):
+                raise Refused("hoist-not-input", "It was declined; the report says why.")
             return _drawn_by(tx, compilation, site, self.value, args, kwargs)
         except Refused as refused:
             gb_type = UNSAFE_SIDE_EFFECT if compilation.trace.arms else _DRAW_BREAK

@@ -124,6 +124,24 @@ def test_what_breaks_the_graph_draws_as_numpy(body: str) -> None:
     check(HEAD + body, CALLS, mends=None, declines=None, breaks=None)
 
 
+@pytest.mark.parametrize(
+    "factor", ["np.random.rand()", "torch.from_numpy(np.random.rand(3)).float()"]
+)
+def test_a_graph_that_cannot_be_taken_back(factor: str) -> None:
+    """It writes to an input with a history, so it breaks at the draw."""
+    source = f"import numpy as np\n\ndef f(x):\n    return x.mul_({factor}) + 1"
+    module, leaf = load(source), torch.ones(4, 3, requires_grad=True)
+    with gm.enabled():
+        torch._dynamo.reset()
+        compiled = torch.compile(module.f, backend="eager")
+        for seed in (1, 2):
+            np.random.seed(seed)
+            wanted = module.f(leaf * 2)
+            np.random.seed(seed)
+            assert torch.equal(compiled(leaf * 2), wanted)
+        assert not gm.report().mends
+
+
 def test_what_stock_would_draw_from_torchs_generator() -> None:
     """It is exact with the rule, and as stock has it without."""
     module = load(

@@ -122,6 +122,36 @@ def test_function_that_was_mended_after_a_break_and_raises_after_another() -> No
     )
 
 
+def test_function_that_was_rewritten_in_vain_and_raises_after_a_break() -> None:
+    """Stock skips what follows the break, because of the loop, in the second call too."""
+    check(
+        """
+        state = {"n": 0}
+
+        def written(x):
+            pairs = torch.stack([x, -x])
+            pairs[:, torch.tensor([0, 1, 2])[0].clamp(0, 2)] = 2
+            return x
+
+        def f(x):
+            y = written(x)
+            for _ in range(2):
+                state["n"] += 1
+                if torch.equal(x, x.view(3)):
+                    n = x.sum().clamp(0, 4)
+                    while n < 3:
+                        n = n + 1
+                        y = y
+            return y
+        """,
+        [X, -X[:1]],
+        mends=None,
+        declines=None,
+        breaks=1,
+        orders=1,
+    )
+
+
 def test_arm_that_raises_where_python_runs_it() -> None:
     check(
         """

@@ -198,12 +198,12 @@ class Compilation:
     likely: Callable[[Site, int, Callable[[], bool]], bool]
     missed: Callable[[Tally, int | None], None]
     draw_missed: Callable[[Site], None]
+    site_at: Callable[[CodeType, int], Site]
     follows: bool = False
     declined: Container[Site] = ()
     rewrites: Callable[[], bool] = bool
     captures: bool = False
     note_capture: Callable[[CodeType, int], Site] | None = None
-    site_at: Callable[[CodeType, int], Site] | None = None
     given_up: Mapping[Site, Refused] = field(default_factory=dict)
     draws: bool = False
     trace: Trace = field(default_factory=Trace)

@@ -79,10 +79,10 @@ def draw_as_numpy(stock: Callable[..., Any]) -> Callable[..., Any]:
         args: list[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        compilation, place = current(), instruction_of(tx)
-        if compilation is None or not (compilation.may_mend and compilation.draws) or tx.export:
+        compilation = current() if is_draw(self.value) and not tx.export else None
+        if compilation is None or not (compilation.may_mend and compilation.draws):
             return cast(VariableTracker, stock(self, tx, args, kwargs))
-        if place is None or compilation.site_at is None or not is_draw(self.value):
+        if (place := instruction_of(tx)) is None:
             return cast(VariableTracker, stock(self, tx, args, kwargs))
         site = compilation.site_at(*place)
         try:

@@ -61,7 +61,7 @@ def _described(value: Any, arrays: list[torch.Tensor]) -> Any:
     if type(value) in (list, tuple):
         return type(value), [_described(item, arrays) for item in value]
     if type(value) in NUMBERS:
-        arrays.append(torch.tensor(value, dtype=NUMBERS[type(value)]))
+        arrays.append(torch.tensor(value, dtype=NUMBERS[type(value)], device="cpu"))
         return (type(value),)
     if value is None:
         return (None,)

@@ -1,11 +1,12 @@
 """A number from NumPy's generator is drawn before the graph, in which it is a symbol."""
 
+from graphmend_bc import config
 from graphmend_bc.legality.host_code import DRAWS
 from graphmend_bc.rules.rule import Met, Rule, Widen
 
 
 def _matches(met: Met) -> Widen | None:
-    known = met.gb_type and met.callee in DRAWS
+    known = met.gb_type and met.callee in DRAWS and "capture" in config.strategies
     return (lambda plan: plan.with_capture(met.offset)) if known else None
 
 

@@ -142,6 +142,17 @@ def test_a_graph_that_cannot_be_taken_back(factor: str) -> None:
         assert not gm.report().mends
 
 
+@pytest.mark.parametrize("off", ["capture", "draw"])
+def test_numbers_with_a_strategy_off(off: str) -> None:
+    """A number is drawn and captured; without the one or the other the graph breaks there."""
+    strategies = tuple(name for name in gm.config.strategies if name != off)
+    with gm.config.patch(strategies=strategies):
+        outcome = check(
+            HEAD + "return x * np.random.rand()", CALLS, mends=None, declines=None, breaks=1
+        )
+    assert off not in outcome.mends
+
+
 def test_what_stock_would_draw_from_torchs_generator() -> None:
     """It is exact with the rule, and as stock has it without."""
     module = load(

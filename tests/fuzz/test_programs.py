@@ -45,3 +45,27 @@ def f(x, y, z, k):
     )
     program = Program(source, calls, backend, False)
     assert judge(program).fault is (Fault.NONE if backend == "eager" else Fault.BACKEND)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_draw_that_the_backend_drops(backend: str) -> None:
+    """Eager Python stops at the second draw of `helper`, after as many draws as the graph makes."""
+    source = """
+class Trouble(Exception):
+    pass
+
+def helper(x):
+    assert torch.rand(()) < 0.5, "not yet"
+    if (x > 0).sum() > 2 and torch.rand(()) < 0.5:
+        raise Trouble("here")
+    return x
+
+def f(x, y, z, k):
+    helper(x)
+    F.dropout(torch.stack([x, -x]), 0.3).relu()
+    x.zero_()
+    return helper(x), F.dropout(y, 0.3)
+"""
+    calls = ("(-torch.tensor([1.0, 2.0, 3.0]), torch.ones(2, 3), None, 2)",) * 3
+    program = Program(source, calls, backend, False)
+    assert judge(program).fault is (Fault.NONE if backend == "eager" else Fault.BACKEND)

@@ -91,7 +91,7 @@ def _is_backends(program: Program, expected: list[Seen], mended: list[Seen]) -> 
     """
     if program.backend == "eager":
         return False
-    if not _differs_in_zeros(expected, mended) and not _drops_errors(program):
+    if not _differs_in_zeros(expected, mended) and not _drops_operators(program):
         return False
     plain = _compiled(replace(program, backend="eager"), session.new_mender(mends=True))
     return _where(expected, plain) is None
@@ -111,26 +111,27 @@ def _differs_in_zeros(expected: list[Seen], mended: list[Seen]) -> bool:
     return True
 
 
-def _drops_errors(program: Program) -> bool:
-    """True if a graph raises when it is run as it is, and not as the backend compiles it."""
+def _drops_operators(program: Program) -> bool:
+    """True if a graph that is run as it is raises, or draws, where the compiled one does not."""
     dropped = []
 
     def backend(graph: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
         compiled = torch._dynamo.lookup_backend(program.backend)(graph, examples)
 
         def run(*inputs: Any) -> Any:
-            raises = _raises(graph, inputs)
+            raises, generator = _as_it_is(graph, inputs)
             outputs = compiled(*inputs)
-            dropped.extend([True] * raises)
+            dropped.append(raises or not torch.equal(generator, torch.get_rng_state()))
             return outputs
 
         return run
 
     _compiled(program, session.new_mender(mends=True), backend)
-    return bool(dropped)
+    return any(dropped)
 
 
-def _raises(graph: torch.fx.GraphModule, inputs: tuple[Any, ...]) -> bool:
+def _as_it_is(graph: torch.fx.GraphModule, inputs: tuple[Any, ...]) -> tuple[bool, torch.Tensor]:
+    """Whether a graph raises, and the generator's state after it."""
     copies = [
         value.detach().clone().requires_grad_(value.requires_grad)
         if isinstance(value, torch.Tensor)
@@ -141,8 +142,8 @@ def _raises(graph: torch.fx.GraphModule, inputs: tuple[Any, ...]) -> bool:
         try:
             graph(*copies)
         except Exception:
-            return True
-    return False
+            return True, torch.get_rng_state()
+        return False, torch.get_rng_state()
 
 
 _ZEROS = re.compile(r"\('NoneType', 'None'\)|\('torch\.\w+', [^']*'[\[\]\-0., ]*', \w+, '\w+'\)")

@@ -54,8 +54,8 @@ def test_draw_that_the_backend_drops(backend: str) -> None:
 class Trouble(Exception):
     pass
 
-def helper(x):
-    assert torch.rand(()) < 0.5, "not yet"
+def helper(x, k=2):
+    assert torch.rand(()) < 0.5, f"not {k}"
     if (x > 0).sum() > 2 and torch.rand(()) < 0.5:
         raise Trouble("here")
     return x

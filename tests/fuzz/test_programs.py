@@ -68,4 +68,23 @@ def f(x, y, z, k):
 """
     calls = ("(-torch.tensor([1.0, 2.0, 3.0]), torch.ones(2, 3), None, 2)",) * 3
     program = Program(source, calls, backend, False)
-    assert judge(program).fault is (Fault.NONE if backend == "eager" else Fault.BACKEND)
+    assert judge(program).fault is (Fault.NONE if backend == "eager" else Fault.STOCK)
+
+
+def test_call_that_is_left_to_stock() -> None:
+    """Stock loses the count in each call, mending in the last one only, which it leaves to stock."""
+    source = """
+counts = {"n": 0}
+
+def f(x, y, z, k):
+    counts["n"] += 1
+    if (z % z)[0] == z[2]:
+        x = x * 2
+        print("here")
+    z.add_(1)
+    return x
+"""
+    calls = tuple(
+        f"(torch.ones({n}, requires_grad=True), None, torch.arange({n}), 2)" for n in (3, 3, 4)
+    )
+    assert judge(Program(source, calls, "eager", True)).fault is Fault.STOCK

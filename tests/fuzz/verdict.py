@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from collections.abc import Callable
@@ -66,7 +67,10 @@ def judge(program: Program) -> Verdict:
     declines = frozenset(decline.reason for decline in mender.report.declines)
     if difference := _difference(expected, mended):
         stock = _compiled(program, session.new_mender(mends=False))
-        fault = Fault.STOCK if _is_stocks(expected, mended, stock) else Fault.MENDING
+        is_stocks = _is_stocks(expected, mended, stock) or _is_left_to_stock(
+            program, expected, mended
+        )
+        fault = Fault.STOCK if is_stocks else Fault.MENDING
         if fault is Fault.MENDING and _is_backends(program, expected, mended):
             fault = Fault.BACKEND
         return Verdict(fault, difference, strategies, declines)
@@ -80,6 +84,33 @@ def _is_stocks(expected: list[Seen], mended: list[Seen], stock: list[Seen]) -> b
         return True
     number, name = place
     return _shown(mended[number], name) == _shown(stock[number], name)
+
+
+def _is_left_to_stock(program: Program, expected: list[Seen], mended: list[Seen]) -> bool:
+    """True if stock goes wrong in the same way in the call in which mending does.
+
+    State adds up: where an earlier call is exact with mending only, stock is in another state.
+    """
+    place = _where(expected, mended)
+    assert place is not None
+    number, name = place
+    menders = session.new_mender(mends=True), session.new_mender(mends=False)
+    calls = itertools.count()
+
+    def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
+        compiled = torch.compile(f, backend=program.backend)
+
+        def call(*args: Any) -> Any:
+            now = next(calls)
+            if now == number:
+                torch._dynamo.reset()
+            with session.mending_by(menders[now >= number]):
+                return compiled(*args)
+
+        return call
+
+    torch._dynamo.reset()
+    return _shown(mended[number], name) == _shown(_run(program, wrap)[number], name)
 
 
 def _is_backends(program: Program, expected: list[Seen], mended: list[Seen]) -> bool:

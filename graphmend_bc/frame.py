@@ -165,8 +165,9 @@ class Frame:
         ):
             give_way_back(result, self.code, self.call.module_globals, trace.drawing)
         self.turning.remember(self.mender.history)
-        # Where it breaks, Python goes on in another code object than under stock.
-        if trace.used or self.follows or self.plans.by_code.get(self.function):
+        # Where rewritten code breaks, Python goes on in another code object than under stock.
+        rewritten = not self.plans.off and bool(self.plans.by_code.get(self.function))
+        if trace.used or self.follows or rewritten:
             self.mender.mended.add(self.function)
         if trace.used:
             eager_call.note_mended(self.code)

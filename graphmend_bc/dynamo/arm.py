@@ -82,7 +82,7 @@ def trace_arm(
         except exc.ObservedException as error:
             raise Refused("arm-raises", f"It raises {type(error).__name__}.") from error
     if trace.depth:
-        trace.met += _existing(output.side_effects)
+        trace.met += existing(output.side_effects)
     nodes = _nodes_after(output.graph, last)
     _check_nodes(nodes, writes=writes)
     check(records)
@@ -92,7 +92,7 @@ def trace_arm(
     return Arm(result.realize(), nodes, tuple(records), copies)
 
 
-def _existing(effects: SideEffects) -> Iterator[tuple[object, VariableTracker]]:
+def existing(effects: SideEffects) -> Iterator[tuple[object, VariableTracker]]:
     """The program's objects that Dynamo has met, with their variables."""
     for item in effects.keepalive:
         variable = effects.id_to_variable.get(id(item))

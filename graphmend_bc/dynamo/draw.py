@@ -80,9 +80,9 @@ def draw_as_numpy(stock: Callable[..., Any]) -> Callable[..., Any]:
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
         compilation = current() if is_draw(self.value) and not tx.export else None
-        if compilation is None or not (compilation.may_mend and compilation.draws):
-            return cast(VariableTracker, stock(self, tx, args, kwargs))
-        if (place := instruction_of(tx)) is None:
+        mends = compilation is not None and compilation.may_mend and compilation.draws
+        place = instruction_of(tx) if mends else None
+        if compilation is None or place is None:
             return cast(VariableTracker, stock(self, tx, args, kwargs))
         site = compilation.site_at(*place)
         try:

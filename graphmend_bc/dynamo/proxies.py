@@ -20,6 +20,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._guards import Guard
 
+from graphmend_bc.dynamo.arm import existing
 from graphmend_bc.dynamo.compilation import current
 
 
@@ -33,11 +34,9 @@ def read_proxy(name: str, stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def read(self: Any, tx: InstructionTranslatorBase, *args: Any, **kwargs: Any) -> Any:
         effects, compilation = tx.output.side_effects, current()
-        if compilation is None or not compilation.may_mend:
-            return stock(self, tx, *args, **kwargs)
-        if not (self.source and effects.has_existing_dict_mutation()):
-            return stock(self, tx, *args, **kwargs)
-        if not has_dict_alone(_value(effects, self)):
+        refuses = self.source and effects.has_existing_dict_mutation()
+        mends = compilation is not None and compilation.may_mend
+        if not (refuses and mends and has_dict_alone(_value(effects, self))):
             return stock(self, tx, *args, **kwargs)
         install_guard(self.source.make_guard(_create))
         return getattr(self.dv_dict, name)(tx, *args, **kwargs)
@@ -70,10 +69,7 @@ def _references(proxy: MappingProxyType[Any, Any]) -> int:
 
 def _value(effects: SideEffects, variable: VariableTracker) -> object:
     """The program's object for a variable; None if Dynamo does not have it any more."""
-    for item in effects.keepalive:
-        if effects.id_to_variable.get(id(item)) is variable:
-            return item
-    return None
+    return next((item for item, met in existing(effects) if met is variable), None)
 
 
 def _create(builder: Any, guard: Guard) -> None:

@@ -67,7 +67,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
                 raise SiteRefused(refused, *trace.captured) from refused
             if trace.draws:
                 raise SiteRefused(refused, *dict.fromkeys(trace.draws)) from refused
-            if trace.recorder.rejected is not None and trace.used:
+            if trace.recorder.rejects and trace.used:
                 raise SiteRefused(refused, *trace.used) from refused
     if trace.whole and not trace.ahead.can_miss:
         reason = "It is an object, and the graph changes more than its results."

@@ -16,7 +16,13 @@ from graphmend_bc.dynamo.masks import Masks
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.kernels import is_refused, is_same_view, may_overlap, writes_whole
 from graphmend_bc.legality.ranges import Ranges
-from graphmend_bc.legality.record import OpRecord, raises_on_values, stops_process, written_by
+from graphmend_bc.legality.record import (
+    OpRecord,
+    raises_on_operands,
+    raises_on_values,
+    stops_process,
+    written_by,
+)
 
 
 class Recorder:
@@ -42,8 +48,9 @@ class Recorder:
         squeezed: whether dimensions of such a size were dropped if they are 1.
         checks: whether there was an operator that raises if some values are bad, or if what it
             writes to shares memory with another operand.
-        rejected: the first operator that has no kernel for its dtypes, or that gets doubles and
-            other floats; fake tensors accept it.
+        rejects: whether there was an operator that has no kernel for its dtypes or gets doubles and
+            other floats, which fake tensors accept, or that raises if some values are bad that are
+            no indices.
         resets: whether a tensor was given other memory; `p.data = p.data.to(d)` often gives it the
             same, which counts as nothing.
         ranges: between which numbers the elements of integer tensors lie.
@@ -64,7 +71,7 @@ class Recorder:
         self.unsized = False
         self.squeezed = False
         self.checks = False
-        self.rejected: OpOverload | None = None
+        self.rejects = False
         self.resets = False
         self._running = running
         self.ranges = Ranges()
@@ -135,9 +142,8 @@ class Recorder:
         self.ranges.note(record)
         self._masks.note(record, self.written)
         self.resets = self.resets or record.name == "set_"
-        if is_refused(record):
-            self.rejected = self.rejected or record.op
-        self.checks = self.checks or raises_on_values(record) or self.rejected is not None
+        self.rejects = self.rejects or is_refused(record) or raises_on_operands(record)
+        self.checks = self.checks or self.rejects or raises_on_values(record)
         if record.name == "squeeze":
             self.squeezed = self.squeezed or _squeezes_unknown(record)
         self.strided = self.strided or record.name == "as_strided"

@@ -68,19 +68,29 @@ def written_by(record: OpRecord) -> list[torch.Tensor]:
 
 
 def is_total(record: OpRecord) -> bool:
-    """False for an operator that divides integers."""
+    """False for an operator that divides integers by what may be zero, or takes powers of them."""
     if record.name.removesuffix("_") not in ops.TOTAL_ON_FLOATS:
         return True
     if record.name in ("div", "div_") and record.kwargs.get("rounding_mode") is None:
+        return True
+    if type(number := record.args[1]) is int and 0 < number < 128:  # every dtype holds these
         return True
     return all(tensor.is_floating_point() for tensor in record.results())
 
 
 def raises_on_values(record: OpRecord) -> bool:
     """True if it is known of an operator that it raises if some values are bad."""
-    known = _indexes(record) or record.name.removesuffix("_") in ops.CHECKING
-    known = known or record.name.strip("_").startswith("linalg") or record.is_known_foreign
-    return known or not is_total(record) or mixes_dtypes(record)
+    known = _indexes(record) or record.is_known_foreign or mixes_dtypes(record)
+    return known or raises_on_operands(record)
+
+
+def raises_on_operands(record: OpRecord) -> bool:
+    """True if it is known of an operator that it raises if some values are bad that are no indices.
+
+    An index out of bounds is a mistake of the program; a division by zero may be what it awaits.
+    """
+    known = record.name.removesuffix("_") in ops.CHECKING
+    return known or record.name.strip("_").startswith("linalg") or not is_total(record)
 
 
 def mixes_dtypes(record: OpRecord) -> bool:

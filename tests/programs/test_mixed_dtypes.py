@@ -121,6 +121,41 @@ def test_state_before_an_operator_that_raises() -> None:
     assert not outcome.mends
 
 
+STATE_BEFORE_A_DIVISION = """
+items = []
+def f(y, z):
+    y = y * 1
+    torch._dynamo.graph_break()
+    items.append(1)
+    if y.sum() > 0:
+        z = z * 2
+    y[0].add_({}.sum())
+    return y
+state = items
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "mends", "declines"),
+    [
+        ("(6 // z)", "", "call-not-traced@4 speculation-writes-input@6"),
+        ("(6 % z)", "", "call-not-traced@4 speculation-writes-input@6"),
+        (
+            "torch.linalg.inv(torch.diag(z + 0.0))",
+            "",
+            "call-not-traced@4 speculation-writes-input@6",
+        ),
+        ("(z // 2 + z % 3 + z**2)", "where@6", "call-not-traced@4"),
+    ],
+)
+def test_state_before_a_division(number: str, mends: str, declines: str) -> None:
+    """Stock keeps the state, because it has a break in between. A divisor of 2 cannot fail."""
+    y = torch.ones(2, 3, requires_grad=True)
+    calls = [(y, torch.tensor(z)) for z in ([1, 2, 3], [1, 2, 0], [0, 2, 3])]
+    program = STATE_BEFORE_A_DIVISION.format(number)
+    check(program, calls, mends, declines, breaks=None, orders=1)
+
+
 def test_effects_before_an_operator_that_raises_in_a_resumed_function() -> None:
     """Stock compiles nothing of a function that breaks inside a `try`."""
     check(

@@ -124,6 +124,11 @@ def check(
     return outcome
 
 
+def agrees(source: str, calls: Sequence[Any], **kwargs: Any) -> Outcome:
+    """Compare the arms on a program, whatever is mended and declined."""
+    return check(source, calls, mends=None, declines=None, breaks=None, **kwargs)
+
+
 def _at_lines(entries: Iterable[tuple[str, int]]) -> str:
     ordered = sorted(set(entries), key=lambda entry: (entry[1], entry[0]))
     return " ".join(f"{name}@{line}" for name, line in ordered)

@@ -12,17 +12,11 @@ import graphmend_bc as gm
 from graphmend_bc.frame import Frame
 from graphmend_bc.plans import Plans
 from graphmend_bc.runtime import Site
-from tests.backends import EAGER_AND_AOT
-from tests.oracle import Outcome, check
+from tests.oracle import agrees, check
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 YES, NO = torch.tensor(True), torch.tensor(False)
 PQ = [(UP, p, q) for p in (YES, NO) for q in (YES, NO)]
-
-
-def agrees(body: str, calls: list[object], **kwargs: object) -> Outcome:
-    """All arms agree, whatever is mended and declined."""
-    return check(body, calls, mends=None, declines=None, breaks=None, **kwargs)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -277,166 +271,6 @@ def test_question_that_the_program_asks_wrongly() -> None:
         assert error() == stock
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("read", ["int((6 // z)[0])", "float(x[z][0])", "(6 // z).tolist()"])
-def test_value_that_raises_and_is_not_used(read: str, backend: str) -> None:
-    agrees(
-        f"""
-        store, items = {{}}, []
-
-        def f(x, z):
-            try:
-                store["n"] = {read}
-            except Exception:
-                items.append(1)
-            store["n"] = 5
-            return x + 1
-        """,
-        [(UP, torch.tensor([0, 1])), (UP, torch.tensor([9, 1])), (UP, torch.tensor([1, 1]))],
-        backend=backend,
-    )
-
-
-def test_rows_of_a_loop_changed_in_place_under_autograd() -> None:
-    """Eager iterates over `unbind()`, whose outputs may not be changed in place."""
-    source = """
-        def f(x):
-            count, y = 0, x * 1
-            for row in y:
-                if row.sum() > 0:
-                    count += 1
-                row.add_(1)
-            return y * count
-        """
-    rows = torch.stack([UP, DOWN])
-    assert agrees(source, [rows.clone().requires_grad_()], grad=True).mends == ""
-    assert agrees(source, [rows]).mends == "speculate@4"
-
-
-def test_rows_of_a_loop_changed_in_place_by_the_unlikely_arm() -> None:
-    """The second compilation begins with the plan that the first one has proven."""
-    agrees(
-        """
-        def f(x):
-            y = x * 1
-            for row in y:
-                if row.sum() > 0:
-                    row.add_(1)
-            return y
-        """,
-        [torch.stack([UP, UP]).requires_grad_(), torch.stack([UP, DOWN]).requires_grad_()],
-        grad=True,
-        orders=1,
-    )
-
-
-def test_rows_of_a_loop_changed_in_place_beside_a_call_that_is_put_off() -> None:
-    """The rewritten code fails to trace; what is left of its plan must not shape the stock graph."""
-    source = """
-        def helper(x):
-            for row in torch.stack([x, -x]):
-                row.add_(2)
-                print("row")
-            return x
-
-        def f(x):
-            x = x * 1
-            helper(x)
-            return x
-        """
-    seen = agrees(source, [UP.clone().requires_grad_()], grad=True)
-    assert seen.mends == ""
-
-
-def test_rows_of_a_loop_have_the_gradients_of_unbind() -> None:
-    """A sum of rows that are zero elsewhere would make +0.0 of -0.0."""
-    source = """
-        def f(x, y):
-            total = y * 3 if y.sum() > 0 else y
-            for row in x:
-                total = total + row * -0.0
-            return total
-        """
-    rows = torch.stack([UP, DOWN]).requires_grad_()
-    assert agrees(source, [(rows, UP), (rows, DOWN)], grad=True).mends == "where@2"
-
-
-@pytest.mark.parametrize("result", ["z", "z + x"])
-def test_row_of_a_tensor_that_is_changed_before_a_break(result: str) -> None:
-    """Autograd refuses to tell the row's history, and Dynamo asks for it where a function goes on."""
-    check(
-        f"""
-        import time
-        import torch
-        def f(y):
-            print("rows")
-            for x in y:
-                break
-            with torch.no_grad():
-                y[0].add_(1)
-                time.sleep(0)
-                z = x.detach() * 2
-            return {result}
-        """,
-        [torch.full((2, 3), n, requires_grad=True) for n in (1.0, -1.0)],
-        "defer@4",
-        declines="call-not-traced@9",
-        breaks=None,
-        grad=True,
-    )
-
-
-def test_index_out_of_bounds_whose_result_is_not_used() -> None:
-    agrees(
-        """
-        def f(x, z):
-            y = x[z][0] if x.sum() > 0 else x[z]
-            z[x > 0]
-            y = x * 2 if x.sum() > 0 else x
-            return y
-        """,
-        [(UP, torch.tensor([0, 1, 2])), (UP, torch.tensor([0, 1, 5])), (DOWN, torch.tensor([5]))],
-    )
-
-
-def test_index_out_of_bounds_that_is_not_used_in_a_resumed_function() -> None:
-    """The resume function holds what was rewritten; no plan of its own does."""
-    agrees(
-        """
-        def f(x, z):
-            n = x.sum().clamp(0, 4)
-            while n < 3:
-                n = n + 1
-                if len(z.unique()) > 1:
-                    x[z + 1]
-            return x
-        """,
-        [
-            (UP.clone().requires_grad_(), torch.tensor([0, 1, 2])),
-            (DOWN.clone().requires_grad_(), torch.tensor([0, 1, 2])),
-        ],
-        grad=True,
-        orders=1,
-    )
-
-
-@pytest.mark.parametrize("write", ["y -= y[0]", "y.expand(2, 3).add_(1)", "y[1:].copy_(y[:-1])"])
-def test_effects_before_a_write_to_memory_that_overlaps(write: str) -> None:
-    agrees(
-        f"""
-        items = []
-
-        def f(x, c):
-            y = x[:1] if "expand" in {write!r} else x
-            print("before", c.sum())
-            items.append(1)
-            {write}
-            return x
-        """,
-        [(torch.stack([UP, DOWN]), UP), (torch.stack([DOWN, UP]), UP)],
-    )
-
-
 @pytest.mark.parametrize(
     "condition",
     [
@@ -500,26 +334,3 @@ def test_dynamo_fails_on_rewritten_code_that_still_breaks(monkeypatch: pytest.Mo
         """
     found = agrees(source, [UP, DOWN], orders=1)
     assert found.mends == ""
-
-
-@EAGER_AND_AOT
-def test_a_leaf_that_is_written_without_a_gradient_is_put_back(backend: str) -> None:
-    """Under `no_grad` it stays a leaf, so a graph that raises can be taken back."""
-    leaf = torch.ones(2, 3, requires_grad=True)
-    calls = [(UP, leaf, torch.tensor([0, 1, 2])), (DOWN, leaf, torch.tensor([3, 1, 2]))]
-    check(
-        """
-        state = {"n": 0}
-
-        def f(x, y, z):
-            with torch.no_grad():
-                state["n"] += 1
-                y[z.argmax() % 2].add_(x)
-                z = 6 // z
-            return (y * x).sum() + z
-        """,
-        calls,
-        mends="capture@6",
-        backend=backend,
-        grad=True,
-    )

@@ -89,23 +89,6 @@ def test_gradients_go_through_the_rest() -> None:
     )
 
 
-def test_a_value_of_changed_memory_is_computed_anew() -> None:
-    """The same tensor object, written between calls, once behind autograd's back."""
-
-    def f(x: torch.Tensor) -> torch.Tensor:
-        for i in range(int(x[0].item())):
-            x = x + i
-        return x
-
-    with gm.enabled():
-        compiled = torch.compile(f, backend="eager", fullgraph=True)
-        x = torch.tensor([3.0, 1.0])
-        for change in (lambda: None, lambda: x.sub_(1), lambda: x.data.add_(2), lambda: None):
-            change()
-            assert torch.equal(compiled(x), f(x))
-        assert {mend.strategy for mend in gm.report().mends} == {"hoist"}
-
-
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -187,46 +170,6 @@ def test_a_value_that_varies_too_much_is_given_up() -> None:
         assert [d.reason for d in gm.report().declines] == ["hoist-varies"]
 
 
-@EAGER_AND_AOT
-@pytest.mark.parametrize(
-    ("value", "use"),
-    [
-        ("int(x[0].item())", "[x + i for i in range(v)]"),
-        ("x.long().tolist()", "[x + i for i in v for _ in range(i)]"),
-        ("x[x > 1]", "[e + 1 for e in v]"),
-        ("(x > 1).nonzero()", "len([e for e in v])"),
-    ],
-)
-@pytest.mark.parametrize("write", ["x.add_(1)", "x.data.mul_(2)", "v = v * 2 if False else v"])
-def test_a_value_outlives_the_inputs_it_was_made_of(
-    value: str, use: str, write: str, backend: str
-) -> None:
-    outcome = check(
-        f"def f(x):\n    v = {value}\n    y = {use}\n    {write}\n    return y, v\n",
-        [A.clone(), B.clone(), C.clone()],
-        None,
-        None,
-        None,
-        backend=backend,
-        orders=2,
-    )
-    assert "hoist@2" in outcome.mends
-
-
-def test_a_hoisted_tensor_may_be_changed() -> None:
-    check(
-        """
-        def f(x):
-            v = x[x > 1]
-            y = [e + 1 for e in v]
-            v.add_(5)
-            return y, v, x
-        """,
-        CALLS,
-        mends="hoist@2",
-    )
-
-
 def test_arguments_of_other_types_find_other_code() -> None:
     def f(x: object) -> object:
         return [x * i for i in range(int(x[0].item()))] if hasattr(x, "item") else x  # type: ignore
@@ -247,28 +190,6 @@ def test_a_frame_that_calls_itself() -> None:
                 y.append(f(x[:2] + 1, depth - 1))
             return y
         """,
-        CALLS,
-        None,
-        None,
-        None,
-    )
-
-
-IN_PLACE = {
-    "method": "y = x.clone()\n    y.add_(1)",
-    "item": "y = x * 1\n    y[0] = 4",
-    "made here": "y = torch.zeros(3)\n    y[1] = x[0]",
-    "copy": "y = torch.zeros_like(x)\n    y.copy_(x)",
-    "out": "y = x.clone()\n    torch.add(x, 1, out=y)",
-    "foreach": "y = x.clone()\n    torch._foreach_add_([y], 1)",
-    "view": "y = x.clone()\n    y.view(-1)[0].fill_(4)",
-}
-
-
-@pytest.mark.parametrize("write", IN_PLACE.values(), ids=IN_PLACE.keys())
-def test_what_was_changed_in_the_frame_is_not_computed_before_it(write: str) -> None:
-    check(
-        f"def f(x):\n    {write}\n    for i in range(int(y[0].item())):\n        x = x + i\n    return x\n",
         CALLS,
         None,
         None,
@@ -333,92 +254,6 @@ def test_the_sign_of_zero() -> None:
         None,
         None,
     )
-
-
-@pytest.mark.parametrize("make", ["x[x > 1]", "(x > 1).nonzero()", "x.long().tolist()"])
-def test_every_time_another_object(make: str) -> None:
-    check(
-        f"""
-        def f(x):
-            a, b = [{make} for _ in range(2)]
-            c = len([1 for v in a])
-            if isinstance(a, list):
-                a.append(1)
-            else:
-                a.add_(5)
-            return x + c, a, b, a is b
-        """,
-        CALLS,
-        None,
-        None,
-        None,
-    )
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        "flags[0] = True",
-        "flags[x > 2] = True",
-        "flags.logical_not_()",
-        "flags[1:].copy_(x[:2] > 1)",
-        "flags[:1].fill_(True); flags[1:].fill_(False); flags |= x > 2",
-        "flags = flags.clone(); other = flags[1:]; other[0] = True",
-    ],
-)
-def test_what_was_written_to_is_computed_with_the_writes(write: str) -> None:
-    outcome = check(
-        f"""
-        def f(x):
-            flags = x > 1
-            {write}
-            y = x + 1
-            for i in flags.nonzero():
-                y = y + x[i]
-            flags[0] = False
-            for n in flags.long().tolist():
-                y = [y + n for _ in range(n + 1)][-1]
-            return y, flags
-        """,
-        CALLS,
-        mends=None,
-        fullgraph=True,
-    )
-    assert "hoist" in outcome.mends
-
-
-def test_writes_to_inputs_are_left_alone() -> None:
-    check(
-        """
-        seen = torch.zeros(3)
-
-        def f(x):
-            seen.add_(x)
-            return [seen + n for n in seen.long().tolist() for _ in range(n)]
-        """,
-        CALLS,
-        mends=None,
-        declines="hoist-not-input@5",
-        breaks=1,
-    )
-
-
-@pytest.mark.parametrize("key", ["(x > 1, 0)", "(slice(None), x > 1)"])
-def test_keys_that_hold_tensors(key: str) -> None:
-    outcome = check(
-        f"""
-        def f(x):
-            both = torch.stack([x, x + 1, x + 2], 1)
-            y = x
-            for v in both[{key}].reshape(-1):
-                y = y + v
-            return y
-        """,
-        CALLS,
-        mends=None,
-        fullgraph=True,
-    )
-    assert "hoist" in outcome.mends
 
 
 @pytest.mark.parametrize(
@@ -505,99 +340,4 @@ def test_values_that_are_computed_from_one_another() -> None:
         mends=None,
         declines=None,
         breaks=None,
-    )
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "y = x[n[0] : n[1]].sum()",
-        "y = x[: n[1]].sum() + x[n[0] :].sum()",
-        "y = x[n[0] : 3 : n[1]].sum()",
-        "y = x * 1; y[n[0] : n[1]] = 7",
-        "y = x * 1; y[..., n[0] : n[1]] += 1",
-        "y = x.expand(2, 3).clone()[:, n[0] : n[1]] * 2",
-        "y = x[0:2]; at = n[0] * 0\n    for v in n: y = torch.cat([y, x[at : at + v]]); at += v",
-    ],
-)
-@pytest.mark.parametrize("off", [(), ("capture",)])
-def test_slices_between_tensors(body: str, off: tuple[str, ...]) -> None:
-    with gm.config.patch(rules_off=off):
-        outcome = check(
-            f"def f(x, n):\n    {body}\n    return y\n",
-            [(A, torch.tensor([0, 2])), (B, torch.tensor([1, 3])), (A, torch.tensor([2, 1]))],
-            mends=None,
-            fullgraph=True,
-        )
-    assert "hoist" in outcome.mends if off else outcome.mends
-
-
-def test_slices_between_tensors_that_the_function_makes() -> None:
-    check(
-        """
-        def f(x):
-            sizes, at, parts = torch.as_tensor([[1, 2], [1, 1]]), 0, []
-            for high, wide in sizes:
-                parts.append(x[at : at + high * wide])
-                at = at + high * wide
-            return parts, [n for n in range(at)]
-        """,
-        CALLS,
-        mends="capture@4 hoist@6",
-        fullgraph=True,
-    )
-
-
-@pytest.mark.parametrize("mode", ["constant", "reflect"])
-@pytest.mark.parametrize("length", [10, 11, 3])
-def test_tensors_that_say_how_much_is_padded(mode: str, length: int) -> None:
-    """As EnCodec's convolutions have it: the padded tensor itself is too dear to have before."""
-    x = torch.arange(2.0 * length).reshape(2, 1, length)
-    found = check(
-        f"""
-        stride, size = torch.tensor(4), torch.tensor(7)
-        weight = torch.ones(1, 1, 7, requires_grad=True)
-
-        def f(x):
-            x = torch.nn.functional.conv1d(x, weight[..., :1]) * 2
-            count = torch.ceil((x.shape[-1] - size) / stride + 1).to(torch.int64) - 1
-            extra = count * stride + size - x.shape[-1]
-            return torch.nn.functional.pad(x, (2, extra), mode="{mode}")
-        """,
-        [x, x + 1],
-        mends=None,
-        declines=None,
-        breaks=None,
-        grad=True,
-    )
-    assert found.breaks == 0 or length == 3
-
-
-@EAGER_AND_AOT
-@pytest.mark.parametrize("grad", [False, True])
-def test_a_function_that_changes_what_it_is_given(backend: str, grad: bool) -> None:
-    """The mark at `F.batch_norm`, made for the second module, is met by the first one too.
-
-    What the first one normalises is an input. Its statistics must not be updated while compiling.
-    """
-    x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0], [0.0, 1.0, 0.0]])
-    masks = [torch.tensor(mask) for mask in ([1, 1, 0], [0, 0, 0], [1, 1, 1])]
-    check(
-        """
-        first, second = torch.nn.BatchNorm1d(3), torch.nn.BatchNorm1d(3)
-
-        def f(x, mask):
-            y = first(x)
-            rows = torch.where((y.sum(-1) * 0 + mask) > 0)[0]
-            if len(rows) > 0:
-                y[rows] = second(y[rows])
-            return y, first.running_mean.clone(), second.running_mean.clone()
-        """,
-        [(x, mask) for mask in masks],
-        mends=None,
-        declines=None,
-        breaks=None,
-        backend=backend,
-        grad=grad,
-        orders=2,
     )

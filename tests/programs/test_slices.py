@@ -1,0 +1,99 @@
+"""Slices between tensors, and keys that hold them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import graphmend_bc as gm
+from tests.oracle import check
+
+A, B, C = (
+    torch.tensor([3.0, 1.0, 0.0]),
+    torch.tensor([2.0, 2.0, 1.0]),
+    torch.tensor([0.0, 1.0, 4.0]),
+)
+CALLS = [A, B, C]
+
+
+@pytest.mark.parametrize("key", ["(x > 1, 0)", "(slice(None), x > 1)"])
+def test_keys_that_hold_tensors(key: str) -> None:
+    outcome = check(
+        f"""
+        def f(x):
+            both = torch.stack([x, x + 1, x + 2], 1)
+            y = x
+            for v in both[{key}].reshape(-1):
+                y = y + v
+            return y
+        """,
+        CALLS,
+        mends=None,
+        fullgraph=True,
+    )
+    assert "hoist" in outcome.mends
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = x[n[0] : n[1]].sum()",
+        "y = x[: n[1]].sum() + x[n[0] :].sum()",
+        "y = x[n[0] : 3 : n[1]].sum()",
+        "y = x * 1; y[n[0] : n[1]] = 7",
+        "y = x * 1; y[..., n[0] : n[1]] += 1",
+        "y = x.expand(2, 3).clone()[:, n[0] : n[1]] * 2",
+        "y = x[0:2]; at = n[0] * 0\n    for v in n: y = torch.cat([y, x[at : at + v]]); at += v",
+    ],
+)
+@pytest.mark.parametrize("off", [(), ("capture",)])
+def test_slices_between_tensors(body: str, off: tuple[str, ...]) -> None:
+    with gm.config.patch(rules_off=off):
+        outcome = check(
+            f"def f(x, n):\n    {body}\n    return y\n",
+            [(A, torch.tensor([0, 2])), (B, torch.tensor([1, 3])), (A, torch.tensor([2, 1]))],
+            mends=None,
+            fullgraph=True,
+        )
+    assert "hoist" in outcome.mends if off else outcome.mends
+
+
+def test_slices_between_tensors_that_the_function_makes() -> None:
+    check(
+        """
+        def f(x):
+            sizes, at, parts = torch.as_tensor([[1, 2], [1, 1]]), 0, []
+            for high, wide in sizes:
+                parts.append(x[at : at + high * wide])
+                at = at + high * wide
+            return parts, [n for n in range(at)]
+        """,
+        CALLS,
+        mends="capture@4 hoist@6",
+        fullgraph=True,
+    )
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect"])
+@pytest.mark.parametrize("length", [10, 11, 3])
+def test_tensors_that_say_how_much_is_padded(mode: str, length: int) -> None:
+    """As EnCodec's convolutions have it: the padded tensor itself is too dear to have before."""
+    x = torch.arange(2.0 * length).reshape(2, 1, length)
+    found = check(
+        f"""
+        stride, size = torch.tensor(4), torch.tensor(7)
+        weight = torch.ones(1, 1, 7, requires_grad=True)
+
+        def f(x):
+            x = torch.nn.functional.conv1d(x, weight[..., :1]) * 2
+            count = torch.ceil((x.shape[-1] - size) / stride + 1).to(torch.int64) - 1
+            extra = count * stride + size - x.shape[-1]
+            return torch.nn.functional.pad(x, (2, extra), mode="{mode}")
+        """,
+        [x, x + 1],
+        mends=None,
+        declines=None,
+        breaks=None,
+        grad=True,
+    )
+    assert found.breaks == 0 or length == 3

@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.backends import TORCH
 from tests.oracle import check
 
 X = torch.tensor([1.0, -2.0])
 
 
-@pytest.mark.skipif(
-    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13),
-    reason="older versions do not trace copy.copy",
-)
+@pytest.mark.skipif(TORCH < (2, 13), reason="older versions do not trace copy.copy")
 @pytest.mark.parametrize(
     ("body", "mends"),
     [

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from tests.backends import TORCH
 from tests.oracle import check
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.5])
@@ -150,7 +151,7 @@ def test_values_needed_in_the_graph(use: str, mends: str) -> None:
 @pytest.mark.parametrize("use", ["y = y + len({v: 1})", "y = y + hash(v) % 7"])
 def test_values_needed_while_tracing_break_as_stock(use: str) -> None:
     # Earlier versions of torch break at the container instead, after the value was deferred.
-    known = torch.__version__ >= "2.13"
+    known = TORCH >= (2, 13)
     with gm.config.patch(rules_off=("hoist",)):
         check(
             f"""

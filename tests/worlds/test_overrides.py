@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.backends import TORCH
 from tests.oracle import check
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
@@ -143,7 +144,7 @@ def test_quantized_intermediates() -> None:
             return y
         """,
         [*BOTH, UP * 2],
-        mends="where@3 speculate@5",
+        *("where@3 speculate@5", "", 0) if TORCH >= (2, 13) else (None, None, None),
     )
 
 
@@ -175,5 +176,5 @@ def test_jagged_values() -> None:
             return n.values()
         """,
         BOTH,
-        mends="speculate@3",
+        *("speculate@3", "", 0) if TORCH >= (2, 13) else (None, None, None),
     )

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn.attention import _cur_sdpa_kernel_backends
 
+from tests.backends import TORCH
 from tests.oracle import check
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
@@ -35,6 +36,8 @@ def modes() -> tuple[object, ...]:
     ],
 )
 def test_graph_that_raises_between_on_and_off(mode: str, backend: str) -> None:
+    if TORCH < (2, 13) and (mode, backend) == ("torch.inference_mode()", "aot_eager"):
+        pytest.skip("the backend fails and leaves torch's dispatcher in disorder")
     before = modes()
     check(
         f"""

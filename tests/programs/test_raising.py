@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import graphmend_bc as gm
 from tests.oracle import agrees, check
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
@@ -231,4 +232,70 @@ def test_effects_before_an_operator_that_raises_in_a_resumed_function() -> None:
         "speculate@7",
         "arm-does-not-trace@11 loop-unbounded@11",
         breaks=None,
+    )
+
+
+def test_graph_that_raises_runs_the_effects_before_it() -> None:
+    check(
+        """
+        def f(x, i):
+            print("about to index")
+            y = x[i]
+            print("done", y)
+            return y
+        """,
+        [(UP, torch.tensor([1])), (UP, torch.tensor([7])), (UP, torch.tensor([0]))],
+        mends="defer@2 defer@4",
+    )
+
+
+def test_graph_that_cannot_be_taken_back_names_the_effects_it_lost() -> None:
+    def f(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        print("about to index")
+        x.add_(1)
+        return x[i]
+
+    with gm.enabled(), gm.config.patch(snapshot_limit=4):
+        compiled = torch.compile(f, backend="eager", fullgraph=True)
+        with pytest.raises(IndexError) as caught:
+            compiled(UP.clone(), torch.tensor([7]))
+    (note,) = caught.value.__notes__
+    assert "did not run" in note
+    assert "test_raising.py" in note
+
+
+@pytest.mark.parametrize("fails", ["x[i]", "x.long() // i", "torch.bernoulli(x - i)"])
+@pytest.mark.parametrize("writes", ["x.add_(1)", "x[0] = 5", "seen.add_(1)"])
+def test_graph_that_changes_an_input_and_raises(fails: str, writes: str) -> None:
+    outcome = check(
+        f"""
+        seen = torch.zeros(3)
+
+        def f(x, i):
+            print("before", x)
+            {writes}
+            print("between", x)
+            return {fails}
+        """,
+        [(torch.ones(3), torch.tensor([v])) for v in (1, 7, 0)],
+        mends="defer@4 defer@6",
+        fullgraph=True,
+    )
+    assert outcome.graphs
+
+
+def test_write_before_the_first_marked_call_is_taken_back() -> None:
+    check(
+        """
+        def inner(x, i):
+            print("about to index")
+            return x[i]
+
+        def f(x, i):
+            x.add_(1)
+            return inner(x, i)
+        """,
+        [(torch.ones(3), torch.tensor([v])) for v in (1, 7, 0)],
+        mends="defer@2",
+        fullgraph=True,
     )

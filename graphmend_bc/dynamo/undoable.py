@@ -6,6 +6,7 @@ import torch
 from torch._dynamo.output_graph import OutputGraph
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.compilation import Trace
@@ -64,12 +65,14 @@ def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGra
     if not needed and not inputs.isdisjoint(recorder.written):
         raise Refused("speculation-writes-input", "It is not known to raise.")
     switches = any(name_called(node) in _SWITCHES for node in gm.graph.nodes)
-    return Undo(_written_inputs(recorder, gm), tuple(recorder.draws), switches)
+    written = _written_inputs(recorder, gm, output.export)
+    return Undo(written, tuple(recorder.draws), switches)
 
 
-def _written_inputs(recorder: Recorder, gm: GraphModule) -> tuple[int, ...]:
+def _written_inputs(recorder: Recorder, gm: GraphModule, exports: bool) -> tuple[int, ...]:
     """Positions of inputs whose memory the graph changes, or changed in the call that is traced."""
-    written, found, sizes = set(recorder.written), list[int](), dict[int, int]()
+    written, found = set(recorder.written), list[int]()
+    sizes = dict[int, int | torch.SymInt]()
     inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
     if written & storages(node for node in gm.graph.nodes if node.op == "get_attr"):
         raise Refused("speculation-writes-input", "It is no argument of the graph.")
@@ -85,14 +88,25 @@ def _written_inputs(recorder: Recorder, gm: GraphModule) -> tuple[int, ...]:
         ):
             raise Refused("speculation-writes-input", "The write has an autograd history.")
         found.append(position)
-        nbytes = tensor.untyped_storage().nbytes()
-        sizes[storage] = nbytes if isinstance(nbytes, int) else config.snapshot_limit + 1
-    if (size := sum(sizes.values())) > config.snapshot_limit:
+        sizes[storage] = tensor.untyped_storage().nbytes()
+    _check_size(sum(sizes.values()), exports)
+    return tuple(found)
+
+
+def _check_size(size: int | torch.SymInt, exports: bool) -> None:
+    """Refuse to copy too many bytes; how many a dynamic size makes of them is guarded."""
+    if isinstance(size, torch.SymInt):
+        if exports or free_unbacked_symbols(size):
+            raise Refused("speculation-writes-input", "Its size is not known.")
+        most = size.node.shape_env.bound_sympy(size.node.expr).upper
+        # A bound is the user's, who marked the dimension; a guard must not make it narrower.
+        size = int(most) if most.is_Integer else size
+    if size > config.snapshot_limit:
+        what = f"Its {size} bytes are" if isinstance(size, int) else "It is"
         raise Refused(
             "speculation-writes-input",
-            f"Its {size} bytes are more than config.snapshot_limit, {config.snapshot_limit}.",
+            f"{what} more than config.snapshot_limit, {config.snapshot_limit}.",
         )
-    return tuple(found)
 
 
 def _leaves_nothing(node: Node, inputs: set[int]) -> bool:

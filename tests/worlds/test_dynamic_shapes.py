@@ -64,20 +64,46 @@ def test_loop_on_symbolic_sizes() -> None:
     )
 
 
-def test_written_buffer_of_a_symbolic_size_is_left() -> None:
-    check(
-        """
-        def f(x):
-            x.add_(1)
-            if x.sum() < 0:
-                return x.shape[0]
-            return x * 2
-        """,
-        SHAPES[:4],
-        declines="speculation-writes-input@3",
-        breaks=1,
-        dynamic=True,
-    )
+GROWS = """
+def f(x):
+    x.add_(1)
+    if x.sum() < 0:
+        raise ValueError("negative")
+    return x * 2
+"""
+SIZES = [sign * torch.ones(size) for size in (3, 4, 9, 5) for sign in (1, -3)]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_written_inputs_of_symbolic_sizes(dynamic: bool | None) -> None:
+    """How much is copied is guarded: what is larger than the limit is compiled as stock has it."""
+    assert check(GROWS, SIZES, "speculate@3", breaks=None, dynamic=dynamic).breaks == 0
+    with gm.config.patch(snapshot_limit=16):
+        check(GROWS, SIZES, "speculate@3", "speculation-writes-input@3", 1, dynamic=dynamic)
+
+
+@pytest.mark.parametrize(("limit", "reasons"), [(64, set()), (32, {"speculation-writes-input"})])
+def test_written_inputs_of_marked_sizes(limit: int, reasons: set[str]) -> None:
+    """A guard for a size between the bounds would violate the mark."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        if x.sum() < 0:
+            raise ValueError("negative")
+        return x * 2
+
+    patch = torch._dynamo.config.patch(error_on_recompile=True)
+    with gm.enabled(), patch, gm.config.patch(snapshot_limit=limit):
+        compiled = torch.compile(f, backend="eager")
+        for size in (3, 16, 2):
+            x = torch.ones(size)
+            torch._dynamo.mark_dynamic(x, 0, min=2, max=16)
+            assert torch.equal(compiled(x), torch.full((size,), 4.0))
+            x.fill_(-3)
+            with pytest.raises(ValueError, match="negative"):
+                compiled(x)
+            assert torch.equal(x, torch.full((size,), -2.0))
+        assert {decline.reason for decline in gm.report().declines} == reasons
 
 
 def test_marked_dimension_stays_dynamic() -> None:

@@ -29,9 +29,12 @@ def listen_to_captures(output: OutputGraph, compilation: Compilation) -> None:
         def make(*args: Any, **kwargs: Any) -> Any:
             # A backend, which gets the graph once it is proven, makes symbols of its own.
             found = None if compilation.trace.proven else instruction_of(output.current_tx)
+            symbol = stock(*args, **kwargs)
             if found is not None:
-                compilation.trace.captured[note(*found)] = None
-            return stock(*args, **kwargs)
+                site = note(*found)
+                compilation.trace.captured[site] = None
+                compilation.trace.symbols[symbol.node.expr] = site
+            return symbol
 
         return make
 

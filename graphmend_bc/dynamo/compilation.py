@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
+import sympy  # type: ignore[import-untyped]
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
@@ -80,6 +81,7 @@ class Trace:
         proven: whether there was a graph, and it was shown to be exact.
         reads: the outputs of the graph that become Python values.
         captured: sites at which Dynamo made a symbol for what is known only at run time.
+        symbols: these symbols, each with its site.
         hoisted: values computed before the graph: the site, and what it is in the call that is
             being compiled.
         counts: whether there are rows whose numbers are known.
@@ -133,6 +135,7 @@ class Trace:
     reads: Reads = field(default_factory=Reads)
     hoisted: list[tuple[Site, Any]] = field(default_factory=list)
     captured: dict[Site, None] = field(default_factory=dict)
+    symbols: dict[sympy.Basic, Site] = field(default_factory=dict)
     counts: bool = False
     catches: bool = False
     bars: list[Any] = field(default_factory=list)

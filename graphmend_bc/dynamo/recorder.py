@@ -48,9 +48,9 @@ class Recorder:
         squeezed: whether dimensions of such a size were dropped if they are 1.
         checks: whether there was an operator that raises if some values are bad, or if what it
             writes to shares memory with another operand.
-        rejects: whether there was an operator that has no kernel for its dtypes or gets doubles and
-            other floats, which fake tensors accept, or that raises if some values are bad that are
-            no indices.
+        rejects: whether there was an operator that has no kernel for its dtypes or numbers or gets
+            doubles and other floats or writes to what it reads, which fake tensors accept, or that
+            raises if some values are bad that are no indices.
         resets: whether a tensor was given other memory; `p.data = p.data.to(d)` often gives it the
             same, which counts as nothing.
         ranges: between which numbers the elements of integer tensors lie.
@@ -152,8 +152,9 @@ class Recorder:
         if record.op._schema.is_mutable:
             tensors = written_by(record)
             self._depth += 1  # the question is an operator, too
-            self.checks = self.checks or may_overlap(record)
+            self.rejects = self.rejects or may_overlap(record)
             self._depth -= 1
+            self.checks = self.checks or self.rejects
             storages = list(map(storage_of, tensors))
             self.written += storages
             self.ranges.forget(storages)

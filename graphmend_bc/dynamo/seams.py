@@ -20,6 +20,7 @@
       Variable
     PythonModuleVariable   flags of cuDNN, inside a block that sets them
     NumpyVariable          draws from NumPy's generator, for which Dynamo takes torch's
+    DequeVariable          the largest length of a deque that was there before
     MappingProxyVariable   reading a proxy whose dict cannot be the one that the frame changed
     BuiltinVariable        operators on values that the host reads from tensors after the graph;
                            subscripts by numbers of tensors
@@ -37,6 +38,7 @@
       _exception             time is not the program's
     get_guard_manager_-    guards on values that are computed from the inputs
       from_source
+    SymNodeVariable        operations on numbers known only at run time
     op_implementations_-   shapes of operators that torch's own table lacks
       dict
     reset                  `torch._dynamo.reset()` forgets what was mended
@@ -61,6 +63,7 @@ from torch._dynamo.variables import (
     ctx_manager,
     dicts,
     functions,
+    lists,
     misc,
     nn_module,
     tensor,
@@ -71,8 +74,10 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._subclasses import fake_impls
 
 from graphmend_bc.dynamo import (
+    algebra,
     captured,
     ctc,
+    deques,
     draw,
     eager_call,
     effects,
@@ -141,6 +146,9 @@ class Seams:
         for name in ("call_method", "mp_subscript_impl"):
             if name in vars(dicts.MappingProxyVariable):
                 self._replace(dicts.MappingProxyVariable, name, partial(proxies.read_proxy, name))
+        for name in ("call_method", "var_getattr", "sq_concat_impl"):
+            if name in vars(lists.DequeVariable):
+                self._replace(lists.DequeVariable, name, deques.bounded)
         in_graph = torch_functions.TorchInGraphFunctionVariable
         self._replace(in_graph, "call_function", trace_effects.call_torch)
         self._replace(nn_module, "initialize_lazy_module", trace_effects.initialize_lazy)
@@ -166,6 +174,7 @@ class Seams:
         self._replace(guards.GuardBuilder, "get_guard_manager_from_source", hoisted_source.guarding)
         for known, shapes in ctc.SHAPES.items():
             self._add_item(fake_impls.op_implementations_dict, known, shapes)
+        self._replace(tensor.SymNodeVariable, "create", algebra.symbol_made)
         self._replace(exc, "get_dynamo_observed_exception", captured.raising)
         self._replace(torch._dynamo, "reset", self._reset)
 

@@ -128,11 +128,8 @@ def may_fail(record: OpRecord) -> str:
         return "Its dtypes may have no kernel."
     if mixes_dtypes(record) or not _can_write(record):
         return "It may not take these dtypes together."
-    numbers = _numbers(record)
-    if not takes_kinds(record, numbers | _as_tensors(record)):
-        return "It may not take a number of this kind."
-    if not all(_holds(t.dtype, n) for t in record.results() for n in numbers.values()):
-        return "Its dtype may not hold a number."
+    if number := _refused_number(record):
+        return number
     if record.op._schema.is_mutable and may_overlap(record):
         return "It may write to what it reads."
     return ""
@@ -150,10 +147,20 @@ def has_kernel(record: OpRecord) -> bool:
 def is_refused(record: OpRecord) -> bool:
     """True if some kernel of an operator refuses its dtypes, alone or doubles with other floats.
 
-    Other floats are often mixed, and there are kernels for it.
+    Other floats are often mixed, and there are kernels for it. Or it refuses a number.
     """
     doubles = any(tensor.dtype is torch.float64 for tensor in record.tensors())
-    return not has_kernel(record) or (doubles and mixes_dtypes(record))
+    refuses = not has_kernel(record) or (doubles and mixes_dtypes(record))
+    return refuses or bool(_refused_number(record))
+
+
+def _refused_number(record: OpRecord) -> str:
+    numbers = _numbers(record)
+    if not takes_kinds(record, numbers | _as_tensors(record)):
+        return "It may not take a number of this kind."
+    if not all(_holds(t.dtype, n) for t in record.results() for n in numbers.values()):
+        return "Its dtype may not hold a number."
+    return ""
 
 
 def _can_write(record: OpRecord) -> bool:

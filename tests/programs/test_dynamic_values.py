@@ -10,7 +10,7 @@ import torch
 
 import graphmend_bc as gm
 from tests.backends import EAGER_AND_AOT
-from tests.oracle import check
+from tests.oracle import agrees, check
 
 NONE, ONE, MANY = (
     torch.tensor([-1.0, 0.0, 2.0, 1.0]),
@@ -67,7 +67,8 @@ USES = [
     "[1, 2, 3][int(v) % 3] if -5 < v < 5 else 0",
     "torch.tensor(v), x.clamp(max=v), x.masked_fill(x > 0, v)",
     "max(v, 1) if v != v else 0",
-    "round(v), math.floor(v), math.ceil(v), math.sqrt(abs(v))",
+    "round(v), math.floor(v), math.ceil(v)",
+    "math.sqrt(abs(v))",
     "v or 3, not v, v and 5",
     "copy.deepcopy(v), (lambda q=v: q + 1)()",
     "1 / v",
@@ -104,6 +105,67 @@ def test_uses_of_a_captured_number(use: str, calls: list[torch.Tensor]) -> None:
         None,
         orders=2,
     )
+
+
+NAN, INFINITE = torch.tensor([float("nan"), 1.0]), torch.tensor([float("inf"), 1.0])
+FLOATS = [torch.tensor([1.0, 2.0]), NAN, INFINITE, torch.tensor([0.1, 1e30]), -INFINITE]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        *("v != v", "not v == v", "v >= v", "v - v == 0", "v * 0 == 0", "v < v + 1", "v <= INF"),
+        *("abs(v) >= 0", "abs(v) < INF", "min(v, 1.0) <= 1.0", "max(v, 0.0) >= 0", "v == v * 1"),
+        *("v + 0.1 + 0.2 == v + 0.3", "v + 1 - 1 == v", "v % 1 == 0", "v > 2**60 + 1"),
+        *("v > w", "v - w != v - w", "not v > 0", "v.is_integer()", "2 * v == v + v"),
+    ],
+)
+@EAGER_AND_AOT
+def test_conditions_on_floats_are_not_simplified(condition: str, backend: str) -> None:
+    """Dynamo's symbols are finite real numbers; floats may be neither."""
+    agrees(
+        f"""
+        INF = float("inf")
+
+        def f(x):
+            y = x * 2
+            v, w = y[0].item(), y[1].item()
+            if {condition}:
+                return y + 1
+            return y * v
+        """,
+        FLOATS,
+        backend=backend,
+    )
+
+
+@pytest.mark.parametrize("use", ["int(v)", "round(v) + 1", "y.new_zeros(max(0, math.ceil(v)) % 9)"])
+@EAGER_AND_AOT
+def test_ints_of_floats(use: str, backend: str) -> None:
+    """There is none of NaN; a kernel would make one."""
+    source = f"""
+        import math
+
+        def f(x):
+            y = x * 2
+            v = y[0].item()
+            y.add_(1)
+            return y * v, {use}
+        """
+    calls = [*FLOATS, torch.tensor([0.75, 1.0]), torch.tensor([-1.25, 1.0]), torch.tensor([2.6, 0])]
+    assert "capture" in agrees(source, calls, backend=backend).mends
+
+
+@pytest.mark.parametrize("use", ["y * (6 // n)", "y * (6 % n)", "y / n", "1 / n", "y * n // 2"])
+def test_divisors_that_may_be_zero(use: str) -> None:
+    """A kernel that divides ints by zero stops the process."""
+    source = f"""
+        def f(x, z):
+            y = x * 2
+            n = (z * 1)[0].item()
+            return y, {use}
+        """
+    agrees(source, [(ONE, torch.tensor([n, 0])) for n in (1, 0, 3, -2)])
 
 
 def test_a_guess_at_a_number_is_checked() -> None:

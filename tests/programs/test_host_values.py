@@ -130,8 +130,8 @@ def test_running_meter() -> None:
         ("y = y + torch.full((3,), v)", "capture@3"),
         ("y = y[: int(v)]", "capture@3 capture@4"),
         ("y = y * 2 if v > 0 else y", "capture@3 speculate@4"),
-        ("y = y + (1 if v in [1.0, 2.0] else 0)", "capture@3 speculate@4"),
-        ("y = y + 1 / v", "capture@3"),
+        ("y = y + (1 if v in [1.0, 2.0] else 0)", "hoist@3"),
+        ("y = y + 1 / v", "hoist@3"),
     ],
 )
 def test_values_needed_in_the_graph(use: str, mends: str) -> None:

@@ -1,0 +1,194 @@
+"""Numbers that are known only at run time: what is computed with them is what the program says.
+
+A kernel that divides ints by zero stops the process, and one that divides floats goes on; Python
+raises. So a divisor must be known not to be zero.
+
+Dynamo's symbol for a float is a finite real number to sympy, which simplifies by the laws of
+those: `v != v` becomes False, `v - v` 0, `v + 0.1 + 0.2` is `v + 0.3`. A float may be NaN or
+infinite, and is rounded. So an operation has to be the one that was asked for, on symbols and
+numbers and not on results of others; where it is not, the symbols are given up.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+import sympy  # type: ignore[import-untyped]
+import torch
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.builder import wrap_fx_proxy
+from torch._dynamo.variables.tensor import TensorVariable
+from torch.fx import Node, Proxy
+from torch.fx.experimental.symbolic_shapes import (
+    expect_true,
+    statically_known_false,
+    statically_known_true,
+)
+from torch.utils._pytree import tree_leaves
+from torch.utils._sympy.functions import (
+    CeilToInt,
+    FloatTrueDiv,
+    FloorToInt,
+    RoundToInt,
+    ToFloat,
+    TruncToInt,
+)
+
+from graphmend_bc.dynamo.compilation import SiteRefused, current
+from graphmend_bc.dynamo.guess import call, method
+from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime import Site
+
+_RELATIONS: Final[Mapping[Any, tuple[Any, Any]]] = MappingProxyType(
+    {
+        operator.lt: (sympy.Lt, sympy.Gt),
+        operator.le: (sympy.Le, sympy.Ge),
+        operator.gt: (sympy.Gt, sympy.Lt),
+        operator.ge: (sympy.Ge, sympy.Le),
+        operator.eq: (sympy.Eq, sympy.Eq),
+        operator.ne: (sympy.Ne, sympy.Ne),
+    }
+)
+"""For each comparison sympy's, and that of the operands the other way round."""
+
+_INTEGERS: Final = MappingProxyType(
+    {CeilToInt: "ceil", FloorToInt: "floor", RoundToInt: "round", TruncToInt: "trunc"}
+)
+"""For each of Dynamo's ways to make an int of a float, the method that rounds a tensor so."""
+
+_SUMS: Final = (operator.add, operator.iadd)
+_DIFFERENCES: Final = (operator.sub, operator.isub)
+_PRODUCTS: Final = (operator.mul, operator.imul)
+_QUOTIENTS: Final = (operator.truediv, operator.itruediv)
+
+_DIVIDING: Final = (*_QUOTIENTS, operator.floordiv, operator.ifloordiv, operator.mod, operator.imod)
+_LIMITED: Final = (operator.pow, operator.ipow, operator.lshift, operator.ilshift)
+"""Operations on ints that want a second one which is not negative."""
+
+_LARGEST: Final = 2**62
+_EXACT: Final = 2**53
+"""Ints up to here are floats, too."""
+
+
+def symbol_made(stock: Callable[..., VariableTracker]) -> Callable[..., VariableTracker]:
+    """`SymNodeVariable.create`, for the results of operations on numbers known only at run time."""
+
+    def create(
+        tx: InstructionTranslatorBase, proxy: Proxy, *args: Any, **kwargs: Any
+    ) -> VariableTracker:
+        made = stock(tx, proxy, *args, **kwargs)
+        compilation = current()
+        if compilation is None or not compilation.trace.symbols:
+            return made
+        symbols, result = compilation.trace.symbols, _expression(_value(proxy.node))
+        _check(symbols, proxy.node)
+        rounds = result.func in _INTEGERS and result.args[0] in symbols
+        if rounds and not result.args[0].is_integer:
+            number = Proxy(cast(Node, proxy.node.args[0]), proxy.tracer)
+            return _as_int(tx, number, _INTEGERS[result.func])
+        return made
+
+    return create
+
+
+def _check(symbols: Mapping[sympy.Basic, Site], node: Node) -> None:
+    """Refuse a result that may be another one than that of the program's operation."""
+    values = [_value(leaf) for leaf in tree_leaves((node.args, node.kwargs))]
+    if any(isinstance(value, torch.Tensor) for value in values):
+        return
+    operands, result = list(map(_expression, values)), _value(node)
+    met = {s for operand in operands for s in operand.free_symbols if s in symbols}
+    if all(s.is_integer for s in met):
+        exact = not met or not _may_raise(node.target, values)
+    else:
+        exact = _is_as_written(node.target, operands, _expression(result)) and _is_open(result)
+    if not exact:
+        name = getattr(node.target, "__name__", node.target)
+        detail = f"'{name}' of a number known only at run time may be computed as something else."
+        sites = dict.fromkeys(symbols[symbol] for symbol in met)
+        raise SiteRefused(Refused("capture-fails", detail), *sites)
+
+
+def _may_raise(function: Any, values: Sequence[Any]) -> bool:
+    """True for an operation on ints that fails for some of them."""
+    if function in _DIVIDING:
+        return not statically_known_true(values[1] != 0)
+    if function in _LIMITED:
+        return type(values[1]) is not int or values[1] < 0
+    name = getattr(function, "__name__", str(function)).removeprefix("sym_")
+    return hasattr(math, name) and name not in ("ceil", "floor", "trunc")
+
+
+def _as_int(tx: InstructionTranslatorBase, number: Proxy, rounding: str) -> VariableTracker:
+    """The int that a float becomes; the graph raises if it becomes none, or a very large one.
+
+    A kernel that makes it of the float would not raise.
+    """
+    made = tx.output.create_proxy(
+        "call_function", torch.scalar_tensor, (number,), {"dtype": torch.float64}
+    )
+    value = method(tx, rounding, cast(TensorVariable, wrap_fx_proxy(tx, made)))
+    small = call(tx, "lt", method(tx, "abs", value), float(_LARGEST))
+    whole = method(tx, "long", call(tx, "where", small, value, -2.0 * _LARGEST))
+    known = whole.call_method(tx, "item", [], {})
+    expect_true(_value(known.as_proxy().node) > -_LARGEST)
+    return known
+
+
+def _value(leaf: Any) -> Any:
+    return leaf.meta.get("example_value") if isinstance(leaf, Node) else leaf
+
+
+def _expression(value: Any) -> sympy.Basic:
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return value.node.expr
+    return sympy.sympify(value) if isinstance(value, (int, float)) else sympy.S.NaN
+
+
+def _is_open(result: Any) -> bool:
+    """False for a truth value that Dynamo would decide by the range of a real number."""
+    return not isinstance(result, torch.SymBool) or not (
+        statically_known_true(result) or statically_known_false(result)
+    )
+
+
+def _is_as_written(function: Any, operands: Sequence[sympy.Basic], result: sympy.Basic) -> bool:
+    """True for an operation that sympy has written down, and that nobody is going to rearrange."""
+    if len(operands) == 1 and function is torch.sym_float:
+        return bool(result == operands[0])
+    if not all(map(_is_plain, operands)):
+        return False
+    if len(operands) == 1:
+        return function is operator.neg or result.func is sympy.Abs or result.func in _INTEGERS
+    a, b = map(_as_float, operands)
+    if function in _RELATIONS:
+        same, turned = _RELATIONS[function]
+        forms = ((same, (a, b)), (turned, (b, a)))
+        return all(map(_compares_exactly, operands)) and (result.func, result.args) in forms
+    if function in _SUMS:
+        return result.is_Add and set(result.args) == {a, b}
+    if function in _DIFFERENCES:
+        return result.is_Add and set(result.args) == {a, -b}
+    if function in _PRODUCTS:
+        return result.is_Mul and set(result.args) == {a, b}
+    divides = function in _QUOTIENTS and bool(b.is_Float) and b != 0  # else it may raise
+    return divides and result.func is FloatTrueDiv and result.args == (a, b)
+
+
+def _is_plain(operand: sympy.Basic) -> bool:
+    """True for a symbol or a finite number; a backend may expand what is computed of a result."""
+    return operand.is_Symbol or bool(operand.is_number and operand.is_finite)
+
+
+def _as_float(operand: sympy.Basic) -> sympy.Basic:
+    return ToFloat(operand) if operand.is_integer else operand
+
+
+def _compares_exactly(operand: sympy.Basic) -> bool:
+    """False for an int that is rounded when it becomes a float; Python does not round it."""
+    return not operand.is_integer or bool(operand.is_number and abs(operand) <= _EXACT)

@@ -85,6 +85,7 @@ def f(x, y, z, k):
     return x
 """
     calls = tuple(
-        f"(torch.ones({n}, requires_grad=True), None, torch.arange({n}), 2)" for n in (3, 3, 4)
+        f"(torch.ones({n}, requires_grad=True), None, torch.arange({n}), 2)"
+        for n in (3, 3, 2**21 + 1)  # too many to be taken back
     )
     assert judge(Program(source, calls, "eager", True)).fault is Fault.STOCK

@@ -5,8 +5,9 @@ raises. So a divisor must be known not to be zero.
 
 Dynamo's symbol for a float is a finite real number to sympy, which simplifies by the laws of
 those: `v != v` becomes False, `v - v` 0, `v + 0.1 + 0.2` is `v + 0.3`. A float may be NaN or
-infinite, and is rounded. So an operation has to be the one that was asked for, on symbols and
-numbers and not on results of others; where it is not, the symbols are given up.
+infinite, and is rounded; one that is made of an int, too. So an operation with a float has to be
+the one that was asked for, on symbols and numbers and not on results of others; where it is not,
+the symbols are given up.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from torch.utils._sympy.functions import (
     CeilToInt,
     FloatTrueDiv,
     FloorToInt,
+    IntTrueDiv,
     RoundToInt,
     ToFloat,
     TruncToInt,
@@ -71,8 +73,8 @@ _LIMITED: Final = (operator.pow, operator.ipow, operator.lshift, operator.ilshif
 """Operations on ints that want a second one which is not negative."""
 
 _LARGEST: Final = 2**62
-_EXACT: Final = 2**53
-"""Ints up to here are floats, too."""
+_EXACT: Final = 2**52
+"""No int that is no float is rounded to one up to here."""
 
 
 def symbol_made(stock: Callable[..., VariableTracker]) -> Callable[..., VariableTracker]:
@@ -103,11 +105,14 @@ def _check(symbols: Mapping[sympy.Basic, Site], node: Node) -> None:
         return
     operands, result = list(map(_expression, values)), _value(node)
     met = {s for operand in operands for s in operand.free_symbols if s in symbols}
-    if all(s.is_integer for s in met):
-        exact = not met or not _may_raise(node.target, values)
-    else:
-        exact = _is_as_written(node.target, operands, _expression(result)) and _is_open(result)
-    if not exact:
+    finite = all(s.is_integer for s in met)
+    exact = not _may_raise(node.target, values)
+    rounds = finite and len(values) == 1 and isinstance(result, torch.SymInt)
+    floats = any(isinstance(value, (float, torch.SymFloat)) for value in (*values, result))
+    if not rounds and (floats or not finite):
+        exact &= _is_as_written(node.target, operands, _expression(result))
+        exact &= finite or _is_open(result)
+    if met and not exact:
         name = getattr(node.target, "__name__", node.target)
         detail = f"'{name}' of a number known only at run time may be computed as something else."
         sites = dict.fromkeys(symbols[symbol] for symbol in met)
@@ -115,7 +120,7 @@ def _check(symbols: Mapping[sympy.Basic, Site], node: Node) -> None:
 
 
 def _may_raise(function: Any, values: Sequence[Any]) -> bool:
-    """True for an operation on ints that fails for some of them."""
+    """True for an operation that fails for some numbers."""
     if function in _DIVIDING:
         return not statically_known_true(values[1] != 0)
     if function in _LIMITED:
@@ -160,7 +165,7 @@ def _is_open(result: Any) -> bool:
 def _is_as_written(function: Any, operands: Sequence[sympy.Basic], result: sympy.Basic) -> bool:
     """True for an operation that sympy has written down, and that nobody is going to rearrange."""
     if len(operands) == 1 and function is torch.sym_float:
-        return bool(result == operands[0])
+        return bool(result == _as_float(operands[0]))
     if not all(map(_is_plain, operands)):
         return False
     if len(operands) == 1:
@@ -169,26 +174,28 @@ def _is_as_written(function: Any, operands: Sequence[sympy.Basic], result: sympy
     if function in _RELATIONS:
         same, turned = _RELATIONS[function]
         forms = ((same, (a, b)), (turned, (b, a)))
-        return all(map(_compares_exactly, operands)) and (result.func, result.args) in forms
+        return _compare_exactly(operands) and (result.func, result.args) in forms
     if function in _SUMS:
         return result.is_Add and set(result.args) == {a, b}
     if function in _DIFFERENCES:
         return result.is_Add and set(result.args) == {a, -b}
     if function in _PRODUCTS:
         return result.is_Mul and set(result.args) == {a, b}
-    divides = function in _QUOTIENTS and bool(b.is_Float) and b != 0  # else it may raise
-    return divides and result.func is FloatTrueDiv and result.args == (a, b)
+    forms = ((FloatTrueDiv, (a, b)), (IntTrueDiv, tuple(operands)))
+    return function in _QUOTIENTS and (result.func, result.args) in forms
 
 
 def _is_plain(operand: sympy.Basic) -> bool:
-    """True for a symbol or a finite number; a backend may expand what is computed of a result."""
-    return operand.is_Symbol or bool(operand.is_number and operand.is_finite)
+    """True for a symbol, an int or a finite number; a backend may expand what floats made."""
+    known = operand.is_Symbol or operand.is_integer
+    return bool(known or (operand.is_number and operand.is_finite))
 
 
 def _as_float(operand: sympy.Basic) -> sympy.Basic:
     return ToFloat(operand) if operand.is_integer else operand
 
 
-def _compares_exactly(operand: sympy.Basic) -> bool:
-    """False for an int that is rounded when it becomes a float; Python does not round it."""
-    return not operand.is_integer or bool(operand.is_number and abs(operand) <= _EXACT)
+def _compare_exactly(operands: Sequence[sympy.Basic]) -> bool:
+    """False if an int may be rounded to the float it is compared with; Python does not round it."""
+    small = any(operand.is_number and abs(operand) <= _EXACT for operand in operands)
+    return small or not any(operand.is_integer for operand in operands)

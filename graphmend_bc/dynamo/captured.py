@@ -85,6 +85,21 @@ def check_question(tensor: VariableTracker, name: str) -> None:
             refuse_captured(f"A tensor of such a size is asked for '{name}'.")
 
 
+def refuse_symbols(detail: str) -> None:
+    """Give up all numbers that the running trace has symbols for, if there are any.
+
+    Args:
+        detail: what they are not good for; one sentence.
+    """
+    if (compilation := current()) is None:
+        return
+    if compilation.trace.captured:
+        refuse_captured(detail)
+    if compilation.trace.hoisted:
+        sites = dict.fromkeys(site for site, _ in compilation.trace.hoisted)
+        raise SiteRefused(Refused("hoist-varies", detail), *sites)
+
+
 def raising(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Around Dynamo's choice of an exception that the program is taken to raise.
 
@@ -92,16 +107,8 @@ def raising(stock: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def get_dynamo_observed_exception(exc_type: type[Exception]) -> Any:
-        compilation = current()
-        if compilation is not None and issubclass(
-            exc_type, (TypeError, ValueError, ArithmeticError)
-        ):
-            detail = f"Tracing raised {exc_type.__name__} once there were such numbers."
-            if compilation.trace.captured:
-                refuse_captured(detail)
-            if compilation.trace.hoisted:
-                sites = dict.fromkeys(site for site, _ in compilation.trace.hoisted)
-                raise SiteRefused(Refused("hoist-varies", detail), *sites)
+        if issubclass(exc_type, (TypeError, ValueError, ArithmeticError)):
+            refuse_symbols(f"Tracing raised {exc_type.__name__} once there were such numbers.")
         return stock(exc_type)
 
     return get_dynamo_observed_exception

@@ -12,7 +12,7 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
 
 from graphmend_bc.dynamo.bars import BarVariable
-from graphmend_bc.dynamo.captured import check_truths, is_unknown, refuse_captured
+from graphmend_bc.dynamo.captured import check_truths, refuse_symbols
 from graphmend_bc.dynamo.host import ComputedVariable, HostVariable
 
 _NUMBERS = (int, float, bool)
@@ -60,8 +60,9 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
         if self.fn is iter and len(args) == 1 and isinstance(args[0], BarVariable):
             return args[0].tp_iter_impl(tx)
         host = next((arg for arg in args if issubclass(type(arg), HostVariable)), None)
-        if self.fn in (min, max) and _mixes_types(args) and any(map(is_unknown, args)):
-            refuse_captured(f"'{self.fn.__name__}' of an int and a float may be either.")
+        varies = any(isinstance(arg, SymNodeVariable) for arg in args)
+        if self.fn in (min, max) and varies and _mixes_types(args):
+            refuse_symbols(f"'{self.fn.__name__}' of an int and a float may be either.")
         if self.fn not in _ASKS_TRUTH and not (self.fn in _LOGIC and all(map(_is_truth, args))):
             check_truths(args)
         if host is None or self.fn in _PASSED_ON:

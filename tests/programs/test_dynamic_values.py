@@ -139,6 +139,40 @@ def test_conditions_on_floats_are_not_simplified(condition: str, backend: str) -
     )
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        *("n * 1e308 * 10 == INF", "n * INF != n * INF", "n * 0.1 + 0.1 + 0.2 == n * 0.1 + 0.3"),
+        *("float(n) == n", "n + 1.0 - 1.0 == n", "n < n + 0.5", "math.copysign(1, 0.0 * n) > 0"),
+        *("n > 0.5", "n / 2 > 1", "math.ceil(n / 3) > 1", "int(n * 0.5) > 2", "max(n, 2.5) == n"),
+        *("n * 0.1 * 3", "n / 3 * 3", "(n + 1) * 0.5", "max(n, 2.5)", "float(n)"),
+    ],
+)
+@EAGER_AND_AOT
+def test_floats_of_ints_are_not_simplified(use: str, backend: str) -> None:
+    source = f"""
+        import math
+        INF = float("inf")
+
+        def f(z):
+            n = (z * 1)[0].item()
+            if {use}:
+                z = z + 1
+            return z.double() * ({use}), z
+        """
+    for n in (0, 7, -1, 2**53 + 1, 2**60):
+        agrees(source, [torch.tensor([n])] * 2, backend=backend, orders=1)
+
+
+@pytest.mark.parametrize("largest", ["max(n, 2.5)", "min(n, 0.5)"])
+def test_a_type_that_depends_on_the_number(largest: str) -> None:
+    """Dynamo makes floats of ints there once they are dynamic."""
+    agrees(
+        f"def f(z):\n    n = (z * 1)[0].item()\n    return z, {largest}\n",
+        [torch.tensor([n]) for n in (1, 7, -1, 0, 2**53 + 1)],
+    )
+
+
 @pytest.mark.parametrize("use", ["int(v)", "round(v) + 1", "y.new_zeros(max(0, math.ceil(v)) % 9)"])
 @EAGER_AND_AOT
 def test_ints_of_floats(use: str, backend: str) -> None:

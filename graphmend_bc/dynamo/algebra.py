@@ -22,8 +22,6 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
-from torch._dynamo.variables.builder import wrap_fx_proxy
-from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node, Proxy
 from torch.fx.experimental.symbolic_shapes import (
     expect_true,
@@ -42,7 +40,7 @@ from torch.utils._sympy.functions import (
 )
 
 from graphmend_bc.dynamo.compilation import SiteRefused, current
-from graphmend_bc.dynamo.guess import call, method
+from graphmend_bc.dynamo.guess import as_tensor, call, method
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 
@@ -105,6 +103,8 @@ def _check(symbols: Mapping[sympy.Basic, Site], node: Node) -> None:
         return
     operands, result = list(map(_expression, values)), _value(node)
     met = {s for operand in operands for s in operand.free_symbols if s in symbols}
+    if not met:
+        return
     finite = all(s.is_integer for s in met)
     exact = not _may_raise(node.target, values)
     rounds = finite and len(values) == 1 and isinstance(result, torch.SymInt)
@@ -112,7 +112,7 @@ def _check(symbols: Mapping[sympy.Basic, Site], node: Node) -> None:
     if not rounds and (floats or not finite):
         exact &= _is_as_written(node.target, operands, _expression(result))
         exact &= finite or _is_open(result)
-    if met and not exact:
+    if not exact:
         name = getattr(node.target, "__name__", node.target)
         detail = f"'{name}' of a number known only at run time may be computed as something else."
         sites = dict.fromkeys(symbols[symbol] for symbol in met)
@@ -134,10 +134,7 @@ def _as_int(tx: InstructionTranslatorBase, number: Proxy, rounding: str) -> Vari
 
     A kernel that makes it of the float would not raise.
     """
-    made = tx.output.create_proxy(
-        "call_function", torch.scalar_tensor, (number,), {"dtype": torch.float64}
-    )
-    value = method(tx, rounding, cast(TensorVariable, wrap_fx_proxy(tx, made)))
+    value = method(tx, rounding, as_tensor(tx, number, torch.float64))
     small = call(tx, "lt", method(tx, "abs", value), float(_LARGEST))
     whole = method(tx, "long", call(tx, "where", small, value, -2.0 * _LARGEST))
     known = whole.call_method(tx, "item", [], {})

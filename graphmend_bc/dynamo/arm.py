@@ -100,6 +100,11 @@ def existing(effects: SideEffects) -> Iterator[tuple[object, VariableTracker]]:
             yield item, variable
 
 
+def object_of(effects: SideEffects, variable: VariableTracker) -> object:
+    """The program's object for a variable; None if Dynamo does not have it any more."""
+    return next((item for item, met in existing(effects) if met is variable), None)
+
+
 _EXISTING = (ValueMutationExisting, AttributeMutationExisting)
 
 

@@ -16,7 +16,7 @@ from torch._dynamo.source import AttrSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.constant import ConstantVariable
 
-from graphmend_bc.dynamo.arm import existing
+from graphmend_bc.dynamo.arm import object_of
 from graphmend_bc.dynamo.compilation import current
 
 
@@ -26,8 +26,7 @@ def bounded(stock: Callable[..., Any]) -> Callable[..., Any]:
     def ask(self: Any, tx: InstructionTranslatorBase, *args: Any, **kwargs: Any) -> Any:
         if current() is None or not self.source or not self.maxlen.is_constant_none():
             return stock(self, tx, *args, **kwargs)
-        met = existing(tx.output.side_effects)
-        item = next((item for item, variable in met if variable is self), None)
+        item = object_of(tx.output.side_effects, self)
         if type(item) is not deque:
             return stock(self, tx, *args, **kwargs)
         install_guard(AttrSource(self.source, "maxlen").make_guard(GuardBuilder.CONSTANT_MATCH))

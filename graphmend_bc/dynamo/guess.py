@@ -16,6 +16,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
+from torch.fx import Proxy
 from torch.fx.experimental.symbolic_shapes import expect_true
 
 from graphmend_bc import config
@@ -95,14 +96,17 @@ def assume(
     told = not compilation.trace.predicates and all(
         s.is_integer for s in symbol.node.expr.free_symbols
     )
-    proxy = tx.output.create_proxy(
-        "call_function", torch.scalar_tensor, (condition.as_proxy(),), {"dtype": torch.bool}
-    )
-    truth = cast(TensorVariable, wrap_fx_proxy(tx, proxy))
+    truth = as_tensor(tx, condition.as_proxy(), torch.bool)
     value = guess(tx, compilation, primitive, truth, asserted=told)
     if told:
         expect_true(symbol if value else torch.sym_not(symbol))  # type: ignore[no-untyped-call]
     return value
+
+
+def as_tensor(tx: InstructionTranslatorBase, number: Proxy, dtype: torch.dtype) -> TensorVariable:
+    """A 0-dim tensor of a number that is known only at run time."""
+    made = tx.output.create_proxy("call_function", torch.scalar_tensor, (number,), {"dtype": dtype})
+    return cast(TensorVariable, wrap_fx_proxy(tx, made))
 
 
 def compared(

@@ -60,15 +60,10 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
             trace.undo = undo_of(trace, gm, opaque, output)
             trace.ahead.can_miss = trace.undo.is_nothing
         except Refused as refused:
-            if trace.guesses:
-                sites = dict.fromkeys(guess.site for guess, _ in trace.guesses)
+            guessed = [guess.site for guess, _ in trace.guesses]
+            fails = trace.used if trace.recorder.rejects else ()
+            if sites := dict.fromkeys(guessed or trace.captured or trace.draws or fails):
                 raise SiteRefused(refused, *sites) from refused
-            if trace.captured:
-                raise SiteRefused(refused, *trace.captured) from refused
-            if trace.draws:
-                raise SiteRefused(refused, *dict.fromkeys(trace.draws)) from refused
-            if trace.recorder.rejects and trace.used:
-                raise SiteRefused(refused, *trace.used) from refused
     if trace.whole and not trace.ahead.can_miss:
         reason = "It is an object, and the graph changes more than its results."
         raise SiteRefused(Refused("effect-argument", reason), *dict.fromkeys(trace.whole))

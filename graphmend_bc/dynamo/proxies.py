@@ -15,12 +15,10 @@ from types import MappingProxyType
 from typing import Any
 
 from torch._dynamo.guards import install_guard
-from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.variables.base import VariableTracker
 from torch._guards import Guard
 
-from graphmend_bc.dynamo.arm import existing
+from graphmend_bc.dynamo.arm import object_of
 from graphmend_bc.dynamo.compilation import current
 
 
@@ -36,7 +34,7 @@ def read_proxy(name: str, stock: Callable[..., Any]) -> Callable[..., Any]:
         effects, compilation = tx.output.side_effects, current()
         refuses = self.source and effects.has_existing_dict_mutation()
         mends = compilation is not None and compilation.may_mend
-        if not (refuses and mends and has_dict_alone(_value(effects, self))):
+        if not (refuses and mends and has_dict_alone(object_of(effects, self))):
             return stock(self, tx, *args, **kwargs)
         install_guard(self.source.make_guard(_create))
         return getattr(self.dv_dict, name)(tx, *args, **kwargs)
@@ -65,11 +63,6 @@ def has_dict_alone(proxy: object) -> bool:
 def _references(proxy: MappingProxyType[Any, Any]) -> int:
     """How many references to the dict behind a proxy there are, with a few of our own."""
     return sys.getrefcount(gc.get_referents(proxy)[0])
-
-
-def _value(effects: SideEffects, variable: VariableTracker) -> object:
-    """The program's object for a variable; None if Dynamo does not have it any more."""
-    return next((item for item, met in existing(effects) if met is variable), None)
 
 
 def _create(builder: Any, guard: Guard) -> None:

@@ -143,7 +143,6 @@ class Recorder:
         self._masks.note(record, self.written)
         self.resets = self.resets or record.name == "set_"
         self.rejects = self.rejects or is_refused(record) or raises_on_operands(record)
-        self.checks = self.checks or self.rejects or raises_on_values(record)
         if record.name == "squeeze":
             self.squeezed = self.squeezed or _squeezes_unknown(record)
         self.strided = self.strided or record.name == "as_strided"
@@ -154,12 +153,12 @@ class Recorder:
             self._depth += 1  # the question is an operator, too
             self.rejects = self.rejects or may_overlap(record)
             self._depth -= 1
-            self.checks = self.checks or self.rejects
             storages = list(map(storage_of, tensors))
             self.written += storages
             self.ranges.forget(storages)
             if torch.is_grad_enabled():  # else a leaf stays one
                 self.attached |= {storage_of(t) for t in tensors if t.requires_grad}
+        self.checks = self.checks or self.rejects or raises_on_values(record)
 
 
 def _squeezes_unknown(record: OpRecord) -> bool:

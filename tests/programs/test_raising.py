@@ -191,6 +191,7 @@ state = items
     [
         ("(6 // z)", "", "call-not-traced@4 speculation-writes-input@6"),
         ("(6 % z)", "", "call-not-traced@4 speculation-writes-input@6"),
+        ("(z - True)", "", "call-not-traced@4 speculation-writes-input@6"),
         (
             "torch.linalg.inv(torch.diag(z + 0.0))",
             "",
@@ -201,8 +202,9 @@ state = items
 )
 def test_state_before_a_division(number: str, mends: str, declines: str) -> None:
     """Stock keeps the state, because it has a break in between. A divisor of 2 cannot fail."""
-    y = torch.ones(2, 3, requires_grad=True)
-    calls = [(y, torch.tensor(z)) for z in ([1, 2, 3], [1, 2, 0], [0, 2, 3])]
+    y = torch.ones(2, 3)
+    signs = [y.requires_grad_(), (-y).detach().requires_grad_()]
+    calls = [(y, torch.tensor(z)) for z in ([1, 2, 3], [1, 2, 0], [0, 2, 3]) for y in signs]
     program = STATE_BEFORE_A_DIVISION.format(number)
     check(program, calls, mends, declines, breaks=None, orders=1)
 

@@ -71,6 +71,30 @@ def f(x, y, z, k):
     assert judge(program).fault is (Fault.NONE if backend == "eager" else Fault.STOCK)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_graph_of_an_earlier_call(backend: str) -> None:
+    """The second call asks for no gradient of `value`, which the first call's graph made."""
+    source = """
+class Box:
+    value = torch.ones(3)
+
+box, sums = Box(), []
+
+def f(x, y, z, k):
+    if x.sum() > 0:
+        box.value = x * 2
+    sums.append(box.value + x)
+    if x.sum() > 9:
+        x = x * 2
+    return x + x
+"""
+    calls = tuple(
+        f"(torch.full((3,), {x}, requires_grad=True), None, None, 2)" for x in (1.0, -1.0)
+    )
+    program = Program(source, calls, backend, True)
+    assert judge(program).fault is (Fault.NONE if backend == "eager" else Fault.BACKEND)
+
+
 def test_call_that_is_left_to_stock() -> None:
     """Stock loses the count in each call, mending in the last one only, which it leaves to stock."""
     source = """

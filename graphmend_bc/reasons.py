@@ -89,6 +89,11 @@ _ALL = (
     ),
     Reason("gradient-reach", "The arms send gradients to different tensors.", (_SPLIT,)),
     Reason(
+        "gradient-of-written",
+        "A tensor that requires a gradient is written without grad mode and then used.",
+        ("Write it outside the compiled function, or use what is to be written.",),
+    ),
+    Reason(
         "alias-escapes",
         "The chosen tensor would have to share memory with a tensor that is also visible outside.",
         ("Clone the tensor.",),

@@ -43,7 +43,7 @@ def check_same_value(left: VariableTracker, right: VariableTracker) -> None:
     Raises:
         Refused: they differ, or it is not known.
     """
-    if left is right or (left.source is not None and left.source == right.source):
+    if left is right or _are_one_object(left, right):
         return
     if left.is_python_constant() and right.is_python_constant():
         one, two = left.as_python_constant(), right.as_python_constant()
@@ -54,6 +54,12 @@ def check_same_value(left: VariableTracker, right: VariableTracker) -> None:
         if type(one) is type(two):
             raise Refused("arms-differ-in-value", f"The values are {one!r} and {two!r}.")
     raise Refused("arms-differ-in-type", f"The types are {type_name(left)} and {type_name(right)}.")
+
+
+def _are_one_object(left: VariableTracker, right: VariableTracker) -> bool:
+    """True if both come from one place; a tensor `as_subclass` keeps the place of the tensor."""
+    classes = {(type(value), getattr(value, "class_type", None)) for value in (left, right)}
+    return left.source is not None and left.source == right.source and len(classes) == 1
 
 
 def leaves_of(

@@ -170,7 +170,7 @@ class _Body(UserFunctionVariable):
                 continue
             before = state[position]
             if isinstance(before, TensorVariable):
-                if not isinstance(value, TensorVariable):
+                if type(value) is not TensorVariable:
                     raise Refused("loop-carries-value", f"It becomes a {type_name(value)}.")
                 check_same_layout(example(before), example(value))
                 self.given[position] = [(example(value), own)]
@@ -187,6 +187,8 @@ class _Body(UserFunctionVariable):
 
 
 def _is_carried(value: VariableTracker) -> bool:
+    if isinstance(value, TensorVariable) and type(value) is not TensorVariable:
+        raise Refused("loop-carries-value", f"It is a {type_name(value)}.")
     if isinstance(value, (TensorVariable, SymNodeVariable)):
         return True
     return value.is_python_constant() and type(value.as_python_constant()) is int

@@ -67,6 +67,8 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     if trace.whole and not trace.ahead.can_miss:
         reason = "It is an object, and the graph changes more than its results."
         raise SiteRefused(Refused("effect-argument", reason), *dict.fromkeys(trace.whole))
+    if trace.used and trace.recorder.learns_anew and trace.recorder.used_anew & inputs:
+        raise SiteRefused(Refused("gradient-of-written"), *trace.used)
     if trace.counters:
         _check_sizes(trace, gm)
     choices = [choice for _, choice in trace.choices.values()]

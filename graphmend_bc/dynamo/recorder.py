@@ -35,6 +35,9 @@ class Recorder:
     Attributes:
         written: storages changed in place so far, in the order of the writes.
         attached: those of them whose tensor has an autograd history after the write.
+        unnoticed: storages of tensors that require gradients, written while grad mode was off.
+        used_anew: those of them that an operator read afterwards.
+        learns_anew: whether autograd noted one afterwards.
         draws: devices whose default random generators were drawn from.
         drawing: nodes that draw, or may.
         foreign: the first operator that is not one of torch's own, or that draws from a generator
@@ -62,6 +65,9 @@ class Recorder:
     ) -> None:
         self.written: list[int] = []
         self.attached: set[int] = set()
+        self.unnoticed: set[int] = set()
+        self.used_anew: set[int] = set()
+        self.learns_anew = False
         self.draws: dict[torch.device, None] = {}
         self.drawing: set[Node | None] = set()
         self.foreign: OpOverload | None = None
@@ -148,6 +154,8 @@ class Recorder:
         self.strided = self.strided or record.name == "as_strided"
         if not (record.is_aten or record.is_known_foreign):
             self.foreign = self.foreign or record.op
+        if self.unnoticed:
+            self._note_use(record)
         if record.op._schema.is_mutable:
             tensors = written_by(record)
             self._depth += 1  # the question is an operator, too
@@ -156,9 +164,17 @@ class Recorder:
             storages = list(map(storage_of, tensors))
             self.written += storages
             self.ranges.forget(storages)
-            if torch.is_grad_enabled():  # else a leaf stays one
-                self.attached |= {storage_of(t) for t in tensors if t.requires_grad}
+            # A leaf that is written while grad mode is off stays one.
+            kind = self.attached if torch.is_grad_enabled() else self.unnoticed
+            kind |= {storage_of(t) for t in tensors if t.requires_grad}
         self.checks = self.checks or self.rejects or raises_on_values(record)
+
+    def _note_use(self, record: OpRecord) -> None:
+        changed = list(map(id, written_by(record))) if record.op._schema.is_mutable else []
+        read = [t for t in record.tensors() if t.layout is torch.strided and id(t) not in changed]
+        self.used_anew |= self.unnoticed & set(map(storage_of, read))
+        if torch.is_grad_enabled() and any(t.requires_grad for t in record.tensors()):
+            self.learns_anew = True
 
 
 def _squeezes_unknown(record: OpRecord) -> bool:

@@ -30,6 +30,38 @@ def test_subclass_with_a_truth_value_of_its_own() -> None:
     check(source, BOTH, declines="predicate-not-exact@6", breaks=1)
 
 
+@pytest.mark.parametrize("other", ["x", "x.as_subclass(Other)", "x * 2"])
+def test_arms_that_give_other_classes(other: str) -> None:
+    """Dynamo has one source for all three tensors, although they are of other classes."""
+    source = f"""
+class Own(torch.Tensor):
+    pass
+
+class Other(torch.Tensor):
+    pass
+
+def f(x):
+    y = x.as_subclass(Own) if x.sum() > 0 else {other}
+    return y + 1
+"""
+    check(source, BOTH, mends="speculate@8")
+
+
+@pytest.mark.parametrize("start", ["x", "x.as_subclass(Own)"])
+def test_loop_that_gives_another_class(start: str) -> None:
+    source = f"""
+class Own(torch.Tensor):
+    pass
+
+def f(x):
+    y = {start}
+    while y.sum() > 0:
+        y = y.as_subclass(Own) - 1
+    return y
+"""
+    check(source, BOTH, declines=None, breaks=1)  # it also breaks in torch's own code
+
+
 @pytest.mark.parametrize("arm", ["t = t * 2", "return 1"])
 def test_subclass_that_sees_every_call(arm: str) -> None:
     check(

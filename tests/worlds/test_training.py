@@ -165,6 +165,60 @@ def test_statistics_and_dropout_are_taken_back(backend: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("write", "use", "mends", "declines"),
+    [
+        ("w.add_(1)", "w * x", "", "gradient-of-written@6"),
+        ("w.view(3, 1).clamp_(-0.5, 0.5)", "w[1:] * x[1:]", "", "gradient-of-written@6"),
+        ("w.add_(1); w = w * 2", "w * x", "", "gradient-of-written@6"),
+        ("w.add_(1).mul_(0.9)", "x * 2", "where@6", ""),
+        ("held.add_(1)", "held * x", "where@6", ""),
+    ],
+)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_parameter_written_without_grad(
+    backend: str, write: str, use: str, mends: str, declines: str
+) -> None:
+    """Where both are in one graph, AOTAutograd writes the parameter again in the backward pass."""
+    check(
+        f"""
+        weight, held = nn.Parameter(torch.ones(3)), torch.ones(3)
+
+        def f(x):
+            w = weight
+            with torch.no_grad(): {write}
+            x = x * 2 if x.sum() > 0 else x + 1
+            return {use}
+        """,
+        LEAVES,
+        mends=mends,
+        declines=declines,
+        breaks=bool(declines),
+        grad=True,
+        backend=backend,
+    )
+
+
+def test_parameter_normalised_in_an_arm() -> None:
+    check(
+        """
+        layer = nn.Linear(3, 3)
+
+        def f(x):
+            with torch.no_grad():
+                n = layer.weight.norm()
+                if n > 0.5:
+                    layer.weight.div_(n)
+            return layer(x)
+        """,
+        LEAVES,
+        mends=None,
+        declines="gradient-of-written@6",
+        breaks=1,
+        grad=True,
+    )
+
+
 def test_function_with_a_backward_of_its_own() -> None:
     check(
         """

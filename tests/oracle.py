@@ -14,6 +14,7 @@ given says which lines are mended and which are declined:
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import copy
 import io
@@ -30,7 +31,7 @@ from typing import Any
 
 import numpy
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 import graphmend_bc as gm
 from graphmend_bc import session
@@ -217,21 +218,28 @@ def _call(
             value = function(*args)
         if grad:
             _backward(value)
-        seen.value = tree_map(_show, value)
+        seen.value = _show(value)
         seen.shared = _sharing(value, args, module)
     except Exception as error:
-        context = type(error.__context__).__name__
-        seen.error = (type(error).__name__, repr(error.args), str(error), context)
+        seen.error = _raised(error), error.__suppress_context__, getattr(error, "__notes__", [])
     finally:
         logger.removeHandler(handler)
     seen.stdout, seen.warnings = out.getvalue(), list(shown)
-    seen.inputs = tree_map(_show, args)
+    seen.inputs = _show(args)
     seen.gradients = [_show(leaf.grad) for leaf in leaves]
     seen.state = [_show(value) for value in _state(module)]
     name, *numbers = numpy.random.get_state()
     seen.random = torch.get_rng_state().tolist(), name, [repr(value) for value in numbers]
     seen.handling = type(sys.exc_info()[1]).__name__  # of this thread, after the call: none
     return seen
+
+
+def _raised(error: BaseException | None) -> Any:
+    """An exception with what it was caused by, and the class of what was handled then."""
+    if error is None:
+        return None
+    context = type(error.__context__).__name__
+    return type(error).__name__, repr(error.args), str(error), context, _raised(error.__cause__)
 
 
 def _backward(value: Any) -> None:
@@ -241,46 +249,45 @@ def _backward(value: Any) -> None:
 
 
 def _state(module: types.ModuleType) -> list[Any]:
-    """Module globals that a program may change: tensors, containers, modules with their tensors."""
+    """What a program may change: its globals, with the attributes of its objects and classes."""
     found: list[Any] = []
-    for name, value in sorted(module.__dict__.items()):
+    for name, value in sorted(module.__dict__.items(), key=lambda item: item[0]):
+        if name.startswith("__"):  # Python's or Dynamo's own
+            continue
         if isinstance(value, torch.nn.Module):
             found += [*value.parameters(), *value.buffers()]
-            plain = {k: v for k, v in vars(value).items() if not k.startswith("_")}
-            found.append(
-                {
-                    k: v
-                    for k, v in plain.items()
-                    if isinstance(v, (int, float, str, list, torch.Tensor))
-                }
-            )
-        elif isinstance(value, (torch.Tensor, list, dict)) and not name.startswith("__"):
+            found.append({k: v for k, v in vars(value).items() if not k.startswith("_")})
+        elif isinstance(value, _DATA):
             found.append(value)
+        elif module.__name__ in (type(value).__module__, getattr(value, "__module__", None)):
+            attributes = dict(getattr(value, "__dict__", {}))
+            found.append({k: v for k, v in attributes.items() if not k.startswith("_")})
     return found
 
 
+_DATA = (
+    *(torch.Tensor, numpy.ndarray, list, dict, set, collections.deque),
+    *(bool, int, float, complex, str, bytes, tuple, frozenset, type(None)),
+)
+
+
 def _show(value: Any) -> Any:
+    """A value in comparable form: all that can be seen of data, of objects their class."""
+    kind = type(value).__name__
     if isinstance(value, torch.Tensor):
         data = value.detach()
-        bits = data.tolist() if data.layout is torch.strided else str(data)
-        grad = value.requires_grad
-        return (
-            str(value.dtype),
-            tuple(value.shape),
-            value.stride(),
-            repr(bits),
-            grad,
-            type(value).__name__,
-        )
-    if isinstance(value, (list, tuple)):
-        return (type(value).__name__, [_show(item) for item in value])
+        bits = repr(data.tolist() if data.layout is torch.strided else str(data))
+        shape, stride = tuple(value.shape), value.stride()
+        return str(value.dtype), shape, stride, bits, value.requires_grad, kind
+    if isinstance(value, numpy.ndarray):
+        return kind, str(value.dtype), value.shape, value.strides, repr(value.tolist())
+    if isinstance(value, (list, tuple, collections.deque)):
+        return kind, [_show(item) for item in value]
     if isinstance(value, dict):
-        return {key: _show(item) for key, item in value.items()}
-    return (
-        (type(value).__name__, repr(value))
-        if isinstance(value, (int, float, str, type(None)))
-        else type(value)
-    )
+        return kind, [(_show(key), _show(item)) for key, item in value.items()]
+    if isinstance(value, (set, frozenset)):
+        return kind, sorted(repr(_show(item)) for item in value)
+    return (kind, repr(value)) if isinstance(value, (numpy.generic, *_DATA)) else kind
 
 
 def _sharing(value: Any, args: Any, module: types.ModuleType) -> list[tuple[int, int]]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.fuzz.grammar import CONSTANTS, EXPRESSIONS, NAMES, SHOWN
+from tests.fuzz.grammar import CONSTANTS, EXPRESSIONS, NAMES
 from tests.fuzz.scope import Scope
+from tests.fuzz.simple import SHOWN
 
 MOST_NESTED = 2
 

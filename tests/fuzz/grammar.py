@@ -1,4 +1,4 @@
-"""The language of the generated programs, as data: what an expression or a simple statement may be.
+"""The language of the generated programs, as data: what an expression may be (and `simple.py`: a simple statement).
 
 A form is program text with fields. `{vector}` stands for any expression of that kind, `{vector_name}` for
 a variable of that kind which is bound, `{vector_new}` for a variable that the statement binds. Every
@@ -32,24 +32,6 @@ NAMES: Final = {"vector": "xabc", "matrix": "ym", "whole": "zw", "number": "kn",
 
 CONSTANTS: Final = ("1", "2", "0", "-1", "0.5", "3.0", "-2.5", "True", "1e4")
 
-ROWS: Final = (
-    "({vector} > {number}).nonzero()",
-    "{vector}.nonzero()[:, 0]",
-    "torch.where({vector})[0]",
-)
-"""Indices that loops go over."""
-
-USES_OF_ROWS: Final = (
-    "{vector_new} = {vector} + <row>",
-    "{vector_new} = {vector} + {vector}[<row>].sum()",
-    "{vector_name}[<row>] = {number}",
-    "{number_new} = int(<row>)",
-    "if <row> == {number}: continue",
-    "print(<row>.item(), <row> + 1)",
-    "<row>.add_(1)",
-)
-"""What they do with each."""
-
 NORMED: Final = "net.norm(torch.stack([{vector}.float(), {vector} * 2.0]))[0]"
 """Batch normalisation updates its statistics whenever it runs."""
 
@@ -72,11 +54,11 @@ GROUPS: Final = (
 
 RARE_GROUPS: Final = (
     *("partial", "random", "host", "sizes", "raises", "identity"),
-    *("unbound", "shared", "lengths"),
+    *("numbers", "unbound", "shared", "lengths", "many calls"),
 )
-"""Groups that every fourth program has: they end programs early or break graphs everywhere. The last ones
-have no forms: programs that read variables which may have no value, calls with `x` a row of `y`, and calls
-with tensors of other lengths."""
+"""Groups that every fourth program has: they end programs early or break graphs everywhere. The last four
+have no forms: programs that read variables which may have no value, calls with `x` a row of `y`, calls with
+tensors of other lengths, and more calls."""
 
 EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "vector": {
@@ -181,6 +163,26 @@ EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         "host": ("{vector}.sum().item()", "float({vector}[0])", "int({whole}.sum())"),
         "sizes": ("{vector}[{vector} > 0].numel()", "int({whole}[0])", "max({whole}.tolist())"),
+        "numbers": (
+            "{whole}.sum().item()",
+            "{vector}.sum().item()",
+            "{vector}[0].item()",
+            "float({number})",
+            "abs({number})",
+            "-{number}",
+            "{number} + {number}",
+            "{number_name} - {number_name}",
+            "{number} * {number}",
+            "{number} * 0.1",
+            "{number} / 2",
+            "{number} // 2",
+            "{number} % 3",
+            "int({number})",
+            "round({number})",
+            "min({number}, {number})",
+            "max({number}, {number})",
+            "math.inf",
+        ),
         "objects": ("len(items)", "box.count"),
         "net": ("net.count",),
     },
@@ -209,6 +211,15 @@ EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "torch.equal({vector}, {vector})",
             "{whole}.tolist()[0] > 0",
             "torch.allclose({vector}, {vector})",
+        ),
+        "numbers": (
+            "{number_name} != {number_name}",
+            "{number_name} - {number_name} == 0",
+            "{number} < {number}",
+            "{number} == {number}",
+            "abs({number}) < math.inf",
+            "math.isnan({number})",
+            "{number}",
         ),
         "sizes": (
             "{vector}[{vector} > 0].numel() == 0",
@@ -242,75 +253,3 @@ EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
     },
 }
-
-SHOWN: Final = ("'here'", "{number}", "f'{{{number}}}'", "{whole}", "{vector}.detach()", "k")
-"""What is printed, logged and put into exceptions: nothing that shows a `grad_fn`."""
-
-STATEMENTS: Final[dict[str, tuple[str, ...]]] = {
-    BASIC: (
-        "{vector_new} = {vector}",
-        "{matrix_new} = {matrix}",
-        "{number_new} = {number}",
-        "{whole_new} = {whole}",
-        "{thing_new} = {thing}",
-    ),
-    "in place": (
-        "{vector_name}.add_({number})",
-        "{vector_name} += {vector}",
-        "{vector_name}.mul_({vector})",
-        "{vector_name}[0] = {number}",
-        "{vector_name}[1:] *= {number}",
-        "{matrix_name}[0].copy_({vector})",
-        "{matrix_name}.clamp_(min=0)",
-        "{matrix_name} -= {vector}",
-        "{whole_name}.add_(1)",
-        "{vector_name}.zero_()",
-        "{vector_name}.view(3, 1).sub_(1)",
-    ),
-    "objects": (
-        "items.append({vector})",
-        "items.append({number})",
-        "store['v'] = {vector}",
-        "store['n'] = {number}",
-        "box.value = {vector}",
-        "box.count += 1",
-        "store.pop('v', None)",
-        "items.clear()",
-    ),
-    "net": (
-        "net.count += 1",
-        "net.last = {vector}.detach()",
-        "net.seen.add_(1)",
-        "net.seen = {vector}.detach().float()",
-    ),
-    "sizes": (
-        "{matrix_name}[:, {whole}[0].clamp(0, 2)] = {number}",
-        "{matrix_name}[{whole}.argmax() % 2].add_({vector})",
-    ),
-    "effects": (
-        "print({shown})",
-        "logger.info('at %s', {shown})",
-        "logger.warning('seen')",
-        "print({shown}, {shown}, sep='-', end=';')",
-        "logger.debug({shown})",
-    ),
-    "raises": (
-        "assert {test}, f'not {{k}}'",
-        "if {test}: raise ValueError('low')",
-        "if {test}: raise Trouble({shown}, {number})",
-        "if {test}: raise KeyError({shown}) from ValueError('cause')",
-    ),
-}
-
-VECTOR_ENDS: Final = {BASIC: ("return {vector}",)} | {"raises": ("raise ValueError('end')",)}
-"""Statements that leave a function whose callers want a vector."""
-
-ENDS: Final[dict[str, tuple[str, ...]]] = {
-    BASIC: ("return {vector}", "return {vector}, {thing}", "return {thing}", "return"),
-    "raises": (
-        "raise ValueError('end')",
-        "raise Trouble({shown})",
-        "raise RuntimeError(f'{{k}}') from None",
-    ),
-}
-"""Statements that leave the function."""

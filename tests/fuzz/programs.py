@@ -50,6 +50,7 @@ class Program:
 
 PRELUDE = {
     "contextlib": "import contextlib",
+    "math": "import math",
     "logger": 'logger = logging.getLogger("program")\nlogger.setLevel(logging.INFO)',
     "items": "items = []",
     "store": "store = {}",
@@ -164,13 +165,15 @@ _WHOLES = ("[0, 1, 2]", "[2, 2, 0]", "[-1, 0, 5]", "[0, 0, 0]")
 
 @st.composite
 def _calls(draw: Any, groups: set[str], grad: bool) -> tuple[str, ...]:
-    """Two to four calls; the first two have tensors of different signs."""
+    """Two to four calls, or ten; the first two have tensors of different signs."""
     dtype = draw(st.sampled_from(["float32", "float64", "float16"])) if "dtypes" in groups else ""
     suffix = (f", dtype=torch.{dtype}" if dtype not in ("", "float32") else "") + (
         ", requires_grad=True" if grad else ""
     )
     lengths = st.sampled_from([3, 3, 1, 2, 4]) if "lengths" in groups else st.just(3)
-    vectors = [*draw(st.permutations(_VECTORS[:2])), *draw(st.lists(st.sampled_from(_VECTORS), max_size=2))]  # fmt: skip
+    vectors = draw(st.permutations(_VECTORS[:2]))
+    least, most = (8, 8) if "many calls" in groups else (0, 2)
+    vectors += draw(st.lists(st.sampled_from(_VECTORS), min_size=least, max_size=most))
     calls = []
     for vector in vectors:
         n = draw(lengths)

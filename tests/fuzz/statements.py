@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.fuzz.expressions import expression, fill, form_of, rarely
-from tests.fuzz.grammar import ENDS, NAMES, ROWS, STATEMENTS, USES_OF_ROWS, VECTOR_ENDS
+from tests.fuzz.grammar import NAMES
 from tests.fuzz.scope import Scope
+from tests.fuzz.simple import ENDS, ROWS, STATEMENTS, USES_OF_ROWS, VECTOR_ENDS
 
 Lines = list[str]
 

@@ -89,6 +89,11 @@ _ALL = (
     ),
     Reason("gradient-reach", "The arms send gradients to different tensors.", (_SPLIT,)),
     Reason(
+        "array-after-break",
+        "A NumPy number became an array at a graph break before the branch.",
+        ("Make it a Python number with int() or float().",),
+    ),
+    Reason(
         "gradient-of-written",
         "A tensor that requires a gradient is written without grad mode and then used.",
         ("Write it outside the compiled function, or use what is to be written.",),

@@ -280,7 +280,7 @@ def _show(value: Any) -> Any:
         shape, stride = tuple(value.shape), value.stride()
         return str(value.dtype), shape, stride, bits, value.requires_grad, kind
     if isinstance(value, numpy.ndarray):
-        return kind, str(value.dtype), value.shape, value.strides, repr(value.tolist())
+        return kind, str(value.dtype), value.shape, repr(value.tolist())
     if isinstance(value, (list, tuple, collections.deque)):
         return kind, [_show(item) for item in value]
     if isinstance(value, dict):

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.utils import is_numpy_ndarray
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
@@ -22,6 +23,7 @@ from torch.fx.experimental.symbolic_shapes import expect_true
 from graphmend_bc import config
 from graphmend_bc.dynamo.compilation import Compilation, Trace
 from graphmend_bc.dynamo.look import look
+from graphmend_bc.dynamo.regions import without_resumption
 from graphmend_bc.history import Guessed
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Guess
@@ -51,6 +53,7 @@ def guess(
         raise Refused("under-export")
     if primitive.unbounded:
         raise Refused("loop-unbounded")
+    check_numbers(tx.output.root_tx)
     trace, site = compilation.trace, primitive.site
     occurrence = sum(guessed.site == site for guessed, _ in trace.guesses)
     if occurrence >= config.guess_limit:
@@ -70,6 +73,24 @@ def guess(
     trace.guesses.append((Guessed(site, occurrence, value, primitive.firm, asserted), wrong))
     trace.used[site] = "speculate"
     return value
+
+
+def check_numbers(frame: InstructionTranslatorBase) -> None:
+    """Show that eager Python would compute with the numbers it has if it ran the frame.
+
+    Dynamo hands a NumPy number over a graph break as an array, which torch promotes otherwise.
+
+    Args:
+        frame: the frame that is compiled.
+
+    Raises:
+        Refused: one of its variables is such an array.
+    """
+    if without_resumption(frame.f_code.co_name) == frame.f_code.co_name:
+        return
+    for name, value in frame.f_locals.items():
+        if is_numpy_ndarray(value) and value.ndim == 0:
+            raise Refused("array-after-break", f"It is '{name}'.")
 
 
 def assume(

@@ -50,7 +50,7 @@ def test_a_number_of_what_the_graph_computes_is_declined() -> None:
         "x[torch.from_numpy(x.numpy().nonzero()[0])]",
         "x * len(x.numpy().nonzero())",
         "np.where(x.numpy() > 0)",
-        "np.unique(x.numpy().round(), return_counts=True)",
+        "np.unique(x.numpy().round() + 0.0, return_counts=True)",
         "x.numpy()[x.numpy() > 0]",
         "x * x.numpy().argmax().item()",
         "x * x.numpy().item(3)",
@@ -64,3 +64,10 @@ def test_a_number_of_what_the_graph_computes_is_declined() -> None:
 )
 def test_arrays_stay_arrays(body: str) -> None:
     check(f"{HEAD}return {body}\n", CALLS, None, fullgraph=True)
+
+
+def test_a_number_that_a_break_makes_an_array() -> None:
+    """Stock computes with the array in a graph, where torch promotes it as it does the number."""
+    calls = [torch.tensor(x) for x in ([1.0, 2.0], [3.0, 2.0], [-1.0, 4.0])]
+    body = "i = np.argmax(x.numpy())\n    print(i)\n    if i == 0: return x[i], 1\n    return x * i"
+    check(f"{HEAD}{body}\n", calls, declines="effect-argument@6 array-after-break@7", breaks=1)

@@ -223,6 +223,7 @@ def _run(program: Program, wrap: Callable[..., Any]) -> list[Seen]:
 
 
 _RESUMED = re.compile(r"(?:torch_dynamo_resume_in_)+(\w+?)(?:_at_\d+)+\b")
+_TRACEBACK = re.compile(r"from user code:.*?(?=Set TORCHDYNAMO_VERBOSE)")
 _NEGATIVE_ZERO = re.compile(r"-0\.0(?!\d)")
 
 
@@ -230,9 +231,9 @@ def _shown(seen: Seen, name: str) -> str:
     """A field as text, without what docs/semantics.md does not promise.
 
     That is the sign of a gradient that is zero; and where a break stays, log records carry the name
-    of Dynamo's function.
+    of Dynamo's function, and Dynamo's own errors say which of its frames they were raised in.
     """
-    text = _RESUMED.sub(r"\1", repr(getattr(seen, name)))
+    text = _TRACEBACK.sub("", _RESUMED.sub(r"\1", repr(getattr(seen, name))))
     return _NEGATIVE_ZERO.sub("0.0", text) if name == "gradients" else text
 
 

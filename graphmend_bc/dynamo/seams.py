@@ -57,7 +57,14 @@ from types import CodeType
 from typing import Any, Protocol
 
 import torch._dynamo
-from torch._dynamo import convert_frame, exc, guards, output_graph, symbolic_convert
+from torch._dynamo import (
+    convert_frame,
+    exc,
+    guards,
+    output_graph,
+    side_effects,
+    symbolic_convert,
+)
 from torch._dynamo.variables import (
     builtin,
     ctx_manager,
@@ -84,6 +91,7 @@ from graphmend_bc.dynamo import (
     hoisted_source,
     host_ops,
     proxies,
+    sets,
     subscripts,
     texts,
     trace_effects,
@@ -149,6 +157,7 @@ class Seams:
         for name in ("call_method", "var_getattr", "sq_concat_impl"):
             if name in vars(lists.DequeVariable):
                 self._replace(lists.DequeVariable, name, deques.bounded)
+        self._replace(side_effects.SideEffects, "codegen_update_mutated", sets.replayed)
         in_graph = torch_functions.TorchInGraphFunctionVariable
         self._replace(in_graph, "call_function", trace_effects.call_torch)
         self._replace(nn_module, "initialize_lazy_module", trace_effects.initialize_lazy)

@@ -88,7 +88,7 @@ def test_effects_before_an_operator_without_a_kernel() -> None:
                     print("up")
                     with torch.no_grad():
                         y.add_(1)
-                    return y.detach() * (y > 0).argmax()
+                        return y.detach() * (y > 0).argmax()
                 """,
                 [X.clone().requires_grad_()],
                 mends=mends,

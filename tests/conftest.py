@@ -20,6 +20,8 @@ def clean_slate() -> Iterator[None]:
     torch._dynamo.reset()
     gm.disable()
     gm.reset()
+    modes = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
     yield
     gm.disable()
     torch._dynamo.reset()
+    assert modes == (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"))

@@ -64,6 +64,7 @@ class Seen:
     records: list[object] = field(default_factory=list)
     warnings: list[object] = field(default_factory=list)
     random: object = None
+    modes: object = None
     handling: object = None
 
 
@@ -171,7 +172,8 @@ def _run(
 ) -> list[Seen]:
     torch.manual_seed(0)
     numpy.random.seed(0)
-    with _warnings_of_programs() as shown:
+    # A mode that stock leaves switched must not be met by the next arm.
+    with _warnings_of_programs() as shown, torch.set_grad_enabled(torch.is_grad_enabled()):
         module = load(source)
         function = wrap(module.f)
         calls = copy.deepcopy(calls)
@@ -230,6 +232,11 @@ def _call(
     seen.state = [_show(value) for value in _state(module)]
     name, *numbers = numpy.random.get_state()
     seen.random = torch.get_rng_state().tolist(), name, [repr(value) for value in numbers]
+    seen.modes = (
+        torch.is_grad_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.is_inference_mode_enabled(),
+    )
     seen.handling = type(sys.exc_info()[1]).__name__  # of this thread, after the call: none
     return seen
 

@@ -29,7 +29,8 @@ from graphmend_bc.dynamo.indices import check_indices
 from graphmend_bc.dynamo.nodes import keep_unused_indexing
 from graphmend_bc.dynamo.reading import reading
 from graphmend_bc.dynamo.regions import TORCH
-from graphmend_bc.dynamo.way_back import watched
+from graphmend_bc.dynamo.undoable import modes_of
+from graphmend_bc.dynamo.way_back import keeping_modes, watched
 from graphmend_bc.runtime.effects import naming_lost_effects
 
 
@@ -93,6 +94,8 @@ def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation.graphs += 1
         if compilation.trace.undo is not None:
             return compiled
+        modes = modes_of(gm, self) if compilation.trace.used else None
+        compiled = compiled if modes is None else keeping_modes(compiled, modes)
         return naming_lost_effects(compiled, compilation.trace.effects)
 
     return call_user_compiler

@@ -69,6 +69,23 @@ def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGra
     return Undo(written, tuple(recorder.draws), switches)
 
 
+def modes_of(gm: GraphModule, output: OutputGraph) -> Undo | None:
+    """How the modes are put back that a graph switches for a while, if it raises meanwhile.
+
+    Args:
+        gm: a graph that is not taken back.
+        output: Dynamo's, which has made it.
+
+    Returns:
+        None if it switches none, or leaves them switched: those are the program's to put back.
+    """
+    names = {name_called(node) for node in gm.graph.nodes}
+    if names.isdisjoint({*_SWITCHES, "_set_grad_enabled"}):
+        return None
+    _, grad = output.tracing_context.global_context.global_state["grad_enabled"]
+    return Undo(switches=True) if grad == torch.is_grad_enabled() else None
+
+
 def _written_inputs(recorder: Recorder, gm: GraphModule, exports: bool) -> tuple[int, ...]:
     """Positions of inputs whose memory the graph changes, or changed in the call that is traced."""
     written, found = set(recorder.written), list[int]()

@@ -65,6 +65,21 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
     return graph if trace.layout is None else _in_layout(graph, trace.layout)
 
 
+def keeping_modes(graph: Callable[..., Any], modes: Undo) -> Callable[..., Any]:
+    """A compiled graph that puts modes back if it raises, as the program's `with` blocks would."""
+
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        before = modes.remember(args)
+        try:
+            return graph(*args, **kwargs)
+        except BaseException:
+            before.restore()
+            raise
+
+    return run_graph
+
+
 def _without_outputs(graph: Callable[..., Any], extra: int) -> Callable[..., Any]:
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+import graphmend_bc as gm
 from tests.oracle import check
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
@@ -169,3 +170,20 @@ def test_loop_without_grad_inside_training() -> None:
         mends="while_loop@7",
         grad=True,
     )
+
+
+@pytest.mark.parametrize("block", ["no_grad()", "autocast('cpu', dtype=torch.bfloat16)"])
+@pytest.mark.parametrize("limit", [0, 100])
+def test_modes_after_a_graph_that_raised(limit: int, block: str) -> None:
+    with gm.config.patch(snapshot_limit=limit):
+        check(
+            f"""
+            def f(x, i):
+                x.add_(1)
+                with torch.{block}:
+                    y = x * 2 if x.sum() > 0 else x + 1
+                    return y[i]
+            """,
+            [(UP, torch.tensor([1])), (DOWN, torch.tensor([7])), (UP, torch.tensor([2]))],
+            mends="where@4",
+        )

@@ -1,16 +1,19 @@
-"""Functions of the standard library that Dynamo traces in the form of another Python version."""
+"""Functions of the standard library that are traced in another form, without their locks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import CodeType, MappingProxyType
 from typing import Any, Final
 
 from graphmend_bc.preparations import is_same
-from graphmend_bc.runtime import cached
+from graphmend_bc.runtime import cached, named
 
-_KNOWN: Final = MappingProxyType({cached_property.__get__: cached.get})
+_KNOWN: Final[Mapping[Callable[..., Any], Callable[..., Any]]] = MappingProxyType(
+    {cached_property.__get__: cached.get, logging.getLogger: named.get_logger}
+)
 """From a function to what is traced for it: its first argument is the function."""
 
 

@@ -1,11 +1,12 @@
-"""Functions that prepare an object the first time it is used, known by place.
+"""Functions that prepare something the first time it is used, known by place.
 
-Such a function looks whether the object is prepared, and if not, prepares it and says so on the
-object. It computes nothing else, and a second call does nothing.
+Such a function looks whether its argument is prepared, and if not, prepares it and remembers that.
+It computes nothing else, and a second call changes nothing.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,11 +19,11 @@ class Preparation:
     """What is known of a function that prepares.
 
     Attributes:
-        function: it takes the object.
-        is_done: whether an object is prepared.
+        function: it takes the object, or its name.
+        is_done: whether that is prepared.
     """
 
-    function: Callable[[Any], None]
+    function: Callable[[Any], object]
     is_done: Callable[[Any], bool]
 
 
@@ -30,8 +31,21 @@ def _has_hooks(model: Any) -> bool:
     return bool(getattr(model, "_output_capturing_hooks_installed", False))
 
 
+def _has_logger(name: Any) -> bool:
+    """False where a logger would be made that has nothing of the user's in it."""
+    manager = logging.Logger.manager
+    if not isinstance(name, str) or name in ("", logging.root.name):
+        return True
+    if (manager.loggerClass or logging.getLoggerClass()) is not logging.Logger:
+        return True
+    return isinstance(manager.loggerDict.get(name), logging.Logger)
+
+
 _KNOWN: Final = MappingProxyType(
-    {("transformers.utils.output_capturing", "maybe_install_capturing_hooks"): _has_hooks}
+    {
+        ("transformers.utils.output_capturing", "maybe_install_capturing_hooks"): _has_hooks,
+        ("logging", "getLogger"): _has_logger,
+    }
 )
 """From module and name to the question whether an object is prepared."""
 

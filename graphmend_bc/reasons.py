@@ -172,8 +172,8 @@ _ALL = (
     ),
     Reason(
         "once-not-sure",
-        "The function that prepares a module may not be reached when the frame runs.",
-        ("Call the model once before it is compiled.",),
+        "The function that prepares a module or makes a logger may not be reached.",
+        ("Call the model once before it is compiled, or make the logger outside the function.",),
     ),
     Reason(
         "probe-not-fixed",

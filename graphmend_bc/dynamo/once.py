@@ -1,12 +1,13 @@
-"""Functions that prepare a module the first time it is used.
+"""Functions that prepare a module or make a logger the first time it is used.
 
 Eager calls them in the first call of the frame; we do when the frame is compiled, which is just
-before. Then the frame is traced anew, with the module as it is now.
+before. Then the frame is traced anew, with everything as it is now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -17,13 +18,13 @@ from graphmend_bc.dynamo.compilation import Compilation, Trace
 from graphmend_bc.dynamo.look import look
 from graphmend_bc.dynamo.select import inline
 from graphmend_bc.polyfills import polyfill_by
-from graphmend_bc.preparations import preparation_by
+from graphmend_bc.preparations import Preparation, preparation_by
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 
 
 class Prepared(Exception):
-    """A module was prepared; the frame has to be traced anew."""
+    """Something was prepared; the frame has to be traced anew."""
 
 
 def prepared(
@@ -33,7 +34,7 @@ def prepared(
     function: VariableTracker,
     args: Sequence[VariableTracker],
 ) -> VariableTracker:
-    """What a function gives that finds its module prepared.
+    """What a function gives that finds its argument prepared.
 
     Args:
         tx: translator of the function that was made one call.
@@ -43,28 +44,54 @@ def prepared(
         args: its arguments.
 
     Raises:
-        Prepared: the module was not prepared yet.
-        Refused: the module could not be prepared, or eager Python might not do it.
+        Prepared: it was not prepared yet.
+        Refused: it could not be prepared, or eager Python might not do it.
     """
     assert isinstance(function, NestedUserFunctionVariable)
-    if (polyfill := polyfill_by(function.get_code())) is not None:
+    preparation = preparation_by(function.get_code())
+    polyfill = polyfill_by(function.get_code())
+    if preparation is not None:
+        _prepare(tx, compilation, site, preparation, args)
+    elif polyfill is None:
+        raise Refused("once-not-sure", "The function is not known.")
+    if polyfill is not None:
         compilation.trace.used[site] = "polyfill"
         return inline(tx, polyfill, function, *args)
-    preparation = preparation_by(function.get_code())
-    model = getattr(args[0].realize(), "value", None) if len(args) == 1 else None
-    if preparation is None or not isinstance(model, torch.nn.Module):
-        raise Refused("once-not-sure", "The argument is no module.")
-    if not preparation.is_done(model):
-        if tx.export:
-            raise Refused("under-export")
-        if compilation.trace.arms or not _guesses_hold(tx, compilation.trace):
-            raise Refused("once-not-sure", "It depends on a condition.")
-        preparation.function(model)
-        if not preparation.is_done(model):  # another version of the function; not called again
-            raise Refused("once-not-sure", "It did not prepare the module.")
-        raise Prepared(f"{type(model).__name__} was prepared at {site}.")
     compilation.trace.used[site] = "once"
     return function.call_function(tx, list(args), {})
+
+
+def _prepare(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    site: Site,
+    preparation: Preparation,
+    args: Sequence[VariableTracker],
+) -> None:
+    subject = _subject(args)
+    if preparation.is_done(subject):
+        return
+    if tx.export:
+        raise Refused("under-export")
+    if compilation.trace.arms or not _guesses_hold(tx, compilation.trace):
+        raise Refused("once-not-sure", "It depends on a condition.")
+    preparation.function(subject)
+    if not preparation.is_done(subject):  # another version of the function; not called again
+        raise Refused("once-not-sure", "It did not prepare its argument.")
+    raise Prepared(
+        f"{subject if isinstance(subject, str) else type(subject).__name__} was prepared at {site}."
+    )
+
+
+def _subject(args: Sequence[VariableTracker]) -> Any:
+    """The module that is to be prepared, or the name of what is."""
+    found = args[0].realize() if len(args) == 1 else None
+    if found is not None and found.is_python_constant():
+        return found.as_python_constant()
+    model = getattr(found, "value", None)
+    if not isinstance(model, torch.nn.Module):
+        raise Refused("once-not-sure", "Its argument is no module, and not known.")
+    return model
 
 
 def _guesses_hold(tx: InstructionTranslatorBase, trace: Trace) -> bool:

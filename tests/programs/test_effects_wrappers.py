@@ -85,8 +85,6 @@ CALLS = [
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("library", ["look-alike", "lightning-utilities"])
 def test_rank_zero(library: str, call: str, rank: int) -> None:
-    if library == "lightning-utilities":
-        pytest.importorskip("lightning_utilities")
     program = f"""{RANK_ZERO if library == "look-alike" else REAL}
 rank_zero_only.rank = {rank}
 

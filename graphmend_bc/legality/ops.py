@@ -244,7 +244,17 @@ IN_PLACE: Final = frozenset(
 """Operators that write to their first argument as well known ones compute a result."""
 
 
-FOREIGN: Final = frozenset({"transformers::grouped_mm_fallback"})
+FOREIGN: Final = frozenset(
+    {
+        "torchvision::deform_conv2d",
+        "torchvision::nms",
+        "torchvision::ps_roi_align",
+        "torchvision::ps_roi_pool",
+        "torchvision::roi_align",
+        "torchvision::roi_pool",
+        "transformers::grouped_mm_fallback",
+    }
+)
 """Operators of other libraries that only compute, and may raise if they do not like a value."""
 
 INDEXING: Final = frozenset(

@@ -1,13 +1,16 @@
 """Which way a branch most likely goes, as far as its bytecode tells.
 
 The rules are of the kind in Ball and Larus, "Branch prediction for free" (PLDI 1993): raising,
-leaving early and complaining are rare, and so are numbers that are not finite.
+leaving early and complaining are rare, and so are numbers that are not finite and ones that are
+equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from bytecode import Compare
 
 from graphmend_bc.code.blocks import EXIT, Block, Graph
 from graphmend_bc.code.dominators import immediate_postdominators, raising_blocks
@@ -64,6 +67,9 @@ def _of_tests(graph: Graph, block: Block) -> bool:
         return False
     if names & _USUAL_TESTS:
         return True
+    compare = next((op for op in reversed(graph.ops(block)[:-1]) if op.name != "TO_BOOL"), None)
+    if compare is not None and compare.name == "COMPARE_OP":
+        return not Compare(compare.arg).name.startswith("EQ")  # also EQ_CAST, as 3.13 has it
     # `if c: x = ...` without an else: more often than not there is something to do.
     return True
 

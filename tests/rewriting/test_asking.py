@@ -128,6 +128,18 @@ def checking(torch: Any, x: Any) -> Any:
     return x
 
 
+def empty(x: Any) -> Any:
+    if x.count == 0:
+        return None
+    return x
+
+
+def full(x: Any) -> Any:
+    if not (x.count != 0):
+        x = x.fixed
+    return x
+
+
 def plain(x: Any) -> Any:
     if x.some:
         x = x.other
@@ -142,6 +154,8 @@ def plain(x: Any) -> Any:
         (leaving, (False, False, False)),
         (endless, (False, False, True)),
         (checking, (False, False, False)),
+        (empty, (False, False, False)),
+        (full, (True, False, False)),
         (plain, (True, False, False)),
     ],
 )

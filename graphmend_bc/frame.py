@@ -55,7 +55,7 @@ class Frame:
         self.plans.off |= code in mender.unfit
         self.turning = Turning()
         self.lessons = Lessons(mender, self.plans, self.turning)
-        self.suggested: dict[Site, bool] = {}
+        self.seen: dict[Site, bool | None] = {}
         self.wants_errors = self.call.wants_errors
         function = mender.function_of(code)
         self.function = Key.of(function)
@@ -195,12 +195,17 @@ class Frame:
             draws=is_on(drawn.RULE),
         )
 
-    def _likely(self, site: Site, occurrence: int, suggestion: Callable[[], bool]) -> bool:
+    def _likely(
+        self, site: Site, occurrence: int, seen: Callable[[], bool | None], suggested: bool
+    ) -> bool:
         known = self.mender.likely(site, occurrence)
         if known is None:
-            if site not in self.suggested:
-                self.suggested[site] = suggestion()
-            known = self.suggested[site]
+            if site not in self.seen:
+                self.seen[site] = seen()
+            known = self.seen[site]
+        if known is None:
+            self.turning.blind.add(site)
+            known = suggested
         return self.turning.likely(site, occurrence, known)
 
     # Telling

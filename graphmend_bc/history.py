@@ -17,14 +17,15 @@ class Guessed:
         occurrence: how often the trace had come by the site before.
         likely: the value taken for granted.
         firm: True if the other value only leads to a raise.
-        asserted: True if the graph raises when the value is wrong, before it can say which was.
+        asserted: what the graph asserts of the value, so that it raises if that is wrong, before it
+            can say which guess was; empty if nothing.
     """
 
     site: Site
     occurrence: int
     likely: bool
     firm: bool
-    asserted: bool = False
+    asserted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,15 @@ class Tally:
         """Calls whose results were used."""
         return self.calls - self.misses.total() - self.raised
 
-    @property
-    def first_asserted(self) -> int | None:
-        """The guess to suspect when an assertion of the graph fails."""
-        return next((i for i, guessed in enumerate(self.guesses) if guessed.asserted), None)
+    def suspect(self, error: str) -> int | None:
+        """The guess that an assertion of the graph was about, or the first that may have been.
+
+        Args:
+            error: what the failed assertion says.
+        """
+        asserted = [i for i, guessed in enumerate(self.guesses) if guessed.asserted]
+        named = (i for i in asserted if f" {self.guesses[i].asserted} " in error)
+        return next(iter((*named, *asserted)), None)
 
     def is_bad(self, count: int, limit: int) -> bool:
         """True if something that happened `count` times costs more than the graph saves.

@@ -136,6 +136,9 @@ class Lessons:
             return plans.climb(site, trace.refused.get(site) or Refused(code))
         if plans.start(original, site):
             return True
+        if self._turn_blind(compilation, found):
+            plans.declined.pop(site, None)
+            return True
         because = "".join(f" ({r.reason.code})" for r in plans.passed_over.get(site, ()))
         stopped = Refused("capture-fails", f"Tracing stopped at {site}{because}.")
         if plans.stop_capturing(stopped):
@@ -146,11 +149,22 @@ class Lessons:
             return plans.climb(trace.arms[-1], refused)
         return False
 
+    def _turn_blind(self, compilation: Compilation, found: Break) -> bool:
+        """Leave the way where tracing stopped, if only the bytecode spoke for it."""
+        if found.gb_type in _PROGRAM_ERRORS:
+            return False
+        guesses = [guessed for guessed, _ in compilation.trace.guesses]
+        blind = [guessed for guessed in guesses if guessed.site in self.turning.blind]
+        return self.turning.turn(blind, _place(found), last=False)
+
     def _turn(self, compilation: Compilation, error: Exception) -> bool:
         """Guess otherwise, if the way that was taken for granted does not trace."""
         guesses = [guessed for guessed, _ in compilation.trace.guesses]
         found = break_of(error)
         if found is not None and found.gb_type in _PROGRAM_ERRORS and attempt.is_break(error):
             return False
-        stopped = str(error) if found is None else f"{found.code.co_qualname} {found.offset}"
-        return self.turning.turn(guesses, stopped)
+        return self.turning.turn(guesses, str(error) if found is None else _place(found))
+
+
+def _place(found: Break) -> str:
+    return f"{found.code.co_qualname} {found.offset}"

@@ -23,30 +23,34 @@ class Turning:
         values: by site, from which occurrence on which value is taken.
         tried: guesses that were turned once.
         stopped: where tracing stopped when the last one was turned.
+        blind: sites of guesses that nothing but the bytecode speaks for.
     """
 
     values: dict[Site, tuple[int, bool]] = field(default_factory=dict)
     tried: list[Guessed] = field(default_factory=list)
     stopped: str = ""
+    blind: set[Site] = field(default_factory=set)
 
     def likely(self, site: Site, occurrence: int, value: bool) -> bool:
         """The value to take for granted, `value` being what it would be otherwise."""
         start, turned = self.values.get(site, (occurrence + 1, value))
         return turned if occurrence >= start else value
 
-    def turn(self, guesses: Sequence[Guessed], stopped: str) -> bool:
+    def turn(self, guesses: Sequence[Guessed], stopped: str, *, last: bool = True) -> bool:
         """Take another way; False if there is none left to try.
 
         Args:
             guesses: those of the attempt that failed, in the order of the program.
             stopped: where it did.
+            last: False if something else is tried where no guess is left.
         """
         if self.tried and stopped == self.stopped:
             self.values.pop(self.tried[-1].site, None)
         known = {(guessed.site, guessed.occurrence) for guessed in self.tried}
         left = [g for g in guesses if not g.firm and (g.site, g.occurrence) not in known]
         if not left or len(self.tried) >= _MOST:
-            self.values.clear()  # neither way traces to the end
+            if last:
+                self.values.clear()  # neither way traces to the end
             return False
         self.tried.append(left[-1])
         self.stopped = stopped

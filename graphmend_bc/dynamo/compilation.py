@@ -183,8 +183,8 @@ class Compilation:
         rewrites: whether something is; it may be known only when its code is met.
         draw_missed: told that a call before a graph gave what the graph is not made for.
         declined: sites that must not be mended; a resume function may hold them already rewritten.
-        likely: the value to guess at a site, by how often the trace came by it before, and what is
-            suggested where nothing is known from other calls.
+        likely: the value to guess at a site, by how often the trace came by it before, what is seen
+            in this call where nothing is known from others, and what the bytecode suggests.
         follows: whether the frame goes on where a graph with a mend broke, or is a part of the
             user's function that Python calls there.
         missed: told by a compiled graph that a guess was wrong, by its index; None if it raised.
@@ -198,7 +198,7 @@ class Compilation:
 
     code_for: Callable[[CodeType], CodeType]
     may_mend: bool
-    likely: Callable[[Site, int, Callable[[], bool]], bool]
+    likely: Callable[[Site, int, Callable[[], bool | None], bool], bool]
     missed: Callable[[Tally, int | None], None]
     draw_missed: Callable[[Site], None]
     site_at: Callable[[CodeType, int], Site]

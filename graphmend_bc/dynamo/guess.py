@@ -12,13 +12,14 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import torch
+from torch import SymBool
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.utils import is_numpy_ndarray
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx import Proxy
-from torch.fx.experimental.symbolic_shapes import expect_true
+from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr, expect_true
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.compilation import Compilation, Trace
@@ -35,7 +36,7 @@ def guess(
     primitive: Guess,
     truth: TensorVariable,
     *,
-    asserted: bool = False,
+    asserted: SymBool | None = None,
 ) -> bool:
     """The value that a condition is taken to have.
 
@@ -44,7 +45,7 @@ def guess(
         compilation: what is being compiled.
         primitive: where it asks, and what the bytecode suggests.
         truth: the condition, a 0-dim bool tensor.
-        asserted: whether the graph will raise if the value is wrong.
+        asserted: the condition itself, if the graph will raise where the value is wrong.
 
     Raises:
         Refused: there would be no place for the check, or no end to the guesses.
@@ -59,18 +60,18 @@ def guess(
     if occurrence >= config.guess_limit:
         raise Refused("loop-unbounded", f"It was guessed {occurrence} times in one trace.")
 
-    def suggestion() -> bool:
-        seen = None if primitive.firm else look(tx, trace, truth)
-        return primitive.likely if seen is None else seen
+    def seen() -> bool | None:
+        return primitive.likely if primitive.firm else look(tx, trace, truth)
 
-    value = compilation.likely(site, occurrence, suggestion)
+    value = compilation.likely(site, occurrence, seen, primitive.likely)
     wrong = call(tx, "logical_not", truth) if value else truth
     for predicate, taken in trace.predicates:
         around = predicate if taken else call(tx, "logical_not", predicate)
         wrong = call(tx, "logical_and", wrong, around)
     assert trace.recorder is not None
     trace.recorder.guessed = True
-    trace.guesses.append((Guessed(site, occurrence, value, primitive.firm, asserted), wrong))
+    text = "" if asserted is None else _text(asserted, value)
+    trace.guesses.append((Guessed(site, occurrence, value, primitive.firm, text), wrong))
     trace.used[site] = "speculate"
     return value
 
@@ -118,10 +119,20 @@ def assume(
         s.is_integer for s in symbol.node.expr.free_symbols
     )
     truth = as_tensor(tx, condition.as_proxy(), torch.bool)
-    value = guess(tx, compilation, primitive, truth, asserted=told)
+    value = guess(tx, compilation, primitive, truth, asserted=symbol if told else None)
     if told:
-        expect_true(symbol if value else torch.sym_not(symbol))  # type: ignore[no-untyped-call]
+        expect_true(_holding(symbol, value))
     return value
+
+
+def _holding(condition: SymBool, value: bool) -> SymBool:
+    """What is true if a condition has a value."""
+    return condition if value else cast(SymBool, torch.sym_not(condition))  # type: ignore[no-untyped-call]
+
+
+def _text(condition: SymBool, value: bool) -> str:
+    """How the error of an assertion tells what it asserts."""
+    return str(canonicalize_bool_expr(_holding(condition, value).node.expr))
 
 
 def as_tensor(tx: InstructionTranslatorBase, number: Proxy, dtype: torch.dtype) -> TensorVariable:

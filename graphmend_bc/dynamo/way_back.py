@@ -151,7 +151,7 @@ def _taking_back(
         except Exception as error:
             log.info("A compiled graph raised %r; the original code of its frame runs.", error)
             asserts = "Runtime assertion failed" in str(error)
-            missed(tally, tally.first_asserted if asserts else None)
+            missed(tally, tally.suspect(str(error)) if asserts else None)
             raise Miss from error
         if wrong is not None:
             missed(tally, wrong)

@@ -304,25 +304,6 @@ def test_index_that_a_check_may_protect_is_noticed_on_accelerators() -> None:
         assert recorder.guarded == {None: torch.ops.aten.embedding.default}
 
 
-@pytest.mark.parametrize(
-    ("look_limit", "misses", "turned"), [(512, 1, 0), (0, 2, 1)], ids=["looked", "blind"]
-)
-def test_guesses_follow_what_happens(look_limit: int, misses: int, turned: int) -> None:
-    """The first guess is right, or changed at once; a rare miss changes nothing."""
-
-    def f(x: torch.Tensor) -> tuple[torch.Tensor, int]:
-        k = 2 if x.sum() > 0 else 3
-        return x * k, k
-
-    with gm.enabled(), gm.config.patch(look_limit=look_limit):
-        compiled = torch.compile(f, backend="eager")
-        for x in (DOWN, DOWN, UP, DOWN, DOWN):
-            assert compiled(x)[1] == f(x)[1]
-        (guess,) = gm.report().guesses
-    assert (guess.calls, guess.misses, guess.turned) == (5, misses, turned)
-    assert str(guess).endswith(f"{misses} of 5 calls missed, turned {turned} times")
-
-
 def test_forward_mode_tangents_pass() -> None:
     import torch.autograd.forward_ad as fwd
 

@@ -1,0 +1,83 @@
+"""Which way is taken for granted, and what changes that: what is seen, what traces, what happens."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import graphmend_bc as gm
+from tests.oracle import check
+
+UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("look_limit", "misses", "turned"), [(512, 1, 0), (0, 2, 1)], ids=["looked", "blind"]
+)
+def test_guesses_follow_what_happens(look_limit: int, misses: int, turned: int) -> None:
+    """The first guess is right, or changed at once; a rare miss changes nothing."""
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+        k = 2 if x.min() > 0 else 3
+        return x * k, k
+
+    with gm.enabled(), gm.config.patch(look_limit=look_limit):
+        compiled = torch.compile(f, backend="eager")
+        for x in (DOWN, DOWN, UP, DOWN, DOWN):
+            assert compiled(x)[1] == f(x)[1]
+        (guess,) = gm.report().guesses
+    assert (guess.calls, guess.misses, guess.turned) == (5, misses, turned)
+    assert str(guess).endswith(f"{misses} of 5 calls missed, turned {turned} times")
+
+
+MANY = """
+import json
+
+def f(x):
+    {first}
+    kept = x[x > 0]
+    if kept.numel() > 2:
+        json.dumps({{"kept": kept.numel()}})
+        return kept.sum() * 2
+    {last}
+    return kept.sum() + 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("pass", "pass"),
+        ("k = 2 if x.max() < 9 else 3; x = x * k; str(k)", "pass"),
+        ("pass", "x = x * 2 if x.min() < 9 else x + 1"),
+    ],
+    ids=["alone", "after another guess", "before a branch"],
+)
+def test_way_that_does_not_trace_is_left(first: str, last: str) -> None:
+    """Nothing but the bytecode speaks for it: the other way is tried before capturing is given up."""
+    with gm.config.patch(look_limit=0):
+        found = check(MANY.format(first=first, last=last), [DOWN, DOWN, UP], mends=None, orders=1)
+    assert "capture@5 speculate@6" in found.mends
+
+
+TWO = """
+def f(x):
+    kept, left = x[x > 0], x[x < 0]
+    k = 1
+    if kept.numel() > 2:
+        k = 2
+    if left.numel() == 0:
+        k += 4
+    return kept * k, k
+"""
+
+
+def test_the_guess_that_an_assertion_is_about_is_changed() -> None:
+    found = {}
+    exec(f"import torch\n{TWO}", found)
+    with gm.enabled(), gm.config.patch(look_limit=0):
+        compiled = torch.compile(found["f"], backend="eager")
+        for x in (torch.ones(3), torch.ones(3), -torch.ones(3)):
+            assert compiled(x)[1] == found["f"](x)[1]
+        turned = {guess.site.lineno: guess.turned for guess in gm.report().guesses}
+    assert turned == {6: 0, 8: 1}

@@ -14,11 +14,5 @@ RULE = Rule(
     "polyfill",
     3,
     _matches,
-    frozenset(
-        {
-            "Unsupported context manager",
-            "Unresolved GetAttrVariable comparison",
-            "Builtin `operator.*` comparison with constant `self` failed",  # in torch 2.11
-        }
-    ),
+    frozenset({"Unsupported context manager", "Unresolved GetAttrVariable comparison"}),
 )

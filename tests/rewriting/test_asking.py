@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 from collections.abc import Callable
 from typing import Any
@@ -183,6 +184,14 @@ def nested(x: int, y: int, n: int) -> Any:
     return x, k, y
 
 
+def in_block(x: int, n: int) -> Any:
+    with contextlib.suppress(ValueError):
+        while x < 100:
+            x = x * 2
+            n += 1
+    return x, n
+
+
 def with_else(x: int, y: int) -> Any:
     while x and y:
         x -= 1
@@ -197,6 +206,7 @@ def with_else(x: int, y: int) -> Any:
     [
         (counting, [(1, 2), (200, 1)]),
         (nested, [(3, 4, 5), (60, 9, 0), (2, 3, 1)]),
+        (in_block, [(1, 2), (200, 1)]),
         (with_else, [(3, 4), (2, 0)]),
     ],
 )

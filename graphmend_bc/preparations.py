@@ -21,10 +21,12 @@ class Preparation:
     Attributes:
         function: it takes the object, or its name.
         is_done: whether that is prepared.
+        by_name: True if it takes the name.
     """
 
     function: Callable[[Any], object]
     is_done: Callable[[Any], bool]
+    by_name: bool
 
 
 def _has_hooks(model: Any) -> bool:
@@ -43,11 +45,14 @@ def _has_logger(name: Any) -> bool:
 
 _KNOWN: Final = MappingProxyType(
     {
-        ("transformers.utils.output_capturing", "maybe_install_capturing_hooks"): _has_hooks,
-        ("logging", "getLogger"): _has_logger,
+        ("transformers.utils.output_capturing", "maybe_install_capturing_hooks"): (
+            _has_hooks,
+            False,
+        ),
+        ("logging", "getLogger"): (_has_logger, True),
     }
 )
-"""From module and name to the question whether an object is prepared."""
+"""From module and name of a function to `is_done` and `by_name`."""
 
 
 def preparation_by(code: CodeType) -> Preparation | None:
@@ -56,10 +61,10 @@ def preparation_by(code: CodeType) -> Preparation | None:
     Args:
         code: as CPython compiled it, or a copy with other flags and constants.
     """
-    for (module, name), is_done in _KNOWN.items():
+    for (module, name), (is_done, by_name) in _KNOWN.items():
         function = getattr(sys.modules.get(module), name, None)
         if isinstance(function, FunctionType) and is_same(function.__code__, code):
-            return Preparation(function, is_done)
+            return Preparation(function, is_done, by_name)
     return None
 
 

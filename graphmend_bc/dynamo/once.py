@@ -68,7 +68,7 @@ def _prepare(
     preparation: Preparation,
     args: Sequence[VariableTracker],
 ) -> None:
-    subject = _subject(args)
+    subject = _subject(args, preparation)
     if preparation.is_done(subject):
         return
     if tx.export:
@@ -83,10 +83,10 @@ def _prepare(
     )
 
 
-def _subject(args: Sequence[VariableTracker]) -> Any:
+def _subject(args: Sequence[VariableTracker], preparation: Preparation) -> Any:
     """The module that is to be prepared, or the name of what is."""
     found = args[0].realize() if len(args) == 1 else None
-    if found is not None and found.is_python_constant():
+    if found is not None and preparation.by_name and found.is_python_constant():
         return found.as_python_constant()
     model = getattr(found, "value", None)
     if not isinstance(model, torch.nn.Module):

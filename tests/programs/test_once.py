@@ -124,6 +124,15 @@ def test_what_depends_on_a_guess(monkeypatch: pytest.MonkeyPatch, condition: str
     assert ("once-not-sure" in declined) == ("rand" in condition)
 
 
+def test_what_is_no_module_is_not_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call raises, as in eager Python, and not while compiling."""
+    made(monkeypatch)
+    body = "capturing.maybe_install_capturing_hooks('net')"
+    for run in (eager, calls):
+        with pytest.raises(AttributeError, match="'str' object has no attribute 'children'"):
+            run(body)
+
+
 def test_export_prepares_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     made(monkeypatch)
     scope: dict[str, object] = {"torch": torch, "nn": torch.nn}

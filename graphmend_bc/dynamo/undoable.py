@@ -98,16 +98,19 @@ def _written_inputs(recorder: Recorder, gm: GraphModule, exports: bool) -> tuple
         if not isinstance(tensor, torch.Tensor) or storage_of(tensor) not in written:
             continue
         storage = storage_of(tensor)
-        if (
-            type(tensor) is not FakeTensor
-            or storage in recorder.attached
-            or tensor.grad_fn is not None
-        ):
+        if type(tensor) is not FakeTensor or storage in recorder.attached or _has_history(tensor):
             raise Refused("speculation-writes-input", "The write has an autograd history.")
         found.append(position)
         sizes[storage] = tensor.untyped_storage().nbytes()
     _check_size(sum(sizes.values()), exports)
     return tuple(found)
+
+
+def _has_history(tensor: torch.Tensor) -> bool:
+    try:
+        return tensor.grad_fn is not None
+    except RuntimeError:  # one of several views, whose base was changed: torch makes no new history
+        return True
 
 
 def _check_size(size: int | torch.SymInt, exports: bool) -> None:

@@ -257,3 +257,38 @@ def test_a_leaf_that_is_written_without_a_gradient_is_put_back(backend: str) -> 
         backend=backend,
         grad=True,
     )
+
+
+def test_one_of_several_views_whose_base_was_changed() -> None:
+    """torch raises where it is asked for the history of such a view."""
+    rows = torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], requires_grad=True)
+    check(
+        """
+        def f(x, y, z, k):
+            for b in y:
+
+                def inner(x):
+                    nonlocal b
+                    b = x
+                    with torch.no_grad():
+                        y[z.argmax() % 2].add_(x)
+                        y[:, z[0].clamp(0, 2)] = k
+                        b = x.detach()
+                    return b
+
+                if x[x > 0].numel() == 0:
+                    if x.sum() > k:
+                        y = y
+                    return inner(b)
+                else:
+                    z = z if inner(x)[inner(x) > 0].numel() == 0 else z
+                o = [n + 1 for n in (z + 1).tolist()]
+            x = x
+            return x
+        """,
+        [(x.clone().requires_grad_(), rows, torch.tensor([0, 1, 2]), 2) for x in (DOWN, UP)],
+        mends=None,
+        declines=None,
+        breaks=None,
+        grad=True,
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import torch
 from torch._dynamo.output_graph import OutputGraph
 from torch._subclasses.fake_tensor import FakeTensor
@@ -64,9 +66,8 @@ def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGra
     needed = any((trace.guesses, trace.captured, trace.handles, trace.draws, recorder.checks))
     if not needed and not inputs.isdisjoint(recorder.written):
         raise Refused("speculation-writes-input", "It is not known to raise.")
-    switches = any(name_called(node) in _SWITCHES for node in gm.graph.nodes)
     written = _written_inputs(recorder, gm, output.export)
-    return Undo(written, tuple(recorder.draws), switches)
+    return Undo(written, tuple(recorder.draws), _calls(gm, _SWITCHES))
 
 
 def modes_of(gm: GraphModule, output: OutputGraph) -> Undo | None:
@@ -79,11 +80,15 @@ def modes_of(gm: GraphModule, output: OutputGraph) -> Undo | None:
     Returns:
         None if it switches none, or leaves them switched: those are the program's to put back.
     """
-    names = {name_called(node) for node in gm.graph.nodes}
-    if names.isdisjoint({*_SWITCHES, "_set_grad_enabled"}):
+    switches = _calls(gm, _SWITCHES)
+    if not (switches or _calls(gm, {"_set_grad_enabled"})):
         return None
     _, grad = output.tracing_context.global_context.global_state["grad_enabled"]
-    return Undo(switches=True) if grad == torch.is_grad_enabled() else None
+    return Undo(switches=switches) if grad == torch.is_grad_enabled() else None
+
+
+def _calls(gm: GraphModule, names: Collection[str]) -> bool:
+    return any(name_called(node) in names for node in gm.graph.nodes)
 
 
 def _written_inputs(recorder: Recorder, gm: GraphModule, exports: bool) -> tuple[int, ...]:

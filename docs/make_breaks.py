@@ -27,7 +27,7 @@ Made by `python docs/make_breaks.py`; do not edit it by hand.
 
 ## Rules
 
-A rule knows some break types and says how the plan of the code around such a break is widened;
+A rule knows some break types and says what becomes of the instructions at such a break;
 whether the result is exact is proved later, see [semantics.md](semantics.md). Rules are tried by
 rising cost. `graphmend_bc.config.rules_off` switches rules off by name, `config.strategies` by what
 they do, and `graphmend_bc.register_rule` adds one of yours:
@@ -37,11 +37,16 @@ import graphmend_bc as gm
 
 
 def matches(met: gm.Met):  # calls of vendor_trace(...) only observe
-    return (lambda plan: plan.with_effect(met.offset)) if met.callee == "vendor_trace" else None
+    return {met.offset: gm.MarkCallee()} if met.callee == "vendor_trace" else None
 
 
-handle = gm.register_rule(gm.Rule("vendor-trace", "defer", 4, matches))
+handle = gm.register_rule(gm.Rule("vendor-trace", "defer", 4, matches, handler="defer"))
 ```
+
+A rule's rewrites have five shapes (`graphmend_bc/rewriting/plan.py`): lift a branch or a loop,
+ask a truth value by name, mark a callee, mark operands or call in place of an instruction, outline
+the whole function. For the last three the rule's `handler` says what a trace makes of the mark: a
+function of yours (`dynamo/markers.py` says what it gets), or the name of a rule of ours.
 
 A rule of ours is one file in `graphmend_bc/rules/` with a `RULE`; nothing else names it.
 """

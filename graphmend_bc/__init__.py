@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from graphmend_bc.reports import Decline as Decline
     from graphmend_bc.reports import Mend as Mend
     from graphmend_bc.reports import Report as Report
+    from graphmend_bc.rewriting.plan import AskTruth as AskTruth
+    from graphmend_bc.rewriting.plan import CallOperation as CallOperation
+    from graphmend_bc.rewriting.plan import LiftBranch as LiftBranch
+    from graphmend_bc.rewriting.plan import LiftLoop as LiftLoop
+    from graphmend_bc.rewriting.plan import LiftRound as LiftRound
+    from graphmend_bc.rewriting.plan import MarkCallee as MarkCallee
+    from graphmend_bc.rewriting.plan import MarkOperands as MarkOperands
+    from graphmend_bc.rewriting.plan import Outline as Outline
     from graphmend_bc.rules.registry import register_rule as register_rule
     from graphmend_bc.rules.rule import Met as Met
     from graphmend_bc.rules.rule import Rule as Rule
@@ -51,6 +59,14 @@ _HOMES = {
     "Decline": "reports",
     "Mend": "reports",
     "Report": "reports",
+    "AskTruth": "rewriting.plan",
+    "CallOperation": "rewriting.plan",
+    "LiftBranch": "rewriting.plan",
+    "LiftLoop": "rewriting.plan",
+    "LiftRound": "rewriting.plan",
+    "MarkCallee": "rewriting.plan",
+    "MarkOperands": "rewriting.plan",
+    "Outline": "rewriting.plan",
     "register_rule": "rules.registry",
     "Met": "rules.rule",
     "Rule": "rules.rule",

@@ -25,8 +25,9 @@ from graphmend_bc.outcome import settle
 from graphmend_bc.plans import Plans
 from graphmend_bc.reports import FrameResult
 from graphmend_bc.rewrites import Key, site_of
+from graphmend_bc.rewriting.plan import Capture
 from graphmend_bc.rules import drawn
-from graphmend_bc.rules.registry import is_on
+from graphmend_bc.rules.registry import handlers, is_on
 from graphmend_bc.runtime import Site
 from graphmend_bc.turning import Turning
 
@@ -188,10 +189,11 @@ class Frame:
             draw_missed=partial(self.mender.draw_missed, self.code),
             declined=self.plans.declined,
             rewrites=self.plans.rewrites,
-            captures=any(plan.captures for plan in self.plans.by_code.values()),
+            captures=any(plan.of_kind(Capture) for plan in self.plans.by_code.values()),
             note_capture=self.plans.note_capture,
             site_at=self.plans.site_at,
             given_up=self.mender.given_up,
+            handlers=handlers(),
             draws=is_on(drawn.RULE),
         )
 

@@ -11,6 +11,7 @@ from graphmend_bc.dynamo.breaks import gb_id_of
 from graphmend_bc.dynamo.compilation import Trace
 from graphmend_bc.plans import Plans
 from graphmend_bc.reports import Mend
+from graphmend_bc.rewriting.plan import LiftBranch
 from graphmend_bc.runtime import Site
 
 if TYPE_CHECKING:
@@ -48,5 +49,5 @@ def settle(
         plans.take_out(site)
     for key, plan in plans.by_code.items():
         proven = {site.offset for site in used if key.holds(site)}
-        if plan and plan.branches <= proven:
+        if plan and plan.of_kind(LiftBranch).keys() <= proven:
             mender.proven[key] = plan

@@ -1,4 +1,4 @@
-"""The plans of one frame: which sites are on which rung, and why others are left as they are."""
+"""The plans of one frame: which rule is tried at which site, and why others are left."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.breaks import Break, gb_id_of
-from graphmend_bc.ladder import name_of_rung, rungs_above, rungs_ahead
+from graphmend_bc.ladder import dearer, planned_ahead
 from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import Decline
 from graphmend_bc.rewrites import Key, site_of
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.defer import OBSERVERS
-from graphmend_bc.rules.registry import rungs_at
-from graphmend_bc.rules.rule import Met, Rung
+from graphmend_bc.rewriting.plan import Capture, MarkCallee
+from graphmend_bc.rules import defer
+from graphmend_bc.rules.registry import candidates_at, is_on
+from graphmend_bc.rules.rule import Candidate, Met
 from graphmend_bc.runtime import Site
 
 if TYPE_CHECKING:
@@ -37,8 +39,7 @@ class Plans:
         breaks: the break at a site, as Dynamo told it.
         gb_types: what Dynamo would have called the break at sites mended before it met them.
         declined: sites that are left as they are.
-        rung: the rung that a site was last put on.
-        passed_over: why a site is on no cheaper rung.
+        passed_over: why no cheaper rule mends a site.
         unmet: sites planned ahead that no trace has met so far.
         captures_failed: how often capture did not carry the frame.
         uncaptured: sites that were planned to be captured then.
@@ -52,7 +53,6 @@ class Plans:
         self.breaks: dict[Site, Break] = {}
         self.gb_types: dict[Site, str] = {}
         self.declined: dict[Site, Decline] = {}
-        self.rung: dict[Site, str] = {}
         self.passed_over: dict[Site, list[Refused]] = {}
         self.unmet: set[Site] = set()
         self.captures_failed = 0
@@ -85,7 +85,8 @@ class Plans:
     def _first_plan(self, code: CodeType) -> Plan:
         """Effects are marked before Dynamo meets them: a mark costs less than another attempt."""
         names = OBSERVERS | {getattr(effect, "__name__", "") for effect in config.effects}
-        return Plan(effects=self.mender.rewrites.likely_effects(code, names))
+        offsets = self.mender.rewrites.likely_effects(code, names) if is_on(defer.RULE) else ()
+        return Plan(dict.fromkeys(offsets, MarkCallee(defer.RULE.name)))
 
     def note_capture(self, code: CodeType, offset: int) -> Site:
         """The user's instruction at which Dynamo made a symbol."""
@@ -103,7 +104,7 @@ class Plans:
         return [
             site_of(key.code, offset)
             for key, plan in self.by_code.items()
-            for offset in plan.captures
+            for offset in plan.of_kind(Capture)
         ]
 
     def stop_capturing(self, refused: Refused, sites: Iterable[Site] | None = None) -> bool:
@@ -127,7 +128,7 @@ class Plans:
         return any(key.holds(site) and site.offset in plan for key, plan in self.by_code.items())
 
     def start(self, code: CodeType, site: Site) -> bool:
-        """Put a site on the first rung that carries it; False if there is none."""
+        """Plan the cheapest rule that carries a site; False if there is none."""
         try:
             if code in self.mender.left_alone:
                 raise Refused("left-alone")
@@ -135,7 +136,7 @@ class Plans:
                 raise self.mender.given_up[site]
             if site in self.declined:
                 return False
-            self._try(code, site, self._rungs(code, site), None)
+            self._try(code, site, self._candidates(code, site), None)
         except Refused as refused:
             self._decline(site, refused)
             return False
@@ -149,71 +150,75 @@ class Plans:
         """
         key = Key.of(code)
         ahead = [
-            (site, rung)
-            for site, rung in rungs_ahead(code)
+            (site, cheapest)
+            for site, cheapest in planned_ahead(code)
             if site.offset not in self.by_code[key]
             and site not in self.declined
             and site not in self.mender.given_up
         ]
         while ahead:
-            plan = reduce(lambda plan, entry: entry[1].apply(plan), ahead, self.by_code[key])
+            plan = reduce(
+                lambda plan, entry: plan.with_all(entry[1].rewrites), ahead, self.by_code[key]
+            )
             try:
                 self.mender.rewrites.rewritten(code, plan)
             except Refused:
                 ahead = ahead[: len(ahead) // 2]
                 continue
             self.by_code[key] = plan
-            for site, rung in ahead:
-                self.rung[site] = rung.name
+            for site, _ in ahead:
                 self.breaks.setdefault(site, found)
                 self.unmet.add(site)
             return
 
-    def _rungs(self, code: CodeType, site: Site) -> tuple[Rung, ...]:
-        rungs = rungs_at(Met(code, site.offset, self.gb_type(site)))
+    def _candidates(self, code: CodeType, site: Site) -> tuple[Candidate, ...]:
+        found = candidates_at(Met(code, site.offset, self.gb_type(site)))
         if self.captures_failed < _MOST_CAPTURES and site not in self.uncaptured:
-            return rungs
-        return tuple(rung for rung in rungs if rung.name != "capture")
+            return found
+        return tuple(candidate for candidate in found if candidate.rule.name != "capture")
 
     def gb_type(self, site: Site) -> str:
         found = self.breaks.get(site)
         return found.gb_type if found else self.gb_types.get(site, "")
 
     def _try(
-        self, code: CodeType, site: Site, rungs: tuple[Rung, ...], refused: Refused | None
+        self,
+        code: CodeType,
+        site: Site,
+        candidates: tuple[Candidate, ...],
+        refused: Refused | None,
     ) -> bool:
-        """Plan the first of the rungs that the bytecode allows; else decline."""
+        """Plan the first of the rules that the bytecode allows; else decline."""
         key = Key.of(code)
         plan = self.by_code.get(key, Plan()).without(site.offset)
-        for rung in rungs:
-            if refused is not None and not rung.helps(refused):
+        for candidate in candidates:
+            if refused is not None and not candidate.rule.helps(refused):
                 continue
             try:
-                wider = rung.apply(plan)
+                wider = plan.with_all(candidate.rewrites)
                 self.mender.rewrites.rewritten(code, wider)
             except Refused as error:
                 refused = error
                 self._note_refusal(site, error)
                 continue
             self.by_code[key] = wider
-            self.rung[site] = rung.name
             return True
         self.by_code[key] = plan
         raise refused or Refused("unhandled-instruction")
 
     def climb(self, site: Site, refused: Refused) -> bool:
-        """Put a planned site on its next rung, or take it out of its plan."""
+        """Plan the next rule for a planned site, or take it out of its plan."""
         self._note_refusal(site, refused)
         for key, plan in list(self.by_code.items()):
             if not (key.holds(site) and site.offset in plan):
                 continue
-            name = self.rung.get(site) or name_of_rung(plan, site.offset)
+            name = plan[site.offset].rule
             try:
-                rungs = rungs_above(self._rungs(key.code, site), name, refused)
+                candidates = dearer(self._candidates(key.code, site), name, refused)
             except Refused:
-                rungs = ()
+                candidates = ()
             try:
-                return self._try(key.code, site, rungs, refused)
+                return self._try(key.code, site, candidates, refused)
             except Refused as last:
                 self.by_code[key] = plan.without(site.offset)
                 self._decline(site, last)

@@ -10,6 +10,7 @@ from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting import Plan, Rewritten, rewrite
 from graphmend_bc.rewriting.calls import site_of_op
 from graphmend_bc.rewriting.defer import likely_effects
+from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.runtime import Site
 
 
@@ -84,7 +85,7 @@ class Rewrites:
             marked: frozenset[int] = frozenset()
             for offset in likely_effects(code, names):
                 try:
-                    self.rewritten(code, Plan(effects=frozenset({offset})))
+                    self.rewritten(code, Plan({offset: MarkCallee("defer")}))
                 except Refused:
                     continue
                 marked |= {offset}

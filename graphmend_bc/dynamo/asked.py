@@ -25,7 +25,18 @@ from graphmend_bc.dynamo.nodes import input_storages
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.choose import check_predicate
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Ask, Guess
+from graphmend_bc.runtime import Guess, Mark, Marker
+
+
+def asked(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    mark: Marker,
+    args: list[VariableTracker],
+) -> VariableTracker:
+    """Handler: the callee of a call that may make a truth value of a tensor."""
+    assert isinstance(mark, Mark)
+    return AskedVariable(args[0], mark, compilation)
 
 
 class AskedVariable(MarkedCalleeVariable):
@@ -34,7 +45,7 @@ class AskedVariable(MarkedCalleeVariable):
     _nonvar_fields: ClassVar[set[str]] = {"primitive", *MarkedCalleeVariable._nonvar_fields}  # type: ignore[misc]
 
     def __init__(
-        self, callee: VariableTracker, primitive: Ask, compilation: Compilation, **kwargs: Any
+        self, callee: VariableTracker, primitive: Mark, compilation: Compilation, **kwargs: Any
     ) -> None:
         super().__init__(primitive.site, callee, compilation, **kwargs)
         self.primitive = primitive
@@ -54,7 +65,7 @@ class AskedVariable(MarkedCalleeVariable):
         tracer = select.SiteTracer(tx, self.compilation, self.primitive.site)
         example = tensors[0].as_proxy().node.meta["example_value"]
         if name == "item" and example.dtype is not torch.bool:
-            if not self.primitive.compared or len(operands) > 1 or kwargs:
+            if not self.primitive.use.compared or len(operands) > 1 or kwargs:
                 return None
             check_predicate(example)
             self.compilation.trace.used.setdefault(self.primitive.site, "capture")
@@ -64,10 +75,10 @@ class AskedVariable(MarkedCalleeVariable):
         truth = self._truth(tx, name, tensors, operands, kwargs)
         if truth is None or not isinstance(truth, TensorVariable):
             return truth
-        if self.primitive.tested:
+        if self.primitive.use.tested:
             self.compilation.trace.used.setdefault(self.primitive.site, "capture")
             return truth
-        return tracer.guess(truth, Guess(self.primitive.site, self.primitive.likely))
+        return tracer.guess(truth, Guess(self.primitive.site, self.primitive.use.likely))
 
     def _truth(
         self,
@@ -104,7 +115,7 @@ class HostNumberVariable(VariableTracker):
     }
 
     def __init__(
-        self, tensor: TensorVariable, tracer: select.SiteTracer, primitive: Ask, **kwargs: Any
+        self, tensor: TensorVariable, tracer: select.SiteTracer, primitive: Mark, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.tensor = tensor
@@ -127,9 +138,9 @@ class HostNumberVariable(VariableTracker):
         """
         try:
             truth = self._truth(tx, name, other, reverse)
-            if self.primitive.tested:
+            if self.primitive.use.tested:
                 return truth
-            return self.tracer.guess(truth, Guess(self.tracer.site, self.primitive.likely))
+            return self.tracer.guess(truth, Guess(self.tracer.site, self.primitive.use.likely))
         except Refused as refused:
             raise SiteRefused(refused, self.tracer.site) from refused
 

@@ -13,6 +13,7 @@ from torch._dynamo.variables.constant import ConstantVariable
 
 from graphmend_bc.dynamo.compilation import Trace
 from graphmend_bc.dynamo.hoisted_source import HoistedSource
+from graphmend_bc.dynamo.known import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.nodes import sets_a_mode
 from graphmend_bc.dynamo.slices import Slice
 from graphmend_bc.probes import is_fleeting, probe_of
@@ -22,19 +23,14 @@ NO_ANSWER = object()
 """What a guard finds if asking raises: a trace never rests on it."""
 
 
-def answer(
-    tx: InstructionTranslatorBase, trace: Trace, function: object, has_arguments: bool
+def _answer(
+    callee: KnownCalleeVariable,
+    tx: InstructionTranslatorBase,
+    function: object,
+    args: list[VariableTracker],
+    kwargs: dict[str, VariableTracker],
 ) -> VariableTracker | None:
-    """The answer of a probe, guarded on.
-
-    Args:
-        tx: translator of the frame that asks.
-        trace: the attempt that is running.
-        function: what is called.
-        has_arguments: whether it is asked about something; a probe is not.
-
-    Returns:
-        None if the function is no probe.
+    """The answer of a probe, guarded on; None if the function is no probe.
 
     Raises:
         Refused: the frame may be told something else than a guard at its beginning.
@@ -42,16 +38,19 @@ def answer(
     if is_fleeting(function):
         raise Refused("probe-not-fixed", "It asks the clock or the file system.")
     probe = probe_of(function)
-    if probe is None or has_arguments:
+    if probe is None or args or kwargs:
         return None
     if not probe.fixed:
-        _check_unset(tx, trace)
+        _check_unset(tx, callee.compilation.trace)
     value = asked(probe.ask)
     if type(value) not in (bool, int, str, type(None)):
         raise Refused("probe-not-fixed", "It gives no constant.")
     guard_on(probe.name, probe.ask)
     result: VariableTracker = ConstantVariable.create(value)
     return result
+
+
+probed = known_call("probe", _answer)
 
 
 def asked(ask: Callable[[], Any]) -> Any:

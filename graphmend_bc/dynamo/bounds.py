@@ -9,22 +9,20 @@ from torch._dynamo.variables.lists import TupleVariable
 
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.hoist import HoistedCalleeVariable
-from graphmend_bc.runtime import Site
+from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime import Marker
 
 
 def bounded(
-    tx: InstructionTranslatorBase, compilation: Compilation, site: Site, bounds: VariableTracker
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    marker: Marker,
+    args: list[VariableTracker],
 ) -> VariableTracker:
-    """The bounds with numbers for tensors.
-
-    Args:
-        tx: translator of the frame.
-        compilation: what is being compiled.
-        site: where the slice is made.
-        bounds: a tuple.
-
-    Raises:
-        Refused: a number cannot be computed before the graph.
-    """
-    hoisted = HoistedCalleeVariable(site, BuiltinVariable(slice), compilation)
-    return TupleVariable([hoisted.number(tx, item) for item in bounds.unpack_var_sequence(tx)])
+    """Handler: the bounds with numbers for tensors, where these can be had before the graph."""
+    hoisted = HoistedCalleeVariable(marker.site, BuiltinVariable(slice), compilation)
+    try:
+        return TupleVariable([hoisted.number(tx, item) for item in args[0].unpack_var_sequence(tx)])
+    except Refused as refused:
+        compilation.trace.refused[marker.site] = refused
+        return args[0]

@@ -192,6 +192,7 @@ class Compilation:
         note_capture: told of each instruction at which it does; gives the user's site.
         site_at: the user's site for an instruction of a code object that is traced.
         given_up: sites that were mended and are not any more, and why.
+        handlers: what rules make of the primitives that they mark, by the rules' names.
         draws: whether what NumPy draws is drawn before the graph.
         graphs: how many graphs were handed to the backend.
     """
@@ -208,6 +209,7 @@ class Compilation:
     captures: bool = False
     note_capture: Callable[[CodeType, int], Site] | None = None
     given_up: Mapping[Site, Refused] = field(default_factory=dict)
+    handlers: Mapping[str, Callable[..., VariableTracker]] = field(default_factory=dict)
     draws: bool = False
     trace: Trace = field(default_factory=Trace)
     graphs: int = 0

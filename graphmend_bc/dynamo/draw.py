@@ -38,29 +38,30 @@ from graphmend_bc.dynamo.select import as_break, check_is_outermost
 from graphmend_bc.dynamo.slices import Limits, Slice, slice_of
 from graphmend_bc.legality.host_code import check_host_code, is_draw
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Site
+from graphmend_bc.runtime import Marker, Site
 from graphmend_bc.runtime.draws import Drawn, Draws, not_drawn
 
 
 def drawn(
     tx: InstructionTranslatorBase,
     compilation: Compilation,
+    marker: Marker,
+    args: list[VariableTracker],
+) -> VariableTracker:
+    """Handler: what a function gives, as an input of the graph."""
+    try:
+        return _drawn(tx, compilation, marker.site, args[0], args[1:])
+    except Refused as refused:
+        raise as_break(compilation, marker.site, refused) from refused
+
+
+def _drawn(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
     site: Site,
     function: VariableTracker,
     args: Sequence[VariableTracker],
 ) -> VariableTracker:
-    """What a function gives, as an input of the graph.
-
-    Args:
-        tx: translator of the function that was made one call.
-        compilation: what is being compiled.
-        site: the call.
-        function: the copy of the function.
-        args: its arguments.
-
-    Raises:
-        Refused: it could be noticed that it runs before the graph.
-    """
     _check_always_runs(tx, compilation.trace)
     assert isinstance(function, NestedUserFunctionVariable)
     code, scope = function.get_code(), tx.f_globals

@@ -32,23 +32,20 @@ from graphmend_bc.observers import LOGGER_BREAK as LOGGER_BREAK
 from graphmend_bc.observers import PRINT_BREAK as PRINT_BREAK
 from graphmend_bc.observers import Observer, makes_bar, observer_of
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Site
+from graphmend_bc.runtime import Marker, Site
 from graphmend_bc.runtime.ahead import would_raise
 from graphmend_bc.runtime.effects import Effect
 from graphmend_bc.runtime.stack import is_machinery
 
 
 def deferred(
-    tx: InstructionTranslatorBase, compilation: Compilation, site: Site, callee: VariableTracker
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    mark: Marker,
+    args: list[VariableTracker],
 ) -> VariableTracker:
-    """The callee of a marked call: one that defers if it only observes, else itself.
-
-    Args:
-        tx: translator of the frame in which the call stands.
-        compilation: what is being compiled.
-        site: the call in the user's code.
-        callee: what is to be called.
-    """
+    """Handler: the callee of a marked call, one that defers if it only observes, else itself."""
+    site, callee = mark.site, args[0]
     if tx.export or isinstance(callee, (DeferredCallVariable, MarkedReadVariable)):
         return callee
     if is_read(callee):

@@ -21,6 +21,7 @@ from torch.fx import Node
 from graphmend_bc.dynamo.asking import NO_ANSWER, asked, guard_on
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.compilation import SiteRefused, Trace
+from graphmend_bc.dynamo.known import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.nodes import is_torchs_own, tensors_of
 from graphmend_bc.dynamo.select import check_is_outermost
 from graphmend_bc.reasons import Refused
@@ -29,8 +30,9 @@ _FLAGS = torch.backends.cudnn.flags
 _CODE = "torch.backends.cudnn"
 
 
-def block_of(
-    callee: MarkedCalleeVariable,
+def _block(
+    callee: KnownCalleeVariable,
+    tx: InstructionTranslatorBase,
     function: object,
     args: list[VariableTracker],
     kwargs: dict[str, VariableTracker],
@@ -40,6 +42,7 @@ def block_of(
     Raises:
         Refused: it cannot be left out.
     """
+    del tx
     if function is not _FLAGS or _FLAGS.__module__ != _CODE:
         return None
     known = [arg.realize() for arg in (*args, *kwargs.values())]
@@ -49,6 +52,9 @@ def block_of(
     named = dict(zip(kwargs, given[len(args) :], strict=True))
     _try(lambda: _FLAGS(*given[: len(args)], **named))
     return FlagsVariable(callee)
+
+
+block = known_call("flags", _block)
 
 
 def _try(make: Callable[[], contextlib.AbstractContextManager[Any]]) -> None:

@@ -15,6 +15,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import LocalGeneratorObjectVariable
 from torch._dynamo.variables.iter import IteratorVariable
 
+from graphmend_bc.dynamo.known import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.select import inline
 from graphmend_bc.runtime import groups
 
@@ -50,19 +51,24 @@ class GroupsVariable(IteratorVariable):
     tp_iternext_impl = next_variable  # torch 2.13's name
 
 
-def grouped(
-    tx: InstructionTranslatorBase, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
+def _grouped(
+    callee: KnownCalleeVariable,
+    tx: InstructionTranslatorBase,
+    function: object,
+    args: list[VariableTracker],
+    kwargs: dict[str, VariableTracker],
 ) -> VariableTracker | None:
-    """What `itertools.groupby` gives; None if its items may go on after their end.
-
-    Args:
-        tx: translator of the frame that calls it.
-        args, kwargs: what it is called with.
-    """
+    """What `itertools.groupby` gives; None if its items may go on after their end."""
+    del callee
+    if function is not itertools.groupby:
+        return None
     items = args[0] if args else kwargs.get("iterable")
     if items is None or not isinstance(items.realize(), _END_FOR_GOOD):
         return None
     return GroupsVariable(inline(tx, groups.groupby, *args, **kwargs), itertools.groupby)
+
+
+grouped = known_call("polyfill", _grouped)
 
 
 _END_FOR_GOOD = (

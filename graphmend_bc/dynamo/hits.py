@@ -20,16 +20,26 @@ from torch._dynamo.variables.misc import GetAttrVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx import Node
 
-from graphmend_bc.dynamo.compilation import SiteRefused, Trace
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.guess import assume, compared
 from graphmend_bc.dynamo.hoist import HoistedCalleeVariable
 from graphmend_bc.dynamo.nodes import name_called
 from graphmend_bc.dynamo.slices import Limits, slice_of
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Guess
+from graphmend_bc.runtime import Guess, Marker
 
 log = logging.getLogger("graphmend_bc")
+
+
+def listed(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    mark: Marker,
+    args: list[VariableTracker],
+) -> VariableTracker:
+    """Handler: the callee of a call that makes a list of a tensor."""
+    return ListedCalleeVariable(mark.site, args[0], compilation)
 
 
 class ListedCalleeVariable(HoistedCalleeVariable):

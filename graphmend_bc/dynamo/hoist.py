@@ -20,6 +20,7 @@ from torch.fx import Node
 
 from graphmend_bc.dynamo import select
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
+from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.hoisted_source import HoistedSource, hoisted_source
 from graphmend_bc.dynamo.host_read import is_plain
 from graphmend_bc.dynamo.number_arguments import takes_number
@@ -28,6 +29,20 @@ from graphmend_bc.dynamo.operands import filled, form_of
 from graphmend_bc.dynamo.slices import Limits, Slice, slice_of
 from graphmend_bc.dynamo.trial import check_unchanged, copies_of
 from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime import Marker, Operation
+
+
+def hoisted(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    marker: Marker,
+    args: list[VariableTracker],
+) -> VariableTracker:
+    """Handler: a callee whose call is to run before the graph, or such a subscript's value."""
+    if not isinstance(marker, Operation):
+        return HoistedCalleeVariable(marker.site, args[0], compilation)
+    item = HoistedCalleeVariable(marker.site, vts.BuiltinVariable(marker.function), compilation)
+    return item.call_function(tx, args[0].unpack_var_sequence(tx), {})
 
 
 class HoistedCalleeVariable(MarkedCalleeVariable):

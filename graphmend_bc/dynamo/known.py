@@ -2,22 +2,72 @@
 
 from __future__ import annotations
 
-import itertools
-from types import MappingProxyType, MethodDescriptorType
-from typing import Final
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo.asking import answer
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable, real_object
-from graphmend_bc.dynamo.flags import block_of
-from graphmend_bc.dynamo.groups import grouped
+from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.markers import Handler
 from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime import Marker
+
+Understand = Callable[
+    [
+        "KnownCalleeVariable",
+        InstructionTranslatorBase,
+        object,
+        list[VariableTracker],
+        dict[str, VariableTracker],
+    ],
+    VariableTracker | None,
+]
+"""From the callee, the translator, the function and its arguments to the value of the call; None
+if it is another function. It may raise `Refused`."""
+
+
+def known_call(strategy: str, understand: Understand) -> Handler:
+    """The handler of a rule for calls of known functions.
+
+    Args:
+        strategy: the rule's.
+        understand: gives the value of a call.
+    """
+
+    def handle(
+        tx: InstructionTranslatorBase,
+        compilation: Compilation,
+        marker: Marker,
+        args: list[VariableTracker],
+    ) -> VariableTracker:
+        return KnownCalleeVariable(marker, args[0], compilation, strategy, understand)
+
+    return handle
 
 
 class KnownCalleeVariable(MarkedCalleeVariable):
     """The callee of a call that is understood if the function is one of those known."""
+
+    _nonvar_fields: ClassVar[set[str]] = {  # type: ignore[misc]
+        "strategy",
+        "understand",
+        *MarkedCalleeVariable._nonvar_fields,
+    }
+
+    def __init__(
+        self,
+        marker: Marker,
+        callee: VariableTracker,
+        compilation: Compilation,
+        strategy: str,
+        understand: Understand,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(marker.site, callee, compilation, **kwargs)
+        self.strategy = strategy
+        self.understand = understand
 
     def value(
         self,
@@ -26,27 +76,9 @@ class KnownCalleeVariable(MarkedCalleeVariable):
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker | None:
         """What the function gives, or None if it is not known."""
-        function = real_object(self.callee)
         if tx.export:
             raise Refused("under-export")
-        trace = self.compilation.trace
-        if (value := answer(tx, trace, function, bool(args or kwargs))) is not None:
-            trace.used[self.site] = "probe"
-            return value
-        if isinstance(function, MethodDescriptorType) and function in _COPIES:
-            copied = args[0].realize() if len(args) == 1 and not kwargs else None
-            # A subclass may have a method of its own, which the function does not call.
-            if copied is not None and copied.python_type() is _COPIES[function]:
-                trace.used[self.site] = "copy"
-                return copied.call_method(tx, "copy", [], {})
-        if function is itertools.groupby and (groups := grouped(tx, args, kwargs)) is not None:
-            trace.used[self.site] = "polyfill"
-            return groups
-        block = block_of(self, function, args, kwargs)
-        if block is not None:
-            trace.used[self.site] = "flags"
-        return block
-
-
-_COPIES: Final = MappingProxyType({kind.copy: kind for kind in (dict, list, set)})
-"""From the function that copies to the type that it copies."""
+        value = self.understand(self, tx, real_object(self.callee), args, kwargs)
+        if value is not None:
+            self.compilation.trace.used[self.site] = self.strategy
+        return value

@@ -16,6 +16,7 @@ from torch.fx import Graph, Node
 
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.host_read import is_plain
+from graphmend_bc.dynamo.markers import as_python
 from graphmend_bc.dynamo.nodes import (
     is_in_place,
     is_input,
@@ -23,29 +24,22 @@ from graphmend_bc.dynamo.nodes import (
     storages,
     tensors_of,
 )
-from graphmend_bc.dynamo.select import check_is_outermost, inline
+from graphmend_bc.dynamo.select import check_is_outermost
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Site
+from graphmend_bc.runtime import Marker, Site
 
 
-def require(
+def required(
     tx: InstructionTranslatorBase,
-    compilation: Compilation | None,
-    site: Site,
-    tensor: VariableTracker,
-    value: VariableTracker,
+    compilation: Compilation,
+    marker: Marker,
+    args: list[VariableTracker],
 ) -> VariableTracker:
-    """The assignment `tensor.requires_grad = value`; where it matters, as stock Dynamo traces it.
-
-    Args:
-        tx: translator of the frame that assigns.
-        compilation: what is being compiled; None to trace as stock does.
-        site: the assignment.
-        tensor, value: any object, and what is assigned.
-    """
-    if compilation is not None and is_plain(tensor) and value.is_python_constant():
-        trace = compilation.trace
+    """Handler: `tensor.requires_grad = value`; where it matters, as stock Dynamo traces it."""
+    value, tensor = (item.realize() for item in args[0].unpack_var_sequence(tx))
+    if is_plain(tensor) and value.is_python_constant():
+        trace, site = compilation.trace, marker.site
         try:
             _check(tx, trace, tensor, value.as_python_constant())
         except Refused as refused:
@@ -57,11 +51,7 @@ def require(
             trace.used[site] = "leaf"
             result: VariableTracker = ConstantVariable.create(None)
             return result
-    return inline(tx, _assign, tensor, value)
-
-
-def _assign(tensor: Any, value: Any) -> None:
-    tensor.requires_grad = value
+    return as_python(tx, marker, args)
 
 
 def _check(

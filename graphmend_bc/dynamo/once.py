@@ -16,11 +16,11 @@ from torch._dynamo.variables.functions import NestedUserFunctionVariable
 
 from graphmend_bc.dynamo.compilation import Compilation, Trace
 from graphmend_bc.dynamo.look import look
-from graphmend_bc.dynamo.select import inline
+from graphmend_bc.dynamo.select import as_break, inline
 from graphmend_bc.polyfills import polyfill_by
 from graphmend_bc.preparations import Preparation, preparation_by
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Site
+from graphmend_bc.runtime import Marker, Site
 
 
 class Prepared(Exception):
@@ -30,23 +30,27 @@ class Prepared(Exception):
 def prepared(
     tx: InstructionTranslatorBase,
     compilation: Compilation,
+    marker: Marker,
+    args: list[VariableTracker],
+) -> VariableTracker:
+    """Handler: what a function gives that finds its argument prepared.
+
+    Raises:
+        Prepared: it was not prepared yet.
+    """
+    try:
+        return _prepared(tx, compilation, marker.site, args[0], args[1:])
+    except Refused as refused:
+        raise as_break(compilation, marker.site, refused) from refused
+
+
+def _prepared(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
     site: Site,
     function: VariableTracker,
     args: Sequence[VariableTracker],
 ) -> VariableTracker:
-    """What a function gives that finds its argument prepared.
-
-    Args:
-        tx: translator of the function that was made one call.
-        compilation: what is being compiled.
-        site: the call.
-        function: the copy of the function.
-        args: its arguments.
-
-    Raises:
-        Prepared: it was not prepared yet.
-        Refused: it could not be prepared, or eager Python might not do it.
-    """
     assert isinstance(function, NestedUserFunctionVariable)
     preparation = preparation_by(function.get_code())
     polyfill = polyfill_by(function.get_code())

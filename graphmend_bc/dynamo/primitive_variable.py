@@ -2,52 +2,24 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, ClassVar
 
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
-from torch._dynamo.variables.builtin import BuiltinVariable
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
-from graphmend_bc.dynamo import effects, select
-from graphmend_bc.dynamo.asked import AskedVariable
-from graphmend_bc.dynamo.bounds import bounded
+from graphmend_bc.dynamo import select
 from graphmend_bc.dynamo.captured import is_unknown
-from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, current
-from graphmend_bc.dynamo.draw import drawn
+from graphmend_bc.dynamo.compilation import Compilation, current
 from graphmend_bc.dynamo.guess import assume
-from graphmend_bc.dynamo.hits import ListedCalleeVariable
-from graphmend_bc.dynamo.hoist import HoistedCalleeVariable
 from graphmend_bc.dynamo.host_read import is_plain
-from graphmend_bc.dynamo.known import KnownCalleeVariable
-from graphmend_bc.dynamo.leaf import require
 from graphmend_bc.dynamo.loop import loop
+from graphmend_bc.dynamo.markers import as_python
 from graphmend_bc.dynamo.none import with_any_number
-from graphmend_bc.dynamo.once import prepared
-from graphmend_bc.dynamo.rows import know_rows
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import (
-    Ask,
-    Both,
-    Bounds,
-    Branch,
-    Defer,
-    Draw,
-    Guess,
-    Hoist,
-    HoistItem,
-    Known,
-    Listed,
-    Loop,
-    Mark,
-    Primitive,
-    Require,
-    Rows,
-    Whole,
-)
+from graphmend_bc.runtime import Both, Branch, Guess, Loop, Marker, Primitive
 
 
 class PrimitiveVariable(VariableTracker):
@@ -76,26 +48,11 @@ class PrimitiveVariable(VariableTracker):
         compilation = current()
         if compilation is not None and not compilation.mends(self.primitive.site):
             compilation = None
-        if isinstance(self.primitive, Mark):
-            if compilation is None:
-                return args[0]
-            return _marked(tx, compilation, self.primitive, args[0])
-        if isinstance(self.primitive, HoistItem):
-            item = BuiltinVariable(operator.getitem)
-            pair = args[0].unpack_var_sequence(tx)
-            if compilation is None:
-                return item.call_function(tx, pair, {})
-            hoisted = HoistedCalleeVariable(self.primitive.site, item, compilation)
-            return hoisted.call_function(tx, pair, {})
-        if isinstance(self.primitive, Require):
-            value, tensor = (item.realize() for item in args[0].unpack_var_sequence(tx))
-            return require(tx, compilation, self.primitive.site, tensor, value)
-        if isinstance(self.primitive, Bounds):
-            return self._as_bounds(tx, compilation, args[0])
-        if isinstance(self.primitive, Rows):
-            return self._as_rows(tx, compilation, args[0])
-        if isinstance(self.primitive, Whole):
-            return self._as_whole(tx, compilation, args[0], args[1:])
+        if isinstance(self.primitive, Marker):
+            handler = None if compilation is None else compilation.handlers.get(self.primitive.rule)
+            if compilation is None or handler is None:
+                return as_python(tx, self.primitive, args)
+            return handler(tx, compilation, self.primitive, args)
         condition = args[0].realize()
         if isinstance(self.primitive, Loop):
             return self._as_loop(tx, compilation, condition, args[1:])
@@ -107,48 +64,6 @@ class PrimitiveVariable(VariableTracker):
             return self._as_python(tx, condition, args[1:])
         try:
             return self._as_choice(tx, compilation, condition, args[1:])
-        except Refused as refused:
-            raise select.as_break(compilation, self.primitive.site, refused) from refused
-
-    def _as_bounds(
-        self,
-        tx: InstructionTranslatorBase,
-        compilation: Compilation | None,
-        bounds: VariableTracker,
-    ) -> VariableTracker:
-        if compilation is None:
-            return bounds
-        try:
-            return bounded(tx, compilation, self.primitive.site, bounds)
-        except Refused as refused:
-            compilation.trace.refused[self.primitive.site] = refused
-            return bounds
-
-    def _as_rows(
-        self,
-        tx: InstructionTranslatorBase,
-        compilation: Compilation | None,
-        value: VariableTracker,
-    ) -> VariableTracker:
-        if compilation is not None:
-            try:
-                know_rows(tx, compilation, self.primitive.site, value)
-            except Refused as refused:
-                raise SiteRefused(refused, self.primitive.site) from refused
-        return value
-
-    def _as_whole(
-        self,
-        tx: InstructionTranslatorBase,
-        compilation: Compilation | None,
-        function: VariableTracker,
-        arguments: list[VariableTracker],
-    ) -> VariableTracker:
-        if compilation is None:
-            return function.call_function(tx, arguments, {})
-        whole = drawn if isinstance(self.primitive, Draw) else prepared
-        try:
-            return whole(tx, compilation, self.primitive.site, function, arguments)
         except Refused as refused:
             raise select.as_break(compilation, self.primitive.site, refused) from refused
 
@@ -240,18 +155,6 @@ class PrimitiveVariable(VariableTracker):
 def _is_either(primitive: Primitive) -> bool:
     """True for a branch whose arms are both traced."""
     return isinstance(primitive, Branch) and not primitive.conditional
-
-
-def _marked(
-    tx: InstructionTranslatorBase, compilation: Compilation, mark: Mark, callee: VariableTracker
-) -> VariableTracker:
-    """What is called in place of a marked callee."""
-    if isinstance(mark, Ask):
-        return AskedVariable(callee, mark, compilation)
-    if isinstance(mark, Defer):
-        return effects.deferred(tx, compilation, mark.site, callee)
-    kinds = {Known: KnownCalleeVariable, Listed: ListedCalleeVariable, Hoist: HoistedCalleeVariable}
-    return kinds[type(mark)](mark.site, callee, compilation)
 
 
 # Traced by Dynamo for conditions that are not tensors; the same as calling the primitive.

@@ -19,28 +19,38 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from graphmend_bc.dynamo.compilation import Compilation, Trace
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.guess import assume, compared, guess, method
 from graphmend_bc.dynamo.hits import is_cheap, mask_of_rows
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reasons import Refused
-from graphmend_bc.runtime import Guess, Site
+from graphmend_bc.runtime import Guess, Marker, Site
 
 
-def know_rows(
-    tx: InstructionTranslatorBase, compilation: Compilation, site: Site, value: VariableTracker
-) -> None:
-    """Guess how many indices a loop goes over, and with that, which ones.
+def known_rows(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    marker: Marker,
+    args: list[VariableTracker],
+) -> VariableTracker:
+    """Handler: guess how many indices a loop goes over, and with that, which ones.
 
-    Args:
-        tx: translator of the frame.
-        compilation: what is being compiled.
-        site: where the loop begins.
-        value: what it goes over; left alone if Dynamo knows how long it is.
+    What Dynamo knows the length of is left alone.
 
     Raises:
-        Refused: it is not known to hold indices of a mask, or holds others.
+        SiteRefused: it is not known to hold indices of a mask, or holds others.
     """
+    (value,) = args[0].unpack_var_sequence(tx)
+    try:
+        _know_rows(tx, compilation, marker.site, value)
+    except Refused as refused:
+        raise SiteRefused(refused, marker.site) from refused
+    return args[0]
+
+
+def _know_rows(
+    tx: InstructionTranslatorBase, compilation: Compilation, site: Site, value: VariableTracker
+) -> None:
     rows = value.realize()
     if type(rows) is not TensorVariable or not _is_unsized(rows):
         return

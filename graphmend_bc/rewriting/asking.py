@@ -14,7 +14,7 @@ from graphmend_bc.code.producers import slots_before
 from graphmend_bc.rewriting.calls import Writer
 from graphmend_bc.rewriting.decision import decision_at, is_condition
 from graphmend_bc.rewriting.likely import expectation
-from graphmend_bc.runtime import Ask, Guess, Site
+from graphmend_bc.runtime import Guess, Site, Use
 
 
 def asks_truth(op: Op) -> bool:
@@ -55,15 +55,15 @@ def write_guess(op: Op, guess: Guess, writer: Writer, label: Label | None) -> li
     return [writer.emit("COPY", 1), *ask, writer.emit(jump, label=label), writer.emit("POP_TOP")]
 
 
-def ask_at(graph: Graph, call: Op, site: Site) -> Ask:
-    """The primitive that marks the callee of a call."""
+def use_of(graph: Graph, call: Op) -> Use:
+    """How the result of a call is used."""
     ops = graph.listing.ops[call.index + 1 : graph.block_of(call.index).stop]
     compare = _comparison(graph, call, ops)
     asked = call if compare is None else compare
     jump = next((op for op in ops if op.index > asked.index and op.name != "TO_BOOL"), call)
     tested = is_condition(jump) and "POP_JUMP" in jump.name
     likely = expectation(graph, graph.block_of(jump.index)).outcome if is_condition(jump) else True
-    return Ask(site, tested=tested, compared=compare is not None, likely=likely)
+    return Use(tested=tested, compared=compare is not None, likely=likely)
 
 
 def _comparison(graph: Graph, call: Op, following: Sequence[Op]) -> Op | None:

@@ -13,6 +13,7 @@ from graphmend_bc.rewriting.arms import Arm, Lift, check_test
 from graphmend_bc.rewriting.calls import Writer
 from graphmend_bc.rewriting.decision import Test, decision_at
 from graphmend_bc.rewriting.loops import Round
+from graphmend_bc.rewriting.plan import LiftBranch, LiftLoop
 from graphmend_bc.rewriting.scope import NOWHERE, FunctionWriter, Scope
 from graphmend_bc.runtime import Both, Branch, Loop
 
@@ -41,7 +42,9 @@ class PartWriter(FunctionWriter, ABC):
         temporaries = [*spilled, _CONDITION] if kept or spilled else []
         items += writer.store_all(temporaries[::-1])
         items += writer.load_all([_CONDITION] if temporaries else [])
-        items += writer.callable_under_top(Branch(self.site_of(op), op.offset in self.plan.conds))
+        asked = self.plan[op.offset]
+        conditional = isinstance(asked, LiftBranch) and asked.conditional
+        items += writer.callable_under_top(Branch(self.site_of(op), conditional))
         extra = [*spilled, *([_CONDITION] if kept else [])]
         parameters = [*lifted.live_ins, *extra]
         for arm in (lifted.when_true, lifted.when_false):
@@ -69,7 +72,8 @@ class PartWriter(FunctionWriter, ABC):
     def write_loop(self, scope: Scope, found: Round, op: Op, place: Op) -> list[Emit]:
         """A loop for the jump `op`, written where `place` stands."""
         writer = replace(self.writer_at(scope, place), op=op)
-        is_entered = op.offset in self.plan.entered
+        asked = self.plan[op.offset]
+        is_entered = isinstance(asked, LiftLoop) and asked.entered
         loop = Loop(self.site_of(op), len(found.carried), found.enters, found.again, is_entered)
         inner = Scope(entry=found.header, test=found.test, outer=found.handler or NOWHERE)
         plain = replace(writer, handler=None)

@@ -1,115 +1,155 @@
-"""Which instructions of a code object are to be rewritten."""
+"""Which instructions of a code object are to be rewritten, and into what.
+
+A plan maps byte offsets in the original `co_code` to rewrites. A rule gives such a mapping; the
+rewriter writes it. There are five shapes of rewrite; what a tracer makes of the primitive that the
+last three write is up to the rule's handler:
+
+    LiftBranch, LiftLoop, LiftRound    arms and rounds become functions
+    AskTruth                           a truth value is asked by name; the control flow stays
+    MarkCallee                         f(x)     ->  Mark(site, rule)(f)(x)
+    MarkOperands, CallOperation        x[a:b]   ->  x[Operands(site, rule)((a, b))]
+    Outline                            def f(a): return Whole(site, rule)(<copy of f>, a)
+
+`Capture` changes no code: it only says that Dynamo is to make symbols there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The sites of one code object to rewrite, by byte offset in the original `co_code`.
+class Rewrite:
+    """What becomes of one instruction.
 
     Attributes:
-        branches: conditional jumps to turn into `Branch` calls.
-        conds: those of `branches` whose arms are to run only if taken, by `torch.cond`.
-        loops: conditional jumps that guard a while loop, to turn into `Loop` calls.
-        entered: those of `loops` that are guessed to go round at least once.
-        rounds: conditional jumps at the end of a loop's round, to turn the loop into a `Loop` call.
-        guesses: conditional jumps and `not` whose condition is to be asked by `Guess`.
-        asks: calls that give a Python value of a tensor, whose callee is to be marked by `Ask`.
-        hoists: calls that are to run before the graph, whose callee is to be marked by `Hoist`.
-        hits: calls that make a list of a tensor, whose callee is to be marked by `Listed`.
-        effects: calls whose callee is to be marked by `Defer`.
-        known: calls whose callee is to be marked by `Known`.
-        leaves: assignments to `requires_grad` that are to be made by `Require`.
-        bounds: slices whose bounds are to be marked by `Bounds`.
-        rows: places where a loop begins, over something that is to be marked by `Rows`.
-        draws: calls because of which the function as a whole is to run before the graph.
-        onces: instructions because of which the function as a whole is known to prepare a module.
-        captures: instructions at which Dynamo is to make symbols of what is known only at run time;
-            the code stays as it is.
+        rule: the name of the rule that asks for it; `Rule.at` fills it in.
     """
 
-    branches: frozenset[int] = frozenset()
-    conds: frozenset[int] = frozenset()
-    loops: frozenset[int] = frozenset()
-    entered: frozenset[int] = frozenset()
-    rounds: frozenset[int] = frozenset()
-    guesses: frozenset[int] = frozenset()
-    asks: frozenset[int] = frozenset()
-    hoists: frozenset[int] = frozenset()
-    hits: frozenset[int] = frozenset()
-    effects: frozenset[int] = frozenset()
-    known: frozenset[int] = frozenset()
-    leaves: frozenset[int] = frozenset()
-    bounds: frozenset[int] = frozenset()
-    rows: frozenset[int] = frozenset()
-    draws: frozenset[int] = frozenset()
-    onces: frozenset[int] = frozenset()
-    captures: frozenset[int] = frozenset()
+    rule: str = ""
 
-    def __bool__(self) -> bool:
-        return any(getattr(self, field.name) for field in fields(self))
+
+@dataclass(frozen=True, slots=True)
+class LiftBranch(Rewrite):
+    """A conditional jump becomes a `Branch` call.
+
+    Attributes:
+        conditional: True if only the arm that is taken may run.
+    """
+
+    conditional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LiftLoop(Rewrite):
+    """A conditional jump that guards a while loop becomes a `Loop` call.
+
+    Attributes:
+        entered: True if a tracer may take a first round for granted.
+    """
+
+    entered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LiftRound(Rewrite):
+    """A loop that nothing guards becomes a `Loop` call at the jump that ends its round."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskTruth(Rewrite):
+    """The condition of a jump or a `not` is asked for by `Guess`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkCallee(Rewrite):
+    """The callee of a call is marked by `Mark`.
+
+    Attributes:
+        in_order: whether the order matters in which the call unpacks its arguments.
+        with_use: whether the mark says how the result of the call is used.
+    """
+
+    in_order: bool = True
+    with_use: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MarkOperands(Rewrite):
+    """The operands of an instruction, on top of the stack, are marked by `Operands`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallOperation(Rewrite):
+    """An instruction becomes a call of `Operation` with its operands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline(Rewrite):
+    """The function as a whole becomes one call of a copy of itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capture(Rewrite):
+    """The code stays; Dynamo is to make a symbol of what is known only at run time."""
+
+
+R = TypeVar("R", bound=Rewrite)
+
+
+class Plan(Mapping[int, Rewrite]):
+    """The rewrites of one code object, by byte offset. It does not change.
+
+    Args:
+        rewrites: by offset.
+
+    Example:
+        >>> plan = Plan({18: LiftBranch("where")})
+        >>> plan.with_all({40: MarkCallee("defer")}).without(18)
+        Plan({40: MarkCallee(rule='defer', in_order=True, with_use=False)})
+    """
+
+    __slots__ = ("_by_offset", "_hash")
+
+    def __init__(self, rewrites: Mapping[int, Rewrite] | None = None) -> None:
+        self._by_offset = dict(sorted((rewrites or {}).items()))
+        self._hash = hash(tuple(self._by_offset.items()))
+
+    def __getitem__(self, offset: int) -> Rewrite:
+        return self._by_offset[offset]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._by_offset)
+
+    def __len__(self) -> int:
+        return len(self._by_offset)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self._by_offset == other._by_offset
+
+    def __repr__(self) -> str:
+        return f"Plan({self._by_offset})"
+
+    def of_kind(self, kind: type[R]) -> dict[int, R]:
+        """The rewrites of one shape."""
+        return {offset: found for offset, found in self.items() if isinstance(found, kind)}
 
     @property
     def changes_code(self) -> bool:
         """False if the plan asks nothing of the rewriter."""
-        return any(getattr(self, field.name) for field in fields(self) if field.name != "captures")
+        return len(self) > len(self.of_kind(Capture))
 
-    def __contains__(self, offset: object) -> bool:
-        return any(offset in getattr(self, field.name) for field in fields(self))
-
-    def with_branch(self, offset: int) -> Plan:
-        return replace(self, branches=self.branches | {offset})
-
-    def with_cond(self, offset: int) -> Plan:
-        return replace(self.with_branch(offset), conds=self.conds | {offset})
-
-    def with_loop(self, offset: int) -> Plan:
-        return replace(self, loops=self.loops | {offset})
-
-    def with_entered_loop(self, offset: int) -> Plan:
-        return replace(self.with_loop(offset), entered=self.entered | {offset})
-
-    def with_round(self, offset: int) -> Plan:
-        return replace(self, rounds=self.rounds | {offset})
-
-    def with_guesses(self, offsets: Iterable[int]) -> Plan:
-        return replace(self, guesses=self.guesses | frozenset(offsets))
-
-    def with_ask(self, offset: int) -> Plan:
-        return replace(self, asks=self.asks | {offset})
-
-    def with_hoist(self, offset: int) -> Plan:
-        return replace(self, hoists=self.hoists | {offset})
-
-    def with_hits(self, offset: int) -> Plan:
-        return replace(self, hits=self.hits | {offset})
-
-    def with_effect(self, offset: int) -> Plan:
-        return replace(self, effects=self.effects | {offset})
-
-    def with_known(self, offset: int) -> Plan:
-        return replace(self, known=self.known | {offset})
-
-    def with_leaf(self, offset: int) -> Plan:
-        return replace(self, leaves=self.leaves | {offset})
-
-    def with_bounds(self, offset: int) -> Plan:
-        return replace(self, bounds=self.bounds | {offset})
-
-    def with_rows(self, offset: int) -> Plan:
-        return replace(self, rows=self.rows | {offset})
-
-    def with_draw(self, offset: int) -> Plan:
-        return replace(self, draws=self.draws | {offset})
-
-    def with_once(self, offset: int) -> Plan:
-        return replace(self, onces=self.onces | {offset})
-
-    def with_capture(self, offset: int) -> Plan:
-        return replace(self, captures=self.captures | {offset})
+    def with_all(self, rewrites: Mapping[int, Rewrite]) -> Plan:
+        """A plan that has these, too."""
+        return Plan({**self._by_offset, **rewrites})
 
     def without(self, offset: int) -> Plan:
-        return Plan(*(getattr(self, field.name) - {offset} for field in fields(self)))
+        """A plan that leaves an instruction as it is."""
+        return (
+            Plan({o: found for o, found in self.items() if o != offset}) if offset in self else self
+        )

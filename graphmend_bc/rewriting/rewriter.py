@@ -24,28 +24,27 @@ from graphmend_bc.code.blocks import EXIT, Block, Graph, graph_of
 from graphmend_bc.code.listing import Op
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.arms import lift
-from graphmend_bc.rewriting.asking import ask_at, guess_at, write_guess
-from graphmend_bc.rewriting.bounds import write_bounds
+from graphmend_bc.rewriting.asking import guess_at, use_of, write_guess
 from graphmend_bc.rewriting.decision import Decision, decision_at
 from graphmend_bc.rewriting.defer import marked_callees, write_marked
 from graphmend_bc.rewriting.loops import Round, round_at, round_ended_by
+from graphmend_bc.rewriting.operands import write_marked_operands, write_operation
 from graphmend_bc.rewriting.parts import AGAIN, PartWriter
-from graphmend_bc.rewriting.plan import Plan
+from graphmend_bc.rewriting.plan import (
+    AskTruth,
+    CallOperation,
+    LiftBranch,
+    LiftLoop,
+    LiftRound,
+    MarkCallee,
+    MarkOperands,
+    Outline,
+    Plan,
+    Rewrite,
+)
 from graphmend_bc.rewriting.scope import Scope
 from graphmend_bc.rewriting.whole import as_one_call
-from graphmend_bc.runtime import (
-    Bounds,
-    Defer,
-    Draw,
-    Hoist,
-    HoistItem,
-    Known,
-    Listed,
-    Once,
-    Primitive,
-    Require,
-    Rows,
-)
+from graphmend_bc.runtime import Mark
 
 _UNCONDITIONAL = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 
@@ -78,13 +77,12 @@ def rewrite(code: CodeType, plan: Plan) -> Rewritten:
         Refused: a planned site cannot be rewritten with the same meaning.
 
     Example:
-        >>> rewrite(f.__code__, Plan(branches=frozenset({18}))).code  # doctest: +SKIP
+        >>> rewrite(f.__code__, Plan({18: LiftBranch("where")})).code  # doctest: +SKIP
     """
     if not code.co_flags & CO_OPTIMIZED:
         raise Refused("not-optimized-code")
-    if plan.draws or plan.onces:
-        primitive = Draw if plan.draws else Once
-        parts = as_one_call(code, min(plan.draws or plan.onces), primitive)
+    for offset, outline in plan.of_kind(Outline).items():
+        parts = as_one_call(code, offset, outline.rule)
         return Rewritten(parts[0].code, tuple((part.code, part.origins) for part in parts))
     return _Rewriter(graph_of(code), plan).run()
 
@@ -95,19 +93,16 @@ class _Rewriter(PartWriter):
     def __init__(self, graph: Graph, plan: Plan) -> None:
         super().__init__(graph, plan)
         listing = self.listing
-        calls = plan.effects | plan.asks | plan.hits | self._calls(plan)
+        marks = plan.of_kind(MarkCallee)
         self.marked = {
-            **marked_callees(self.graph, calls),
-            **marked_callees(self.graph, plan.known, in_order=False),
+            **marked_callees(self.graph, [o for o, mark in marks.items() if mark.in_order]),
+            **marked_callees(
+                self.graph, [o for o, mark in marks.items() if not mark.in_order], in_order=False
+            ),
         }
-        ends = [self.graph.block_of(listing.at_offset(o).index) for o in plan.rounds]
+        ends = [self.graph.block_of(listing.at_offset(o).index) for o in plan.of_kind(LiftRound)]
         rounds = [round_ended_by(self.graph, end) for end in ends]
         self.rounds = {found.header: found for found in rounds}
-
-    def _calls(self, plan: Plan) -> frozenset[int]:
-        """The hoisted calls; other hoisted instructions are written otherwise."""
-        at = self.graph.listing.at_offset
-        return frozenset(o for o in plan.hoists if at(o).name != "BINARY_SUBSCR")
 
     def run(self) -> Rewritten:
         items = self.write(Scope(entry=0))
@@ -159,10 +154,13 @@ class _Rewriter(PartWriter):
         return None if found is None or found.test == scope.test else found
 
     def _is_loop(self, block: Block) -> bool:
-        return self.graph.last(block).offset in self.plan.loops
+        return self._plans(self.graph.last(block), LiftLoop)
 
     def _is_planned(self, block: Block) -> bool:
-        return self.graph.last(block).offset in self.plan.branches
+        return self._plans(self.graph.last(block), LiftBranch)
+
+    def _plans(self, op: Op, kind: type[Rewrite]) -> bool:
+        return isinstance(self.plan.get(op.offset), kind)
 
     def _write_block(
         self, scope: Scope, block: Block, following: int, written: set[int]
@@ -207,11 +205,12 @@ class _Rewriter(PartWriter):
 
     def _guessed_whole(self, block: Block) -> Decision | None:
         """The short circuit that a block begins, if it is to be guessed as one condition."""
-        if self.graph.last(block).offset not in self.plan.guesses or not block.successors[1:]:
+        if not self._plans(self.graph.last(block), AskTruth) or not block.successors[1:]:
             return None
         decision = decision_at(self.graph, block)
-        offsets = {self.graph.last(self.graph.blocks[t.block]).offset for t in decision.tests}
-        return decision if offsets and not offsets & self.plan.guesses else None
+        tests = [self.graph.last(self.graph.blocks[test.block]) for test in decision.tests]
+        alone = any(self._plans(test, AskTruth) for test in tests)
+        return decision if tests and not alone else None
 
     def _write_guessed(
         self, scope: Scope, block: Block, decision: Decision, following: int, written: set[int]
@@ -242,23 +241,17 @@ class _Rewriter(PartWriter):
         writer = self.writer_at(scope, op)
         if (call := self.marked.get(op.index)) is not None:
             return write_marked(op, self._mark(call), writer)
-        if op.name == "TO_BOOL" and self.listing.ops[op.index + 1].offset in self.plan.guesses:
+        if op.name == "TO_BOOL" and self._plans(self.listing.ops[op.index + 1], AskTruth):
             return []
-        if op.offset in self.plan.guesses and op.target is None:
+        rewrite = self.plan.get(op.offset)
+        if isinstance(rewrite, AskTruth) and op.target is None:
             return write_guess(
                 op, guess_at(self.graph, op, self.site_of(op), alone=True), writer, None
             )
-        if op.offset in self.plan.hoists and op.name == "BINARY_SUBSCR":
-            fetch = writer.callable_under_top(HoistItem(self.site_of(op)))
-            return [writer.emit("BUILD_TUPLE", 2), *fetch, *writer.call(1)]
-        if op.offset in self.plan.bounds:
-            return write_bounds(op, Bounds(self.site_of(op)), writer)
-        if op.offset in self.plan.rows:
-            rows = writer.callable_under_top(Rows(self.site_of(op)))
-            return [*rows, *writer.call(1), writer.emit(op.name, op.arg)]
-        if op.offset in self.plan.leaves:
-            assign = writer.callable_under_top(Require(self.site_of(op)))
-            return [writer.emit("BUILD_TUPLE", 2), *assign, *writer.call(1), writer.emit("POP_TOP")]
+        if isinstance(rewrite, CallOperation):
+            return write_operation(op, self.site_of(op), rewrite.rule, writer)
+        if isinstance(rewrite, MarkOperands):
+            return write_marked_operands(op, self.site_of(op), rewrite.rule, writer)
         if op.target is None:
             return [writer.emit(op.name, self.scoped(scope, op.arg))]
         label = scope.label(self.graph.block_of(op.target).index)
@@ -266,17 +259,14 @@ class _Rewriter(PartWriter):
         if scope.stop != EXIT and label is scope.leave:
             # The end of an arm lies ahead, wherever the join was.
             name = name.replace("BACKWARD", "FORWARD")
-        if op.offset in self.plan.guesses:
+        if isinstance(rewrite, AskTruth):
             guess = guess_at(self.graph, op, self.site_of(op), alone=True)
             return write_guess(replace(op, name=name), guess, writer, label)
         return [writer.emit(name, label=label)]
 
-    def _mark(self, call: Op) -> Primitive:
-        site = self.site_of(call)
-        if call.offset in self.plan.hoists:
-            return Hoist(site)
-        if call.offset in self.plan.known:
-            return Known(site)
-        if call.offset in self.plan.hits:
-            return Listed(site)
-        return ask_at(self.graph, call, site) if call.offset in self.plan.asks else Defer(site)
+    def _mark(self, call: Op) -> Mark:
+        rewrite = self.plan[call.offset]
+        assert isinstance(rewrite, MarkCallee)
+        if rewrite.with_use:
+            return Mark(self.site_of(call), rewrite.rule, use_of(self.graph, call))
+        return Mark(self.site_of(call), rewrite.rule)

@@ -2,7 +2,7 @@
 
 before               after
   def f(a, b):         def f(a, b):
-      <body>               return Draw(site)(<copy of f>, a, b)
+      <body>               return Whole(site, rule)(<copy of f>, a, b)
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from graphmend_bc.rewriting.calls import Writer, site_of_op
 from graphmend_bc.runtime import Whole
 
 
-def as_one_call(code: CodeType, offset: int, whole: type[Whole]) -> tuple[Assembled, Assembled]:
+def as_one_call(code: CodeType, offset: int, rule: str) -> tuple[Assembled, Assembled]:
     """The function that makes the call, and the copy that it calls.
 
     Args:
         code: a function's code object.
         offset: of the instruction that the call stands for.
-        whole: the primitive that calls.
+        rule: the name of the rule that asks for it.
 
     Raises:
         Refused: it is a closure, or takes any number of arguments.
@@ -36,7 +36,7 @@ def as_one_call(code: CodeType, offset: int, whole: type[Whole]) -> tuple[Assemb
         raise Refused("unhandled-instruction", "The function is a closure, or takes `*args`.")
     listing = graph_of(code).listing
     op = listing.at_offset(offset)
-    primitive = whole(site_of_op(code, op))
+    primitive = Whole(site_of_op(code, op), rule)
     names = argument_names(code)
     copy = code.replace(
         co_argcount=len(names),

@@ -8,7 +8,7 @@ from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.decision import is_condition
 from graphmend_bc.rewriting.defer import likely_effects
-from graphmend_bc.rewriting.plan import Plan
+from graphmend_bc.rewriting.plan import LiftBranch, MarkCallee, Plan
 from graphmend_bc.rewriting.rewriter import rewrite
 
 
@@ -26,9 +26,9 @@ def widest_plan(code: CodeType, *, branches: bool = True, effects: bool = True) 
     plan = Plan()
     jumps = [op.offset for op in graph_of(code).listing.ops if is_condition(op)] if branches else []
     for offset in jumps:
-        plan = _wider(code, plan, plan.with_branch(offset))
+        plan = _wider(code, plan, plan.with_all({offset: LiftBranch("where")}))
     for offset in sorted(likely_effects(code)) if effects else ():
-        plan = _wider(code, plan, plan.with_effect(offset))
+        plan = _wider(code, plan, plan.with_all({offset: MarkCallee("defer")}))
     return plan
 
 

@@ -1,13 +1,15 @@
 """A slice that begins or ends at a tensor has that number computed before the graph."""
 
-from graphmend_bc.rewriting.bounds import SLICES
+from graphmend_bc.dynamo.bounds import bounded
+from graphmend_bc.rewriting.operands import SLICES
+from graphmend_bc.rewriting.plan import MarkOperands
 from graphmend_bc.rules.capture import CAPTURABLE
-from graphmend_bc.rules.rule import Met, Rule, Widen
+from graphmend_bc.rules.rule import Met, Rewrites, Rule
 
 
-def _matches(met: Met) -> Widen | None:
+def _matches(met: Met) -> Rewrites | None:
     known = met.gb_type and met.op.name in SLICES
-    return (lambda plan: plan.with_bounds(met.offset)) if known else None
+    return {met.offset: MarkOperands()} if known else None
 
 
-RULE = Rule("bounds", "hoist", 58, _matches, CAPTURABLE)
+RULE = Rule("bounds", "hoist", 58, _matches, CAPTURABLE, handler=bounded)

@@ -3,7 +3,8 @@
 See `torch._dynamo.config.capture_scalar_outputs` and `capture_dynamic_output_shape_ops`.
 """
 
-from graphmend_bc.rules.rule import Met, Rule, Widen
+from graphmend_bc.rewriting.plan import Capture
+from graphmend_bc.rules.rule import Met, Rewrites, Rule
 
 CAPTURABLE = frozenset(
     {
@@ -15,8 +16,8 @@ CAPTURABLE = frozenset(
 )
 
 
-def _matches(met: Met) -> Widen | None:
-    return (lambda plan: plan.with_capture(met.offset)) if met.gb_type else None
+def _matches(met: Met) -> Rewrites | None:
+    return {met.offset: Capture()} if met.gb_type else None
 
 
 RULE = Rule("capture", "capture", 50, _matches, CAPTURABLE)

@@ -1,11 +1,12 @@
 """Only the arm that is taken runs, inside the graph, by `torch.cond`."""
 
 from graphmend_bc.reasons import Refused
-from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rule, Widen
+from graphmend_bc.rewriting.plan import LiftBranch
+from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule
 
 
-def _matches(met: Met) -> Widen | None:
-    return (lambda plan: plan.with_cond(met.offset)) if met.is_branch else None
+def _matches(met: Met) -> Rewrites | None:
+    return {met.offset: LiftBranch(conditional=True)} if met.is_branch else None
 
 
 def _helps(refused: Refused) -> bool:

@@ -1,10 +1,12 @@
 """A call that only observes runs after the graph."""
 
-from graphmend_bc.rules.rule import Met, Rule, Widen
+from graphmend_bc.dynamo.effects import deferred
+from graphmend_bc.rewriting.plan import MarkCallee
+from graphmend_bc.rules.rule import Met, Rewrites, Rule
 
 
-def _matches(met: Met) -> Widen | None:
-    return (lambda plan: plan.with_effect(met.offset)) if met.is_call and met.gb_type else None
+def _matches(met: Met) -> Rewrites | None:
+    return {met.offset: MarkCallee()} if met.is_call and met.gb_type else None
 
 
 RULE = Rule(
@@ -18,4 +20,5 @@ RULE = Rule(
             "logging.Logger method not supported for non-export cases",
         }
     ),
+    handler=deferred,
 )

@@ -2,12 +2,13 @@
 
 from graphmend_bc import config
 from graphmend_bc.legality.host_code import DRAWS
-from graphmend_bc.rules.rule import Met, Rule, Widen
+from graphmend_bc.rewriting.plan import Capture
+from graphmend_bc.rules.rule import Met, Rewrites, Rule
 
 
-def _matches(met: Met) -> Widen | None:
+def _matches(met: Met) -> Rewrites | None:
     known = met.gb_type and met.callee in DRAWS and "capture" in config.strategies
-    return (lambda plan: plan.with_capture(met.offset)) if known else None
+    return {met.offset: Capture()} if known else None
 
 
 RULE = Rule(

@@ -1,14 +1,15 @@
 """The same as a guess, with every condition of a short circuit guessed by itself."""
 
 from graphmend_bc.rewriting.asking import jumps_of_decision
-from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rule, Widen
+from graphmend_bc.rewriting.plan import AskTruth
+from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule
 
 
-def _matches(met: Met) -> Widen | None:
+def _matches(met: Met) -> Rewrites | None:
     if not met.is_condition or met.guards_loop:
         return None
     jumps = jumps_of_decision(met.graph, met.block)
-    return (lambda plan: plan.with_guesses(jumps)) if len(jumps) > 1 else None
+    return dict.fromkeys(jumps, AskTruth()) if len(jumps) > 1 else None
 
 
 RULE = Rule("each", "speculate", 32, _matches, DATA_DEPENDENT)

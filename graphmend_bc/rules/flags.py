@@ -1,11 +1,15 @@
 """A block with cuDNN's flags set is traced as if they were not, where no kernel looks at them."""
 
-from graphmend_bc.rules.rule import Met, Rule, Widen
+from graphmend_bc.dynamo.flags import block
+from graphmend_bc.rewriting.plan import MarkCallee
+from graphmend_bc.rules.rule import Met, Rewrites, Rule
 
 
-def _matches(met: Met) -> Widen | None:
+def _matches(met: Met) -> Rewrites | None:
     known = met.gb_type and met.callee == "flags" and met.op.name != "CALL_FUNCTION_EX"
-    return (lambda plan: plan.with_known(met.offset)) if known else None
+    return {met.offset: MarkCallee(in_order=False)} if known else None
 
 
-RULE = Rule("flags", "flags", 7, _matches, frozenset({"torch.* op returned non-Tensor"}))
+RULE = Rule(
+    "flags", "flags", 7, _matches, frozenset({"torch.* op returned non-Tensor"}), handler=block
+)

@@ -1,7 +1,9 @@
 """What depends on the frame's inputs only is computed before the graph; its result is an input."""
 
+from graphmend_bc.dynamo.hoist import hoisted
+from graphmend_bc.rewriting.plan import CallOperation, MarkCallee
 from graphmend_bc.rules.capture import CAPTURABLE
-from graphmend_bc.rules.rule import Met, Rule, Widen
+from graphmend_bc.rules.rule import Met, Rewrites, Rule
 
 _KNOWN_TO_BREAK = {
     "Failed to trace builtin operator": "range",
@@ -10,11 +12,14 @@ _KNOWN_TO_BREAK = {
 """By break types that mean many things: the callee at which a value is wanted."""
 
 
-def _matches(met: Met) -> Widen | None:
+def _matches(met: Met) -> Rewrites | None:
     if met.callee != _KNOWN_TO_BREAK.get(met.gb_type, met.callee):
         return None
-    known = met.gb_type and (met.is_call or met.op.name == "BINARY_SUBSCR")
-    return (lambda plan: plan.with_hoist(met.offset)) if known else None
+    if not met.gb_type:
+        return None
+    if met.op.name == "BINARY_SUBSCR":
+        return {met.offset: CallOperation()}
+    return {met.offset: MarkCallee()} if met.is_call else None
 
 
 RULE = Rule(
@@ -30,4 +35,5 @@ RULE = Rule(
         "UserError",
         *_KNOWN_TO_BREAK,
     },
+    handler=hoisted,
 )

@@ -1,12 +1,14 @@
 """`functools.cached_property` and `logging.getLogger` are traced without the locks they hold."""
 
+from graphmend_bc.dynamo.once import prepared
 from graphmend_bc.polyfills import polyfill_by
-from graphmend_bc.rules.rule import Met, Rule, Widen
+from graphmend_bc.rewriting.plan import Outline
+from graphmend_bc.rules.rule import Met, Rewrites, Rule
 
 
-def _matches(met: Met) -> Widen | None:
+def _matches(met: Met) -> Rewrites | None:
     known = met.gb_type and polyfill_by(met.code) is not None
-    return (lambda plan: plan.with_once(met.offset)) if known else None
+    return {met.offset: Outline()} if known else None
 
 
 RULE = Rule(
@@ -15,4 +17,5 @@ RULE = Rule(
     3,
     _matches,
     frozenset({"Unsupported context manager", "Unresolved GetAttrVariable comparison"}),
+    handler=prepared,
 )

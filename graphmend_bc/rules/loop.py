@@ -1,10 +1,11 @@
 """A while loop becomes `torch.while_loop`."""
 
-from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rule, Widen
+from graphmend_bc.rewriting.plan import LiftLoop
+from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule
 
 
-def _matches(met: Met) -> Widen | None:
-    return (lambda plan: plan.with_loop(met.offset)) if met.guards_loop else None
+def _matches(met: Met) -> Rewrites | None:
+    return {met.offset: LiftLoop()} if met.guards_loop else None
 
 
 RULE = Rule("loop", "while_loop", 12, _matches, DATA_DEPENDENT)

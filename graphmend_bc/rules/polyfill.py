@@ -1,10 +1,12 @@
 """`itertools.groupby` is traced as a Python function that does the same."""
 
-from graphmend_bc.rules.rule import Met, Rule, Widen
+from graphmend_bc.dynamo.groups import grouped
+from graphmend_bc.rewriting.plan import MarkCallee
+from graphmend_bc.rules.rule import Met, Rewrites, Rule
 
 
-def _matches(met: Met) -> Widen | None:
-    return (lambda plan: plan.with_known(met.offset)) if met.gb_type and met.is_call else None
+def _matches(met: Met) -> Rewrites | None:
+    return {met.offset: MarkCallee(in_order=False)} if met.gb_type and met.is_call else None
 
 
 RULE = Rule(
@@ -15,4 +17,5 @@ RULE = Rule(
     frozenset(
         f"Unsupported {what} for itertools.groupby" for what in ("arguments", "key type", "kwargs")
     ),
+    handler=grouped,
 )

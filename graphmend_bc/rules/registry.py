@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
 import graphmend_bc.rules as room
 from graphmend_bc import config
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rules.left import LEFT, PARTLY
-from graphmend_bc.rules.rule import Met, Rule, Rung
+from graphmend_bc.rules.rule import Candidate, Met, Rule
 
 _NOT_RULES = frozenset({"left", "registry", "rule"})
 
@@ -65,21 +67,28 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(sorted((*BUILT_IN, *_registered.values()), key=lambda rule: rule.cost))
 
 
-def rungs_at(met: Met) -> tuple[Rung, ...]:
-    """The ladder of one break: the rules that know it, the cheapest first, as far as they are on.
+def handlers() -> dict[str, Callable[..., Any]]:
+    """What the rules make of the primitives that they mark, by the rules' names."""
+    known = {rule.name: rule.handler for rule in all_rules() if rule.handler is not None}
+    found = {name: known.get(h) if isinstance(h, str) else h for name, h in known.items()}
+    return {name: handler for name, handler in found.items() if callable(handler)}
+
+
+def candidates_at(met: Met) -> tuple[Candidate, ...]:
+    """The rules that know a break, the cheapest first, as far as they are on.
 
     Raises:
         Refused: there is none.
     """
-    found = [(rule, rung) for rule in all_rules() if (rung := rule.at(met)) is not None]
+    found = [here for rule in all_rules() if (here := rule.at(met)) is not None]
     if not found:
         known = LEFT.get(met.gb_type) or PARTLY.get(met.gb_type, "")
         if met.is_call:
             raise Refused("call-not-traced", known)
         raise Refused("unhandled-instruction", known or f"The instruction is {met.op.name}.")
-    allowed = tuple(rung for rule, rung in found if is_on(rule))
+    allowed = tuple(here for here in found if is_on(here.rule))
     if not allowed:
-        raise Refused("strategy-off", f"It is {found[-1][0].strategy!r}.")
+        raise Refused("strategy-off", f"It is {found[-1].rule.strategy!r}.")
     return allowed
 
 

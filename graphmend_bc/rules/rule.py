@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import CodeType
+from typing import Any
 
 from graphmend_bc.code.blocks import Block, Graph, graph_of
 from graphmend_bc.code.listing import Op
 from graphmend_bc.reasons import Refused
-from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.decision import is_condition
 from graphmend_bc.rewriting.defer import CALLS, name_of_callee
 from graphmend_bc.rewriting.likely import expectation
 from graphmend_bc.rewriting.loops import ends_round, guards_round
+from graphmend_bc.rewriting.plan import Rewrite
 
-Widen = Callable[[Plan], Plan]
-"""Adds one site to a plan that does not have it."""
+Rewrites = Mapping[int, Rewrite]
+"""What becomes of the instructions of one site, by byte offset."""
 
 
 @dataclass(frozen=True)
@@ -102,44 +103,50 @@ class Rule:
         name: unique; `config.rules_off` and the report know it by this name.
         strategy: what the report calls the result; see `config.strategies`.
         cost: rules are tried by rising cost.
-        matches: says how a plan is widened, or None if the rule does not know such a site.
+        matches: what becomes of the instructions at a site, or None if the rule does not know it.
         gb_types: the break types it is for; empty for any.
         helps: whether it may succeed where a cheaper rule was refused for the given reason.
+        handler: what a tracer makes of the primitive that is written; see `dynamo/markers.py`. The
+            name of a rule of ours stands for its handler. Lifted branches and loops, truth values
+            and captures have none.
 
     Example:
-        >>> Rule("mine", "defer", 5, lambda met: lambda plan: plan.with_effect(met.offset))
-        ... # doctest: +SKIP
+        >>> from graphmend_bc.rewriting.plan import MarkCallee
+        >>> Rule("mine", "defer", 5, lambda met: {met.offset: MarkCallee()}).name
+        'mine'
     """
 
     name: str
     strategy: str
     cost: int
-    matches: Callable[[Met], Widen | None]
+    matches: Callable[[Met], Rewrites | None]
     gb_types: frozenset[str] = frozenset()
     helps: Callable[[Refused], bool] = _always
+    handler: Callable[..., Any] | str | None = None
 
-    def at(self, met: Met) -> Rung | None:
+    def at(self, met: Met) -> Candidate | None:
         """The rule at one site, or None if it does not apply there."""
         if met.gb_type and self.gb_types and met.gb_type not in self.gb_types:
             return None
-        widen = self.matches(met)
-        return None if widen is None else Rung(self.name, self.strategy, widen, self.helps)
+        found = self.matches(met)
+        if found is None:
+            return None
+        return Candidate(
+            self, {o: replace(rewrite, rule=self.name) for o, rewrite in found.items()}
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class Candidate:
     """A rule at one site.
 
     Attributes:
-        name, strategy: as of the rule.
-        apply: adds the site to a plan that does not have it.
-        helps: as of the rule.
+        rule: the rule.
+        rewrites: what it asks for.
     """
 
-    name: str
-    strategy: str
-    apply: Widen
-    helps: Callable[[Refused], bool] = _always
+    rule: Rule
+    rewrites: Rewrites
 
 
 DATA_DEPENDENT = frozenset(

@@ -79,37 +79,19 @@ class Both(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark(Primitive):
-    """Marks the callee of a call: outside a trace the call happens where it stands."""
+class Marker(Primitive):
+    """A primitive whose meaning in a trace is up to a rule.
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function itself."""
-        return function
+    Attributes:
+        rule: the name of the rule.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Defer(Mark):
-    """A callee that only observes, so that a tracer may postpone the call."""
+    rule: str
 
 
 @dataclass(frozen=True, slots=True)
-class Known(Mark):
-    """A callee that a tracer may understand if it knows the function."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hoist(Mark):
-    """A callee that a tracer may call before everything else in the frame."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listed(Mark):
-    """A callee that makes a list of a tensor, whose contents may be guessed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask(Mark):
-    """A callee that gives a Python value of a tensor, as `t.item()` does.
+class Use:
+    """How the result of a call is used.
 
     Attributes:
         tested: True if the value, or what it is compared to, is used for nothing but a conditional
@@ -124,42 +106,69 @@ class Ask(Mark):
 
 
 @dataclass(frozen=True, slots=True)
-class HoistItem(Primitive):
-    """An item of an object that a tracer may fetch before everything else in the frame."""
+class Mark(Marker):
+    """Marks the callee of a call: outside a trace the call happens where it stands.
 
-    def __call__(self, pair: tuple[Any, Any]) -> Any:
-        """The item.
+    Attributes:
+        use: how the result is used, if the rule asks for it.
+    """
+
+    use: Use = Use()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function itself."""
+        return function
+
+
+@dataclass(frozen=True, slots=True)
+class Operands(Marker):
+    """Marks the operands of an instruction: outside a trace they are what they are."""
+
+    def __call__(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The same.
 
         Args:
-            pair: the object and the key.
+            operands: the values on top of the stack, the last one pushed last.
         """
-        return pair[0][pair[1]]
+        return operands
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds(Primitive):
-    """Marks where a slice begins and ends, so that a tracer may have numbers there."""
+class Operation(Marker):
+    """Stands for one instruction.
 
-    def __call__(self, bounds: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The same: what is sliced makes numbers of tensors itself.
+    Attributes:
+        function: what the instruction does with its operands.
+    """
+
+    function: Callable[..., Any]
+
+    def __call__(self, operands: tuple[Any, ...]) -> Any:
+        """The instruction's result.
 
         Args:
-            bounds: two or three values.
+            operands: the values on top of the stack, the last one pushed last.
         """
-        return bounds
+        return self.function(*operands)
 
 
 @dataclass(frozen=True, slots=True)
-class Rows(Primitive):
-    """What a loop goes over, in which a tracer may know the rows."""
+class SetAttribute:
+    """What an assignment to an attribute does with its operands.
 
-    def __call__(self, value: Any) -> Any:
-        """The same."""
-        return value
+    Attributes:
+        name: of the attribute.
+    """
+
+    name: str
+
+    def __call__(self, value: Any, owner: Any) -> None:
+        """Assign."""
+        setattr(owner, self.name, value)
 
 
 @dataclass(frozen=True, slots=True)
-class Whole(Primitive):
+class Whole(Marker):
     """A function as a whole."""
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -170,29 +179,6 @@ class Whole(Primitive):
             arguments: its arguments, by position.
         """
         return function(*arguments)
-
-
-@dataclass(frozen=True, slots=True)
-class Draw(Whole):
-    """A function as a whole, which a tracer may call before everything else in the frame."""
-
-
-@dataclass(frozen=True, slots=True)
-class Once(Whole):
-    """A function as a whole, which prepares its argument the first time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Require(Primitive):
-    """An assignment to an object's `requires_grad`."""
-
-    def __call__(self, pair: tuple[Any, Any]) -> None:
-        """Assign.
-
-        Args:
-            pair: the value and the object.
-        """
-        pair[1].requires_grad = pair[0]
 
 
 @dataclass(frozen=True, slots=True)

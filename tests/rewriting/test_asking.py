@@ -16,6 +16,7 @@ from graphmend_bc.rewriting import Plan, rewrite
 from graphmend_bc.rewriting.asking import asks_truth, guess_at, jumps_of_decision
 from graphmend_bc.rewriting.decision import is_condition
 from graphmend_bc.rewriting.loops import ends_round, round_at
+from graphmend_bc.rewriting.plan import AskTruth, LiftLoop, LiftRound
 from graphmend_bc.runtime import Site
 
 
@@ -60,13 +61,13 @@ CALLS = [([1, 2], 7), ([0, 1, 4, 5], 7), ([-1], None), ([2, 0], 7), (["a"], 7)]
 
 @pytest.mark.parametrize("args", CALLS)
 def test_all_conditions_asked(args: Any) -> None:
-    guessed = with_plan(many_forms, Plan().with_guesses(sites(many_forms)))
+    guessed = with_plan(many_forms, Plan(dict.fromkeys(sites(many_forms), AskTruth())))
     assert outcome(guessed, args) == outcome(many_forms, args)
 
 
 @pytest.mark.parametrize("offset", sites(many_forms))
 def test_conditions_asked_one_by_one(offset: int) -> None:
-    guessed = with_plan(many_forms, Plan().with_guesses([offset]))
+    guessed = with_plan(many_forms, Plan({offset: AskTruth()}))
     assert [outcome(guessed, a) for a in CALLS] == [outcome(many_forms, a) for a in CALLS]
 
 
@@ -80,7 +81,7 @@ def test_short_circuit_as_one_condition() -> None:
     graph = build(decode(f.__code__))
     block = graph.block_of(graph.listing.at_offset(first).index)
     assert len(jumps_of_decision(graph, block)) > 1
-    g = with_plan(f, Plan().with_guesses([first]))
+    g = with_plan(f, Plan({first: AskTruth()}))
     calls = [(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1)]
     assert [g(*call) for call in calls] == [f(*call) for call in calls]
 
@@ -220,9 +221,9 @@ def test_loops_as_functions_of_a_round(function: Any, calls: list[tuple[int, ...
                 round_at(graph, block)
             except Refused:
                 continue
-            plan = plan.with_loop(last.offset)
+            plan = plan.with_all({last.offset: LiftLoop()})
             break
-    assert plan.loops
+    assert plan
     looping = with_plan(function, plan)
     assert [looping(*call) for call in calls] == [function(*call) for call in calls]
 
@@ -268,7 +269,7 @@ def flagged(x: int) -> Any:
 def test_loops_without_a_guard(function: Any, calls: list[tuple[int, ...]]) -> None:
     graph = build(decode(function.__code__))
     ends = [b for b in graph.blocks if is_condition(graph.last(b)) and ends_round(graph, b)]
-    looping = with_plan(function, Plan().with_round(graph.last(ends[0]).offset))
+    looping = with_plan(function, Plan({graph.last(ends[0]).offset: LiftRound()}))
     assert [looping(*call) for call in calls] == [function(*call) for call in calls]
 
 

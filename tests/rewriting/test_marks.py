@@ -12,10 +12,10 @@ from graphmend_bc.code import facts
 from graphmend_bc.code.listing import decode
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting import Plan, rewrite
-from graphmend_bc.rewriting.bounds import SLICES
 from graphmend_bc.rewriting.defer import CALLS
+from graphmend_bc.rewriting.operands import SLICES
+from graphmend_bc.rewriting.plan import CallOperation, MarkCallee, MarkOperands, Rewrite
 from graphmend_bc.rewriting.whole import as_one_call
-from graphmend_bc.runtime import Draw, Once
 
 SUBSCRIPTS = facts.op_set("BINARY_SUBSCR")
 
@@ -30,13 +30,15 @@ def with_code(function: Any, code: types.CodeType) -> Callable[..., Any]:
     return new
 
 
-def check(function: Any, field: str, offsets: list[int], calls: list[Any], most: int = 0) -> None:
+def check(
+    function: Any, mark: Rewrite, offsets: list[int], calls: list[Any], most: int = 0
+) -> None:
     """All places at once and each alone; `most` of them may be refused."""
     assert offsets, function
     refused = 0
     for chosen in [offsets, *([offset] for offset in offsets)]:
         try:
-            code = rewrite(function.__code__, Plan(**{field: frozenset(chosen)})).code
+            code = rewrite(function.__code__, Plan(dict.fromkeys(chosen, mark))).code
         except Refused:
             refused += 1
             continue
@@ -69,7 +71,7 @@ def test_slices() -> None:
         lambda: ([1, 2], "no", 2),
         lambda: ([1, 2, 3], -2, 9),
     ]
-    check(slices, "bounds", at(slices, SLICES), calls)
+    check(slices, MarkOperands(), at(slices, SLICES), calls)
 
 
 def loops(xs: Any, more: Any) -> Any:
@@ -93,7 +95,7 @@ def test_loops() -> None:
         lambda: ([], 5),
         lambda: ([1], None),
     ]
-    check(loops, "rows", at(loops, frozenset({"GET_ITER"})), calls)
+    check(loops, MarkOperands(), at(loops, frozenset({"GET_ITER"})), calls)
 
 
 def items(box: Any, key: Any) -> Any:
@@ -104,7 +106,7 @@ def items(box: Any, key: Any) -> Any:
 
 def test_items() -> None:
     calls = [lambda: ({1: 2}, 1), lambda: ([5, 6], 1), lambda: ({}, "gone"), lambda: (3, [])]
-    check(items, "hoists", at(items, SUBSCRIPTS), calls)
+    check(items, CallOperation(), at(items, SUBSCRIPTS), calls)
 
 
 class Leaf:
@@ -122,7 +124,7 @@ def assigns(leaf: Any, value: Any) -> Any:
 
 def test_assignments() -> None:
     calls = [lambda: (Leaf(), 1), lambda: (Leaf(), ""), lambda: (5, True)]
-    check(assigns, "leaves", at(assigns, frozenset({"STORE_ATTR"})), calls)
+    check(assigns, CallOperation(), at(assigns, frozenset({"STORE_ATTR"})), calls)
 
 
 def called(function: Any, x: Any, *rest: Any) -> Any:
@@ -134,8 +136,10 @@ def called(function: Any, x: Any, *rest: Any) -> Any:
     return seen, function(function(x)), function(*rest, **{"key": 3})
 
 
-@pytest.mark.parametrize("field", ["hoists", "asks", "hits", "effects", "known"])
-def test_calls(field: str) -> None:
+@pytest.mark.parametrize(
+    "mark", [MarkCallee(), MarkCallee(in_order=False), MarkCallee(with_use=True)]
+)
+def test_calls(mark: Rewrite) -> None:
     def tell(*args: Any, key: int = 0) -> Any:
         return len(repr(args)) + key
 
@@ -149,7 +153,7 @@ def test_calls(field: str) -> None:
         lambda: (None, 1),
         lambda: (abs, -1, 2),
     ]
-    check(called, field, at(called, CALLS), calls, most=4)
+    check(called, mark, at(called, CALLS), calls, most=4)
 
 
 def whole(a: int, b: int = 2, /, c: int = 3, *, d: int = 4) -> Any:
@@ -161,10 +165,9 @@ def whole(a: int, b: int = 2, /, c: int = 3, *, d: int = 4) -> Any:
     return inner(), b, d
 
 
-@pytest.mark.parametrize("kind", [Draw, Once])
-def test_functions_as_a_whole(kind: Any) -> None:
+def test_functions_as_a_whole() -> None:
     offset = at(whole, frozenset({"COMPARE_OP"}))[0]
-    caller, copy = as_one_call(whole.__code__, offset, kind)
+    caller, copy = as_one_call(whole.__code__, offset, "draw")
     new = with_code(whole, caller.code)
     for args, named in (((1,), {}), ((1, 5, 6), {"d": 1}), ((), {"c": 2}), ((1,), {"d": 9})):
         found = outcome(lambda f=new, a=args, n=named: f(*a, **n), lambda: ())

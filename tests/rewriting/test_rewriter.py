@@ -15,6 +15,7 @@ from graphmend_bc.code.listing import decode
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting import Plan, rewrite, widest_plan
 from graphmend_bc.rewriting.decision import is_condition
+from graphmend_bc.rewriting.plan import LiftBranch
 
 
 def conditions(code: types.CodeType) -> list[int]:
@@ -62,7 +63,7 @@ def test_each_site_alone() -> None:
     reasons = set()
     for offset in conditions(ladder.__code__):
         try:
-            g = rewritten(ladder, Plan(branches=frozenset({offset})))
+            g = rewritten(ladder, Plan({offset: LiftBranch()}))
         except Refused as refused:
             reasons.add(refused.reason.code)
             continue
@@ -88,7 +89,7 @@ def test_same_face() -> None:
 
 def test_same_bytes_for_the_same_plan() -> None:
     plan = widest_plan(ladder.__code__)
-    assert len(plan.branches) > 5
+    assert len(plan) > 5
     one, two = rewrite(ladder.__code__, plan), rewrite(ladder.__code__, plan)
     assert [c.co_code for c, _ in one.origins] == [c.co_code for c, _ in two.origins]
     assert [origins for _, origins in one.origins] == [origins for _, origins in two.origins]
@@ -155,7 +156,7 @@ def test_traceback_shows_the_users_line() -> None:
 
 def refusal(function: Any) -> str:
     with pytest.raises(Refused) as caught:
-        rewritten(function, Plan(branches=frozenset(conditions(function.__code__))))
+        rewritten(function, Plan(dict.fromkeys(conditions(function.__code__), LiftBranch())))
     return caught.value.reason.code
 
 
@@ -231,7 +232,7 @@ def test_growth_is_limited() -> None:
 def test_module_code_is_refused() -> None:
     code = compile("if x:\n    y = 1\n", "<module>", "exec")
     with pytest.raises(Refused, match="not-optimized-code"):
-        rewrite(code, Plan(branches=frozenset(conditions(code))))
+        rewrite(code, Plan(dict.fromkeys(conditions(code), LiftBranch())))
 
 
 def test_origins_point_into_the_original() -> None:
@@ -262,4 +263,4 @@ def test_pending_call_on_the_stack_is_refused() -> None:
     code.argnames, code.argcount, code.flags = ["x"], 1, ladder.__code__.co_flags & 0x3
     built = code.to_code()
     with pytest.raises(Refused, match="stack-live-in"):
-        rewrite(built, Plan(branches=frozenset(conditions(built))))
+        rewrite(built, Plan(dict.fromkeys(conditions(built), LiftBranch())))

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc.rewriting.plan import Rewrite
 from graphmend_bc.rules.left import LEFT
 from graphmend_bc.rules.registry import BUILT_IN, all_rules, register_rule
 from graphmend_bc.rules.rule import Met, Rule
@@ -61,11 +62,10 @@ def vendor_trace(x: torch.Tensor) -> None:
 
 
 def test_a_rule_of_the_users() -> None:
-    def matches(met: Met) -> object:
-        offset = met.offset
-        return (lambda plan: plan.with_effect(offset)) if met.callee == "vendor_trace" else None
+    def matches(met: Met) -> dict[int, Rewrite] | None:
+        return {met.offset: gm.MarkCallee()} if met.callee == "vendor_trace" else None
 
-    handle = register_rule(Rule("vendor-trace", "defer", 4, matches))  # type: ignore[arg-type]
+    handle = register_rule(Rule("vendor-trace", "defer", 4, matches, handler="defer"))
     try:
         assert "vendor-trace" in {rule.name for rule in all_rules()}
         with gm.config.patch(effects=[vendor_trace]), gm.enabled():

@@ -1,0 +1,77 @@
+"""Mark the operands of an instruction, or make a call of it.
+
+x[a:b]               becomes  x[slice(*Operands(site, rule)((a, b)))]
+for e in rows: ...   becomes  for e in Operands(site, rule)((rows,))[0]: ...
+x[key]               becomes  Operation(site, rule, getitem)((x, key))
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from graphmend_bc.code import facts
+from graphmend_bc.code.assemble import Emit
+from graphmend_bc.code.listing import Op
+from graphmend_bc.reasons import Refused
+from graphmend_bc.rewriting.calls import Writer
+from graphmend_bc.runtime import Operands, Operation, SetAttribute, Site
+
+SLICES = facts.op_set("BUILD_SLICE", "BINARY_SLICE", "STORE_SLICE")
+
+
+def write_marked_operands(op: Op, site: Site, rule: str, writer: Writer) -> list[Emit]:
+    """The op, with its operands on top of the stack marked.
+
+    Args:
+        op: it makes a slice, or begins a loop.
+        site: its site.
+        rule: the name of the rule.
+        writer: for its place.
+
+    Raises:
+        Refused: an instruction of another kind.
+    """
+    mark = Operands(site, rule)
+    if op.name == "GET_ITER":
+        return [
+            writer.emit("BUILD_TUPLE", 1),
+            *writer.callable_under_top(mark),
+            *writer.call(1),
+            writer.emit("UNPACK_SEQUENCE", 1),
+            writer.emit(op.name, op.arg),
+        ]
+    if op.name not in SLICES:
+        raise Refused("unhandled-instruction", f"The operands of {op.name} are not marked.")
+    count = op.arg if op.name == "BUILD_SLICE" else 2
+    return [
+        writer.emit("BUILD_TUPLE", count),
+        *writer.callable_under_top(mark),
+        *writer.call(1),
+        writer.emit("UNPACK_SEQUENCE", count),
+        writer.emit("SWAP", count),  # two or three values come off a tuple the other way round
+        writer.emit(op.name, op.arg),
+    ]
+
+
+def write_operation(op: Op, site: Site, rule: str, writer: Writer) -> list[Emit]:
+    """A call in place of the op.
+
+    Args:
+        op: it fetches an item, or sets an attribute.
+        site, rule, writer: as for `write_marked_operands`.
+
+    Raises:
+        Refused: an instruction of another kind.
+    """
+    function: Callable[..., Any]
+    if op.name == "BINARY_SUBSCR":
+        function, drop = operator.getitem, False
+    elif op.name == "STORE_ATTR":
+        function, drop = SetAttribute(op.arg), True
+    else:
+        raise Refused("unhandled-instruction", f"{op.name} does not become a call.")
+    call = writer.callable_under_top(Operation(site, rule, function))
+    pop = [writer.emit("POP_TOP")] if drop else []
+    return [writer.emit("BUILD_TUPLE", 2), *call, *writer.call(1), *pop]

@@ -40,7 +40,7 @@ from torch.utils._sympy.functions import (
 )
 
 from graphmend_bc.dynamo.compilation import SiteRefused, current
-from graphmend_bc.dynamo.guess import as_tensor, call, method
+from graphmend_bc.dynamo.emit import as_tensor, call, method
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
 

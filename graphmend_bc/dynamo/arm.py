@@ -13,8 +13,6 @@ from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import (
-    AttributeMutationExisting,
-    ValueMutationExisting,
     VariableTracker,
 )
 from torch._ops import HigherOrderOperator
@@ -23,6 +21,7 @@ from torch.fx import Graph, Node
 from graphmend_bc.dynamo.arm_writes import write_to_copies
 from graphmend_bc.dynamo.compilation import Trace
 from graphmend_bc.dynamo.nodes import is_in_place, name_called
+from graphmend_bc.dynamo.program_objects import existing
 from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reasons import Refused
 
@@ -90,22 +89,6 @@ def trace_arm(
     if copies and len(trace.effects) > effects:
         raise Refused("arm-mutates-tensor", "An effect of the arm may show it.")
     return Arm(result.realize(), nodes, tuple(records), copies)
-
-
-def existing(effects: SideEffects) -> Iterator[tuple[object, VariableTracker]]:
-    """The program's objects that Dynamo has met, with their variables."""
-    for item in effects.keepalive:
-        variable = effects.id_to_variable.get(id(item))
-        if variable is not None and isinstance(variable.mutation_type, _EXISTING):
-            yield item, variable
-
-
-def object_of(effects: SideEffects, variable: VariableTracker) -> object:
-    """The program's object for a variable; None if Dynamo does not have it any more."""
-    return next((item for item, met in existing(effects) if met is variable), None)
-
-
-_EXISTING = (ValueMutationExisting, AttributeMutationExisting)
 
 
 def _check_live_ins(live_ins: Sequence[VariableTracker]) -> None:

@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, Node, Proxy
 
 from graphmend_bc.dynamo.compilation import SiteRefused, Trace
-from graphmend_bc.dynamo.guess import call, method
+from graphmend_bc.dynamo.emit import call, method
 from graphmend_bc.dynamo.nodes import input_storages, name_called, storages, tensors_of
 from graphmend_bc.dynamo.recorder import Recorder
 from graphmend_bc.legality.alias import storage_of

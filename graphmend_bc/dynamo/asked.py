@@ -17,10 +17,10 @@ from torch._dynamo.variables.misc import GetAttrVariable
 from torch._dynamo.variables.tensor import TensorVariable
 from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 
-from graphmend_bc.dynamo import select
+from graphmend_bc.dynamo import select, tracing
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
-from graphmend_bc.dynamo.guess import call, method
+from graphmend_bc.dynamo.emit import call, method
 from graphmend_bc.dynamo.nodes import input_storages
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.choose import check_predicate
@@ -61,7 +61,7 @@ class AskedVariable(MarkedCalleeVariable):
         tensors = [o for o in operands[:2] if type(o) is TensorVariable]
         if not tensors or tensors[0] is not operands[0]:
             return None
-        select.check_is_outermost(tx)
+        tracing.check_is_outermost(tx)
         tracer = select.SiteTracer(tx, self.compilation, self.primitive.site)
         example = tensors[0].as_proxy().node.meta["example_value"]
         if name == "item" and example.dtype is not torch.bool:

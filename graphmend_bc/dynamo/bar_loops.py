@@ -25,7 +25,7 @@ from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.notes import MadeVariable, MethodVariable, Note
-from graphmend_bc.dynamo.select import check_is_outermost
+from graphmend_bc.dynamo.tracing import check_is_outermost
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.defer import CALLS, name_of_callee
 from graphmend_bc.runtime.bars import Walk

@@ -27,8 +27,8 @@ from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.keep import as_dict
 from graphmend_bc.dynamo.notes import MadeVariable, MethodVariable, Note, note
-from graphmend_bc.dynamo.refusing import refuse_questions
-from graphmend_bc.dynamo.select import check_is_outermost
+from graphmend_bc.dynamo.refusing import OpaqueIterable, refuse_questions
+from graphmend_bc.dynamo.tracing import check_is_outermost
 from graphmend_bc.observers import BAR_BREAK, Bar, bar_made_by
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -88,7 +88,7 @@ class MarkedBarVariable(MarkedCalleeVariable):
         return bar
 
 
-class BarVariable(ContextWrappingVariable):
+class BarVariable(OpaqueIterable, ContextWrappingVariable):
     """A bar that will be made after the graph.
 
     Args:

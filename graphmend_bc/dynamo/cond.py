@@ -22,7 +22,7 @@ from torch.fx import Node, Proxy
 
 from graphmend_bc.dynamo.arm import Arm, attributes_unchanged, trace_arm
 from graphmend_bc.dynamo.compilation import Trace
-from graphmend_bc.dynamo.guess import method
+from graphmend_bc.dynamo.emit import method
 from graphmend_bc.dynamo.leaves import Leaf, leaves_of, rebuilt
 from graphmend_bc.dynamo.sharing import note_sharing
 from graphmend_bc.legality.alias import storage_of

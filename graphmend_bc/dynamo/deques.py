@@ -16,8 +16,8 @@ from torch._dynamo.source import AttrSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.constant import ConstantVariable
 
-from graphmend_bc.dynamo.arm import object_of
 from graphmend_bc.dynamo.compilation import current
+from graphmend_bc.dynamo.program_objects import object_of
 
 
 def bounded(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -34,8 +34,8 @@ from graphmend_bc.dynamo.breaks import UNSAFE_SIDE_EFFECT, instruction_of
 from graphmend_bc.dynamo.compilation import Compilation, Trace, current
 from graphmend_bc.dynamo.host_call import NUMBERS, HostCall
 from graphmend_bc.dynamo.operands import TENSOR, form_of
-from graphmend_bc.dynamo.select import as_break, check_is_outermost
 from graphmend_bc.dynamo.slices import Limits, Slice, slice_of
+from graphmend_bc.dynamo.tracing import as_break, check_is_outermost
 from graphmend_bc.legality.host_code import check_host_code, is_draw
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Marker, Site

@@ -27,7 +27,7 @@ from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.host_read import MarkedReadVariable, is_read
 from graphmend_bc.dynamo.keep import Keeper, as_dict, kept_stream
 from graphmend_bc.dynamo.notes import note, predicates
-from graphmend_bc.dynamo.select import check_is_outermost
+from graphmend_bc.dynamo.tracing import check_is_outermost
 from graphmend_bc.observers import LOGGER_BREAK as LOGGER_BREAK
 from graphmend_bc.observers import PRINT_BREAK as PRINT_BREAK
 from graphmend_bc.observers import Observer, makes_bar, observer_of

@@ -23,7 +23,7 @@ from graphmend_bc.dynamo.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.compilation import SiteRefused, Trace
 from graphmend_bc.dynamo.known import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.nodes import is_torchs_own, tensors_of
-from graphmend_bc.dynamo.select import check_is_outermost
+from graphmend_bc.dynamo.tracing import check_is_outermost
 from graphmend_bc.reasons import Refused
 
 _FLAGS = torch.backends.cudnn.flags

@@ -16,7 +16,7 @@ from torch._dynamo.variables.functions import LocalGeneratorObjectVariable
 from torch._dynamo.variables.iter import IteratorVariable
 
 from graphmend_bc.dynamo.known import KnownCalleeVariable, known_call
-from graphmend_bc.dynamo.select import inline
+from graphmend_bc.dynamo.tracing import inline
 from graphmend_bc.runtime import groups
 
 _GROUP: type = type(next(itertools.groupby((0,)))[1])

@@ -8,21 +8,19 @@ wrapper around the compiled graph sees (way_back.py). A single guess is one outp
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any, cast
 
 import torch
 from torch import SymBool
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.utils import is_numpy_ndarray
-from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
-from torch.fx import Proxy
 from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr, expect_true
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.compilation import Compilation, Trace
+from graphmend_bc.dynamo.emit import as_tensor, call, compared, method
 from graphmend_bc.dynamo.look import look
 from graphmend_bc.dynamo.regions import without_resumption
 from graphmend_bc.history import Guessed
@@ -135,23 +133,6 @@ def _text(condition: SymBool, value: bool) -> str:
     return str(canonicalize_bool_expr(_holding(condition, value).node.expr))
 
 
-def as_tensor(tx: InstructionTranslatorBase, number: Proxy, dtype: torch.dtype) -> TensorVariable:
-    """A 0-dim tensor of a number that is known only at run time."""
-    made = tx.output.create_proxy("call_function", torch.scalar_tensor, (number,), {"dtype": dtype})
-    return cast(TensorVariable, wrap_fx_proxy(tx, made))
-
-
-def compared(
-    tx: InstructionTranslatorBase,
-    compare: Callable[[Any, Any], Any],
-    number: SymNodeVariable,
-    other: int,
-) -> SymNodeVariable:
-    """A comparison of a number known only at run time, such as `operator.ne`, with one that is."""
-    proxy = tx.output.create_proxy("call_function", compare, (number.as_proxy(), other), {})
-    return cast(SymNodeVariable, SymNodeVariable.create(tx, proxy))
-
-
 def gather(tx: InstructionTranslatorBase, trace: Trace) -> None:
     """At the end of a graph: make one question of all guesses, and one answer to look them up."""
     # A draw that only a predicate needs must happen even if both arms turned out to be the same.
@@ -170,27 +151,6 @@ def gather(tx: InstructionTranslatorBase, trace: Trace) -> None:
     )
     which = cast(TensorVariable, wrap_fx_proxy(tx, stack))
     trace.questions = [which, call(tx, "any", which)]
-
-
-def call(tx: InstructionTranslatorBase, name: str, *operands: Any) -> TensorVariable:
-    """Add a call of `torch.<name>` to the graph; operands are variables or Python values."""
-    return _node(tx, "call_function", getattr(torch, name), operands)
-
-
-def method(tx: InstructionTranslatorBase, name: str, *operands: Any) -> TensorVariable:
-    """Add a call of a tensor method to the graph; the tensor comes first."""
-    return _node(tx, "call_method", name, operands)
-
-
-def _node(
-    tx: InstructionTranslatorBase,
-    kind: str,
-    target: str | Callable[..., Any],
-    operands: tuple[Any, ...],
-) -> TensorVariable:
-    args = tuple(o.as_proxy() if isinstance(o, VariableTracker) else o for o in operands)
-    proxy = tx.output.create_proxy(kind, target, args, {})
-    return cast(TensorVariable, wrap_fx_proxy(tx, proxy))
 
 
 def _device(value: TensorVariable) -> torch.device:

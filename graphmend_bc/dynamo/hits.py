@@ -21,7 +21,8 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx import Node
 
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
-from graphmend_bc.dynamo.guess import assume, compared
+from graphmend_bc.dynamo.emit import compared
+from graphmend_bc.dynamo.guess import assume
 from graphmend_bc.dynamo.hoist import HoistedCalleeVariable
 from graphmend_bc.dynamo.nodes import name_called
 from graphmend_bc.dynamo.slices import Limits, slice_of

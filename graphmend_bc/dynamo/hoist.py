@@ -18,7 +18,7 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._guards import Source
 from torch.fx import Node
 
-from graphmend_bc.dynamo import select
+from graphmend_bc.dynamo import tracing
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.hoisted_source import HoistedSource, hoisted_source
@@ -57,7 +57,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         """The call's value as an input of the graph."""
         if tx.export:
             raise Refused("under-export")
-        select.check_is_outermost(tx)
+        tracing.check_is_outermost(tx)
         if isinstance(callee := self.callee.realize(), vts.BuiltinVariable) and callee.fn is range:
             return callee.call_function(tx, [self.number(tx, arg) for arg in args], kwargs)
         if (called := self._with_numbers(tx, callee, args, kwargs)) is not None:

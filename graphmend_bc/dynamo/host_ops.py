@@ -11,9 +11,9 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
 
-from graphmend_bc.dynamo.bars import BarVariable
 from graphmend_bc.dynamo.captured import check_truths, refuse_symbols
 from graphmend_bc.dynamo.host import ComputedVariable, HostVariable
+from graphmend_bc.dynamo.refusing import OpaqueIterable
 
 _NUMBERS = (int, float, bool)
 _TOTAL = frozenset(
@@ -57,7 +57,7 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
         args: list[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> Any:
-        if self.fn is iter and len(args) == 1 and isinstance(args[0], BarVariable):
+        if self.fn is iter and len(args) == 1 and isinstance(args[0], OpaqueIterable):
             return args[0].tp_iter_impl(tx)
         host = next((arg for arg in args if issubclass(type(arg), HostVariable)), None)
         varies = any(isinstance(arg, SymNodeVariable) for arg in args)

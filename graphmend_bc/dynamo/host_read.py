@@ -15,7 +15,7 @@ from graphmend_bc.dynamo.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.host import ComputedVariable, HostVariable, ReadVariable
 from graphmend_bc.dynamo.keep import Keeper
-from graphmend_bc.dynamo.select import check_is_outermost
+from graphmend_bc.dynamo.tracing import check_is_outermost
 from graphmend_bc.runtime import Site
 
 ITEM_BREAK = "Unsupported Tensor.item() call with capture_scalar_outputs=False"

@@ -21,7 +21,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node, Proxy
 
 from graphmend_bc.dynamo.compilation import Trace
-from graphmend_bc.dynamo.guess import call, method
+from graphmend_bc.dynamo.emit import call, method
 
 
 def check_indices(tx: InstructionTranslatorBase, trace: Trace) -> None:

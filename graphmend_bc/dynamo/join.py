@@ -14,7 +14,7 @@ from torch.fx import Node
 
 from graphmend_bc.dynamo.arm import Arm
 from graphmend_bc.dynamo.compilation import Trace
-from graphmend_bc.dynamo.guess import call, method
+from graphmend_bc.dynamo.emit import call, method
 from graphmend_bc.dynamo.leaves import check_same_value
 from graphmend_bc.dynamo.sharing import note_sharing
 from graphmend_bc.legality import choose

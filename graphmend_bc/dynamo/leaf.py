@@ -24,7 +24,7 @@ from graphmend_bc.dynamo.nodes import (
     storages,
     tensors_of,
 )
-from graphmend_bc.dynamo.select import check_is_outermost
+from graphmend_bc.dynamo.tracing import check_is_outermost
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Marker, Site

@@ -19,11 +19,12 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.dynamo.arm import trace_arm
 from graphmend_bc.dynamo.cond import example, note_operator, side_effects_kept, stand_in
-from graphmend_bc.dynamo.guess import call, method
+from graphmend_bc.dynamo.emit import call, method
 from graphmend_bc.dynamo.leaves import check_same_value, type_name
 from graphmend_bc.dynamo.loop_condition import compute_condition
-from graphmend_bc.dynamo.select import SiteTracer, inline, is_true
+from graphmend_bc.dynamo.select import SiteTracer
 from graphmend_bc.dynamo.sharing import note_sharing
+from graphmend_bc.dynamo.tracing import inline, is_true
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.arm import check_runs_taken
 from graphmend_bc.legality.choose import check_same_layout

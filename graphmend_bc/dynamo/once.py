@@ -16,7 +16,7 @@ from torch._dynamo.variables.functions import NestedUserFunctionVariable
 
 from graphmend_bc.dynamo.compilation import Compilation, Trace
 from graphmend_bc.dynamo.look import look
-from graphmend_bc.dynamo.select import as_break, inline
+from graphmend_bc.dynamo.tracing import as_break, inline
 from graphmend_bc.polyfills import polyfill_by
 from graphmend_bc.preparations import Preparation, preparation_by
 from graphmend_bc.reasons import Refused

@@ -10,7 +10,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
-from graphmend_bc.dynamo import select
+from graphmend_bc.dynamo import select, tracing
 from graphmend_bc.dynamo.captured import is_unknown
 from graphmend_bc.dynamo.compilation import Compilation, current
 from graphmend_bc.dynamo.guess import assume
@@ -65,7 +65,7 @@ class PrimitiveVariable(VariableTracker):
         try:
             return self._as_choice(tx, compilation, condition, args[1:])
         except Refused as refused:
-            raise select.as_break(compilation, self.primitive.site, refused) from refused
+            raise tracing.as_break(compilation, self.primitive.site, refused) from refused
 
     def _as_assumption(
         self, tx: InstructionTranslatorBase, compilation: Compilation, condition: VariableTracker
@@ -77,7 +77,7 @@ class PrimitiveVariable(VariableTracker):
                 value = assume(tx, compilation, self.primitive, condition)
                 return ConstantVariable.create(value)
             except Refused as refused:
-                raise select.as_break(compilation, self.primitive.site, refused) from refused
+                raise tracing.as_break(compilation, self.primitive.site, refused) from refused
         return self._as_python(tx, condition, [])
 
     def _as_no_branch(
@@ -90,10 +90,10 @@ class PrimitiveVariable(VariableTracker):
         """A branch on a size that does nothing if there is nothing to do it with."""
         tracer = select.SiteTracer(tx, compilation, self.primitive.site)
         try:
-            select.check_is_outermost(tx)
+            tracing.check_is_outermost(tx)
             return with_any_number(tracer, condition, rest[0], rest[1], rest[2:])
         except Refused as refused:
-            raise select.as_break(compilation, self.primitive.site, refused) from refused
+            raise tracing.as_break(compilation, self.primitive.site, refused) from refused
 
     def _as_python(
         self,
@@ -104,10 +104,10 @@ class PrimitiveVariable(VariableTracker):
         if isinstance(self.primitive, Both):
             first = ConstantVariable.create(self.primitive.first)
             second = ConstantVariable.create(self.primitive.second)
-            return select.inline(tx, _both, first, second, condition, *rest)
+            return tracing.inline(tx, _both, first, second, condition, *rest)
         if isinstance(self.primitive, Guess):
-            return select.inline(tx, select.is_true, condition)
-        return select.inline(tx, _branch, condition, *rest)
+            return tracing.inline(tx, tracing.is_true, condition)
+        return tracing.inline(tx, _branch, condition, *rest)
 
     def _as_loop(
         self,
@@ -122,15 +122,15 @@ class PrimitiveVariable(VariableTracker):
                 ConstantVariable.create(value)
                 for value in (self.primitive.carried, self.primitive.enters, self.primitive.again)
             )
-            return select.inline(tx, _loop, carried, enters, again, condition, *rest)
+            return tracing.inline(tx, _loop, carried, enters, again, condition, *rest)
         tracer = select.SiteTracer(tx, compilation, self.primitive.site)
         try:
             if isinstance(condition, TensorVariable):
                 ours = 0 if self.primitive.entered else compilation.trace.depth
-                select.check_is_outermost(tx, ours)
+                tracing.check_is_outermost(tx, ours)
             return loop(tracer, self.primitive, condition, rest[0], rest[1:])
         except Refused as refused:
-            raise select.as_break(compilation, self.primitive.site, refused) from refused
+            raise tracing.as_break(compilation, self.primitive.site, refused) from refused
 
     def _as_choice(
         self,
@@ -140,7 +140,7 @@ class PrimitiveVariable(VariableTracker):
         rest: list[VariableTracker],
     ) -> VariableTracker:
         ours = 0 if isinstance(self.primitive, Guess) else compilation.trace.depth
-        select.check_is_outermost(tx, ours)
+        tracing.check_is_outermost(tx, ours)
         tracer = select.SiteTracer(tx, compilation, self.primitive.site)
         if (constant := tracer.fold(condition)) is not None:
             return self._as_python(tx, ConstantVariable.create(constant), rest)

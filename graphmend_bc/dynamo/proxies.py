@@ -18,8 +18,8 @@ from torch._dynamo.guards import install_guard
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._guards import Guard
 
-from graphmend_bc.dynamo.arm import object_of
 from graphmend_bc.dynamo.compilation import current
+from graphmend_bc.dynamo.program_objects import object_of
 
 
 def read_proxy(name: str, stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 
 _METHODS = (
@@ -16,6 +17,14 @@ _METHODS = (
     "unpack_var_sequence",
     "var_getattr",
 )
+
+
+class OpaqueIterable:
+    """A value of which the trace knows only how to go over it."""
+
+    def tp_iter_impl(self, tx: InstructionTranslatorBase) -> VariableTracker:
+        """`iter(value)`."""
+        raise NotImplementedError
 
 
 def refuse_questions(kind: type[Any], answered: Iterable[str] = ()) -> None:

@@ -20,7 +20,8 @@ from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
-from graphmend_bc.dynamo.guess import assume, compared, guess, method
+from graphmend_bc.dynamo.emit import compared, method
+from graphmend_bc.dynamo.guess import assume, guess
 from graphmend_bc.dynamo.hits import is_cheap, mask_of_rows
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reasons import Refused

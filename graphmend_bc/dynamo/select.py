@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
 
 import torch
-from torch._dynamo import exc
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
-from torch._dynamo.variables.functions import UserFunctionVariable
 from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc import config
@@ -18,10 +15,12 @@ from graphmend_bc.dynamo.arm import Arm, trace_arm
 from graphmend_bc.dynamo.arm_writes import as_outside, write_back
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.cond import conditional
-from graphmend_bc.dynamo.guess import call, guess, method
+from graphmend_bc.dynamo.emit import call, method
+from graphmend_bc.dynamo.guess import guess
 from graphmend_bc.dynamo.join import Join
 from graphmend_bc.dynamo.numbers import number_in
-from graphmend_bc.dynamo.overrides import check_no_function_mode, check_truth_is_plain
+from graphmend_bc.dynamo.overrides import check_truth_is_plain
+from graphmend_bc.dynamo.tracing import inline, is_true
 from graphmend_bc.legality import choose
 from graphmend_bc.legality.arm import check_runs_untaken
 from graphmend_bc.legality.fold import constant_truth
@@ -29,45 +28,6 @@ from graphmend_bc.legality.ops import IN_PLACE
 from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Guess, Site
-
-
-def check_is_outermost(tx: InstructionTranslatorBase, ours: int = 0) -> None:
-    """Refuse sites inside a subgraph of a higher-order operator or a torch.func transform.
-
-    The proofs look at the root graph, and values of the inner levels must not leave them.
-
-    Args:
-        tx: translator of the frame that has the site.
-        ours: how many operators of our own are around it, where that does not matter.
-    """
-    depth, tracer = 0, tx.output.current_tracer
-    while tracer.parent is not None:
-        depth, tracer = depth + 1, tracer.parent
-    if torch._C._functorch.peek_interpreter_stack() is not None or depth != ours:
-        raise Refused("inside-transform")
-    check_no_function_mode(tx)
-
-
-def inline(
-    tx: InstructionTranslatorBase,
-    function: Callable[..., Any],
-    /,
-    *args: VariableTracker,
-    **kwargs: VariableTracker,
-) -> VariableTracker:
-    """Trace a call of a plain Python function."""
-    return UserFunctionVariable(cast(Any, function)).call_function(tx, list(args), kwargs)
-
-
-def as_break(
-    compilation: Compilation,
-    site: Site,
-    refused: Refused,
-    gb_type: str = "Data-dependent branching",
-) -> exc.Unsupported:
-    """The graph break that a refused site is, if tracing has to go on without us."""
-    compilation.trace.refused[site] = refused
-    return exc.Unsupported(f"graphmend_bc left {site}: {refused}", gb_type)
 
 
 class SiteTracer:
@@ -222,11 +182,6 @@ class SiteTracer:
         copy = method(self.tx, "clone", condition)
         self.trace.snapshots.append((copy.as_proxy().node, len(self.recorder.written)))
         return copy
-
-
-def is_true(value: object) -> bool:
-    """Traced by Dynamo, which guards on what the truth value depends on."""
-    return True if value else False  # noqa: SIM210
 
 
 def _check_untaken(records: Sequence[OpRecord]) -> None:

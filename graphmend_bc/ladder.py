@@ -44,42 +44,34 @@ def rungs_ahead(code: CodeType) -> Iterator[tuple[Site, Rung]]:
             yield Site.of(code, op.name, op.offset, line), rung
 
 
-def name_of_rung(plan: Plan, offset: int) -> str:
-    """The rung on which a plan has a site; empty if it does not have it."""
-    for name, offsets in (
-        ("cond", plan.conds),
-        ("where", plan.branches),
-        ("entered", plan.entered),
-        ("loop", plan.loops),
-        ("round", plan.rounds),
-        ("guess", plan.guesses),
-        ("ask", plan.asks),
-        ("hoist", plan.hoists),
-        ("hits", plan.hits),
-        ("defer", plan.effects),
-        ("draw", plan.draws),
-        ("once", plan.onces),
-        ("known", plan.known),
-        ("leaf", plan.leaves),
-        ("bounds", plan.bounds),
-        ("rows", plan.rows),
-        ("capture", plan.captures),
-    ):
-        if offset in offsets:
-            return name
-    return ""
-
-
-def rungs_above(rungs: tuple[Rung, ...], name: str, refused: Refused) -> tuple[Rung, ...]:
+def rungs_above(
+    rungs: tuple[Rung, ...], name: str | None, plan: Plan, offset: int, refused: Refused
+) -> tuple[Rung, ...]:
     """What is left to try after a rung was refused.
 
     Args:
         rungs: the site's ladder.
-        name: the rung it is on; empty if it is on none yet.
+        name: the rung that it was put on; None if an earlier compilation did that.
+        plan: has it on its rung.
+        offset: the site's.
         refused: why that does not work.
     """
     if refused.reason.code in _FINAL:
         return ()
-    names = [rung.name for rung in rungs]
-    left = rungs[names.index(name) + 1 :] if name in names else rungs
+    without = plan.without(offset)
+    # Several rungs may do the same; none of them is tried again.
+    tried = [
+        index
+        for index, rung in enumerate(rungs)
+        if rung.name == name or _widens(rung, without, plan)
+    ]
+    left = rungs[tried[-1] + 1 :] if tried else rungs
     return tuple(rung for rung in left if rung.helps(refused))
+
+
+def _widens(rung: Rung, plan: Plan, wider: Plan) -> bool:
+    """True if a rung makes one plan of the other."""
+    try:
+        return rung.apply(plan) == wider
+    except Refused:
+        return False

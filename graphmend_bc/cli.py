@@ -101,8 +101,12 @@ def _print_report(report: gm.Report) -> None:
     print(f"graphmend_bc: {len(mends)} mended, {len(declines)} declined", file=sys.stderr)
     print_table(["mended by", "break", "where"], mends, sys.stderr)
     print_table(["declined", "break", "where"], declines, sys.stderr)
-    for reason, text in {d.reason: d.explanation for d in report.declines}.items():
-        print(f"{reason}: {text}", file=sys.stderr)
+    texts: dict[tuple[str, str], list[str]] = {}
+    for decline in report.declines:
+        places = texts.setdefault((decline.reason, decline.explanation), [])
+        places.append(f"{decline.site.filename}:{decline.site.lineno}")
+    for (reason, text), places in texts.items():
+        print(f"{reason}: {text} ({', '.join(dict.fromkeys(places))})", file=sys.stderr)
 
 
 class Explain:

@@ -24,11 +24,11 @@ from graphmend_bc.lessons import Lessons
 from graphmend_bc.outcome import settle
 from graphmend_bc.plans import Plans
 from graphmend_bc.reports import FrameResult
-from graphmend_bc.rewrites import Key, site_of
+from graphmend_bc.rewrites import site_of
 from graphmend_bc.rewriting.plan import Capture
 from graphmend_bc.rules import drawn
 from graphmend_bc.rules.registry import handlers, is_on
-from graphmend_bc.runtime import Site
+from graphmend_bc.runtime import Site, identity_of
 from graphmend_bc.turning import Turning
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ class Frame:
         self.code = code
         self.call = attempt.Arguments(args, kwargs)
         self.plans = Plans(mender)
-        self.plans.off |= code in mender.unfit
+        self.plans.off |= identity_of(code) in mender.unfit
         self.turning = Turning()
         self.lessons = Lessons(mender, self.plans, self.turning)
         self.seen: dict[Site, bool | None] = {}
         self.wants_errors = self.call.wants_errors
         function = mender.function_of(code)
-        self.function = Key.of(function)
+        self.function = identity_of(function)
         self.follows = (
             (function is not code and self.function in mender.mended)
             or mender.rewrites.is_rewritten(code)
@@ -165,11 +165,11 @@ class Frame:
             or trace.drawing is not None
         ):
             give_way_back(result, self.code, self.call.module_globals, trace.drawing)
-        self.turning.remember(self.mender.history)
+        self.mender.remember_turns(self.turning)
         # Where rewritten code breaks, Python goes on in another code object than under stock.
         rewritten = not self.plans.off and bool(self.plans.by_code.get(self.function))
         if trace.used or self.follows or rewritten:
-            self.mender.mended.add(self.function)
+            self.mender.note_mended(self.function)
         if trace.used:
             eager_call.note_mended(self.code)
         if trace.tally is not None:

@@ -16,6 +16,7 @@ from graphmend_bc.reasons import Refused
 from graphmend_bc.rewrites import site_of
 from graphmend_bc.rewriting.defer import CALLS
 from graphmend_bc.rules.rule import Met
+from graphmend_bc.runtime import identity_of
 from graphmend_bc.turning import Turning
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Lessons:
             code: the frame's own.
             error: what it ended with.
         """
-        if self.mender.eager_calls[code] < config.turn_limit:
+        if self.mender.eager_calls[identity_of(code)] < config.turn_limit:
             return False
         sites = dict.fromkeys(guessed.site for guessed, _ in compilation.trace.guesses)
         return self.plans.climb_all(sites, Refused("arm-does-not-trace", first_line(error)))
@@ -155,7 +156,7 @@ class Lessons:
             return False
         guesses = [guessed for guessed, _ in compilation.trace.guesses]
         blind = [guessed for guessed in guesses if guessed.site in self.turning.blind]
-        return self.turning.turn(blind, _place(found), last=False)
+        return self.turning.turn(blind, self._place(found), last=False)
 
     def _turn(self, compilation: Compilation, error: Exception) -> bool:
         """Guess otherwise, if the way that was taken for granted does not trace."""
@@ -163,8 +164,9 @@ class Lessons:
         found = break_of(error)
         if found is not None and found.gb_type in _PROGRAM_ERRORS and attempt.is_break(error):
             return False
-        return self.turning.turn(guesses, str(error) if found is None else _place(found))
+        return self.turning.turn(guesses, str(error) if found is None else self._place(found))
 
-
-def _place(found: Break) -> str:
-    return f"{found.code.co_qualname} {found.offset}"
+    def _place(self, found: Break) -> object:
+        """Where tracing stopped: in which of the user's functions, at which offset of its code."""
+        original, _ = self.mender.rewrites.original(found.code, 0)
+        return identity_of(original), found.offset

@@ -39,15 +39,15 @@ def settle(
         gb_type = plans.gb_type(site) or trace.gb_types.get(site, "")
         passed_over = tuple(str(refused) for refused in plans.passed_over.get(site, ()))
         mend = Mend(strategy, site, gb_type, gb_id_of(gb_type), passed_over)
-        if mender.report.add(mend):
+        if mender.note(mend):
             mends_log.info("mended %s", mend)
     for decline in plans.declined.values():
-        if decline.site not in used and mender.report.add(decline):
+        if decline.site not in used and mender.note(decline):
             declines_log.info("%s", decline)
     plans.unmet -= used.keys()
     for site in plans.unmet:
         plans.take_out(site)
     for key, plan in plans.by_code.items():
-        proven = {site.offset for site in used if key.holds(site)}
+        proven = {site.offset for site in used if site.code is key}
         if plan and plan.of_kind(LiftBranch).keys() <= proven:
-            mender.proven[key] = plan
+            mender.remember_plan(key, plan, plans.gb_types_of(key))

@@ -13,14 +13,14 @@ from graphmend_bc.dynamo.breaks import Break, gb_id_of
 from graphmend_bc.ladder import dearer, planned_ahead
 from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import Decline
-from graphmend_bc.rewrites import Key, site_of
+from graphmend_bc.rewrites import site_of
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.defer import OBSERVERS
 from graphmend_bc.rewriting.plan import Capture, MarkCallee
 from graphmend_bc.rules import defer
 from graphmend_bc.rules.registry import candidates_at, is_on
 from graphmend_bc.rules.rule import Candidate, Met
-from graphmend_bc.runtime import Site
+from graphmend_bc.runtime import CodeId, Site, identity_of
 
 if TYPE_CHECKING:
     from graphmend_bc.mender import Mender
@@ -36,6 +36,7 @@ class Plans:
 
     Attributes:
         by_code: the plan of each code object met.
+        codes: these code objects.
         breaks: the break at a site, as Dynamo told it.
         gb_types: what Dynamo would have called the break at sites mended before it met them.
         declined: sites that are left as they are.
@@ -49,7 +50,8 @@ class Plans:
 
     def __init__(self, mender: Mender) -> None:
         self.mender = mender
-        self.by_code: dict[Key, Plan] = {}
+        self.by_code: dict[CodeId, Plan] = {}
+        self.codes: dict[CodeId, CodeType] = {}
         self.breaks: dict[Site, Break] = {}
         self.gb_types: dict[Site, str] = {}
         self.declined: dict[Site, Decline] = {}
@@ -63,24 +65,37 @@ class Plans:
     def code_for(self, code: CodeType) -> CodeType:
         """The code object to trace in place of `code`."""
         mender = self.mender
-        if self.off or mender.rewrites.is_rewritten(code) or code in mender.left_alone:
+        if self.off or mender.rewrites.is_rewritten(code) or mender.leaves_alone(code):
             return code
-        key = Key.of(code)
+        key = identity_of(code)
         try:
             if key not in self.by_code:
-                known = mender.proven.get(key) if mender.remember else None
-                self.by_code[key] = mender.without_given_up(key, known or self._first_plan(code))
+                self._set(code, mender.without_given_up(key, self._known_plan(code)))
             return mender.rewrites.rewritten(code, self.by_code[key])
         except Refused as refused:
             log.debug("graphmend_bc leaves %s alone: %s", code, refused)
         except Exception:
             log.exception("graphmend_bc could not rewrite %s; it is compiled as stock would.", code)
-        self.by_code[key] = Plan()
+        self._set(code, Plan())
         return code
+
+    def _set(self, code: CodeType, plan: Plan) -> None:
+        key = identity_of(code)
+        self.by_code[key] = plan
+        self.codes[key] = code
 
     def rewrites(self) -> bool:
         """True if some code object is traced in another form than the user's."""
         return not self.off and any(self.by_code.values())
+
+    def _known_plan(self, code: CodeType) -> Plan:
+        """What worked before, with the names of the breaks: rules want to know them."""
+        key, mender = identity_of(code), self.mender
+        proven = mender.proven.get(key) if mender.remember else None
+        if proven is None:
+            return self._first_plan(code)
+        self.gb_types = {**proven.gb_types, **self.gb_types}
+        return proven.plan
 
     def _first_plan(self, code: CodeType) -> Plan:
         """Effects are marked before Dynamo meets them: a mark costs less than another attempt."""
@@ -102,7 +117,7 @@ class Plans:
     def captured_sites(self) -> list[Site]:
         """The sites that are planned to be captured."""
         return [
-            site_of(key.code, offset)
+            site_of(self.codes[key], offset)
             for key, plan in self.by_code.items()
             for offset in plan.of_kind(Capture)
         ]
@@ -125,15 +140,15 @@ class Plans:
         return self.climb_all(planned, refused)
 
     def is_planned(self, site: Site) -> bool:
-        return any(key.holds(site) and site.offset in plan for key, plan in self.by_code.items())
+        return site.offset in self.by_code.get(site.code, Plan())
 
     def start(self, code: CodeType, site: Site) -> bool:
         """Plan the cheapest rule that carries a site; False if there is none."""
         try:
-            if code in self.mender.left_alone:
+            if self.mender.leaves_alone(code):
                 raise Refused("left-alone")
-            if site in self.mender.given_up:
-                raise self.mender.given_up[site]
+            if (given_up := self.mender.given_up.get(site)) is not None:
+                raise given_up.again()
             if site in self.declined:
                 return False
             self._try(code, site, self._candidates(code, site), None)
@@ -148,7 +163,7 @@ class Plans:
 
         Each would cost an attempt to find. What no trace meets is taken out again.
         """
-        key = Key.of(code)
+        key = identity_of(code)
         ahead = [
             (site, cheapest)
             for site, cheapest in planned_ahead(code)
@@ -177,6 +192,11 @@ class Plans:
             return found
         return tuple(candidate for candidate in found if candidate.rule.name != "capture")
 
+    def gb_types_of(self, key: CodeId) -> dict[Site, str]:
+        """What Dynamo calls the breaks at the planned sites of a code object."""
+        known = [*self.breaks, *self.gb_types]
+        return {s: self.gb_type(s) for s in known if s.code is key and self.is_planned(s)}
+
     def gb_type(self, site: Site) -> str:
         found = self.breaks.get(site)
         return found.gb_type if found else self.gb_types.get(site, "")
@@ -189,8 +209,7 @@ class Plans:
         refused: Refused | None,
     ) -> bool:
         """Plan the first of the rules that the bytecode allows; else decline."""
-        key = Key.of(code)
-        plan = self.by_code.get(key, Plan()).without(site.offset)
+        plan = self.by_code.get(identity_of(code), Plan()).without(site.offset)
         for candidate in candidates:
             if refused is not None and not candidate.rule.helps(refused):
                 continue
@@ -201,30 +220,29 @@ class Plans:
                 refused = error
                 self._note_refusal(site, error)
                 continue
-            self.by_code[key] = wider
+            self._set(code, wider)
             return True
-        self.by_code[key] = plan
+        self._set(code, plan)
         raise refused or Refused("unhandled-instruction")
 
     def climb(self, site: Site, refused: Refused) -> bool:
         """Plan the next rule for a planned site, or take it out of its plan."""
         self._note_refusal(site, refused)
-        for key, plan in list(self.by_code.items()):
-            if not (key.holds(site) and site.offset in plan):
-                continue
+        if not self.is_planned(site):
+            self._decline(site, refused)
+            return False
+        code, plan = self.codes[site.code], self.by_code[site.code]
+        try:
             name = plan[site.offset].rule
-            try:
-                candidates = dearer(self._candidates(key.code, site), name, refused)
-            except Refused:
-                candidates = ()
-            try:
-                return self._try(key.code, site, candidates, refused)
-            except Refused as last:
-                self.by_code[key] = plan.without(site.offset)
-                self._decline(site, last)
-                return True
-        self._decline(site, refused)
-        return False
+            candidates = dearer(self._candidates(code, site), name, refused)
+        except Refused:
+            candidates = ()
+        try:
+            return self._try(code, site, candidates, refused)
+        except Refused as last:
+            self.take_out(site)
+            self._decline(site, last)
+            return True
 
     def climb_all(self, sites: Iterable[Site], refused: Refused) -> bool:
         changed = [self.climb(site, refused) for site in sites]
@@ -243,10 +261,9 @@ class Plans:
         self.declined.setdefault(site, decline)
 
     def take_out(self, site: Site) -> None:
-        """Take a site out of every plan that has it."""
-        for key, plan in self.by_code.items():
-            if key.holds(site) and site.offset in plan:
-                self.by_code[key] = plan.without(site.offset)
+        """Take a site out of its plan."""
+        if self.is_planned(site):
+            self.by_code[site.code] = self.by_code[site.code].without(site.offset)
 
     def drop(self, site: Site, refused: Refused) -> None:
         """Decline a site."""

@@ -296,3 +296,7 @@ class Refused(Exception):
         self.reason = REASONS[code]
         self.detail = detail
         super().__init__(f"{code}: {self.reason.explanation} {detail}".rstrip())
+
+    def again(self) -> Refused:
+        """The same refusal, to be raised once more: one that was raised holds frames."""
+        return Refused(self.reason.code, self.detail)

@@ -6,9 +6,11 @@ import json
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
+from typing import Any, TypeVar
 
 from graphmend_bc.history import Outcome
 from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime.code_id import CodeId
 from graphmend_bc.runtime.site import Site
 
 
@@ -87,6 +89,9 @@ class Decline:
         return "\n".join([*lines, *(f"    Hint: {hint}" for hint in self.hints)])
 
 
+E = TypeVar("E", Mend, Decline)
+
+
 @dataclass(frozen=True, slots=True)
 class FrameResult:
     """What compiling one frame came to, for `explain`.
@@ -110,23 +115,35 @@ class Report:
         mends: sites that no longer break the graph.
         declines: breaks that were left.
         guesses: how guesses went, by site; filled in when the report is asked for.
+        _known: what is in the lists.
     """
 
     mends: list[Mend] = field(default_factory=list)
     declines: list[Decline] = field(default_factory=list)
     guesses: list[Outcome] = field(default_factory=list)
+    _known: set[tuple[Site, str]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._known = {(m.site, m.strategy) for m in self.mends}
+        self._known |= {(d.site, d.reason) for d in self.declines}
 
     def add(self, entry: Mend | Decline) -> bool:
         """Note a mend or decline unless it is known; returns whether it was new."""
-        if isinstance(entry, Mend):
-            if any((m.site, m.strategy) == (entry.site, entry.strategy) for m in self.mends):
-                return False
-            self.mends.append(entry)
-            return True
-        if any((d.site, d.reason) == (entry.site, entry.reason) for d in self.declines):
+        kind = entry.strategy if isinstance(entry, Mend) else entry.reason
+        if (entry.site, kind) in self._known:
             return False
-        self.declines.append(entry)
+        self._known.add((entry.site, kind))
+        if isinstance(entry, Mend):
+            self.mends.append(entry)
+        else:
+            self.declines.append(entry)
         return True
+
+    def merge_dead(self) -> None:
+        """Keep one entry of those that read the same, as far as their code is gone."""
+        self.mends = _merged(self.mends)
+        self.declines = _merged(self.declines)
+        self.__post_init__()
 
     def copy(self) -> Report:
         return Report(list(self.mends), list(self.declines), list(self.guesses))
@@ -135,9 +152,9 @@ class Report:
         """The report as JSON: an object with the lists `mends`, `declines` and `guesses`."""
         return json.dumps(
             {
-                "mends": [asdict(m) for m in self.mends],
-                "declines": [asdict(d) for d in self.declines],
-                "guesses": [asdict(g) for g in self.guesses],
+                "mends": [_as_dict(m) for m in self.mends],
+                "declines": [_as_dict(d) for d in self.declines],
+                "guesses": [_as_dict(g) for g in self.guesses],
             },
             indent=2,
         )
@@ -161,3 +178,23 @@ class Report:
         lines = [f"{len(self.mends)} mended, {len(self.declines)} declined"]
         lines += [*map(str, self.mends), *map(str, self.declines)]
         return "\n".join([*lines, *(f"guessed    {guess}" for guess in self.guesses)])
+
+
+def _merged(entries: list[E]) -> list[E]:
+    seen: set[str] = set()
+    kept = []
+    for entry in entries:
+        text = str(entry)
+        if entry.site.code.is_alive or text not in seen:
+            kept.append(entry)
+        seen.add(text)
+    return kept
+
+
+def _as_dict(entry: Mend | Decline | Outcome) -> dict[str, Any]:
+    """The entry for JSON, which has no word for the identity of code."""
+
+    def without_code(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {name: value for name, value in items if not isinstance(value, CodeId)}
+
+    return asdict(entry, dict_factory=without_code)

@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
+import weakref
+from collections import deque
 from dataclasses import dataclass, field
+from threading import RLock
 from types import CodeType
 
 from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.reasons import Refused
-from graphmend_bc.rewriting import Plan, Rewritten, rewrite
+from graphmend_bc.rewriting import Plan, rewrite
 from graphmend_bc.rewriting.calls import site_of_op
 from graphmend_bc.rewriting.defer import likely_effects
+from graphmend_bc.rewriting.origin import origin_of
 from graphmend_bc.rewriting.plan import MarkCallee
-from graphmend_bc.runtime import Site
+from graphmend_bc.runtime import CodeId, Site, identity_of
+
+_KEPT = 256
+"""Rewritten code objects that are kept although nobody may need them any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A code object by value and file: code objects of copied files compare equal."""
-
-    code: CodeType
-    filename: str
-
-    @classmethod
-    def of(cls, code: CodeType) -> Key:
-        return cls(code, code.co_filename)
-
-    def holds(self, site: Site) -> bool:
-        """True if the site is in this code object."""
-        return (self.filename, self.code.co_qualname) == (site.filename, site.qualname)
+def _recent() -> deque[CodeType]:
+    return deque(maxlen=_KEPT)
 
 
 @dataclass(slots=True)
 class Rewrites:
-    """Every rewrite made so far. The same code and plan give the same object, so that Dynamo's
-    caches hit.
+    """The rewrites that are in use, and some more. The same code and plan give the same object, so
+    that Dynamo's caches hit.
 
     Attributes:
         made: by original code and plan; a refusal is kept too.
-        sources: for each code object written by us, the original and the map of offsets.
         effects: calls that are likely effects, by original code and names looked for.
+        recent: the last ones.
+        lock: held while the tables are changed.
     """
 
-    made: dict[tuple[Key, Plan], Rewritten | Refused] = field(default_factory=dict)
-    sources: dict[Key, tuple[CodeType, dict[int, int]]] = field(default_factory=dict)
-    effects: dict[tuple[Key, frozenset[str]], frozenset[int]] = field(default_factory=dict)
+    made: dict[tuple[CodeId, Plan], weakref.ref[CodeType] | Refused] = field(default_factory=dict)
+    effects: dict[tuple[CodeId, frozenset[str]], frozenset[int]] = field(default_factory=dict)
+    recent: deque[CodeType] = field(default_factory=_recent)
+    lock: RLock = field(default_factory=RLock)
 
     def rewritten(self, code: CodeType, plan: Plan) -> CodeType:
         """The code object for a plan.
@@ -53,44 +50,81 @@ class Rewrites:
         """
         if not plan.changes_code:
             return code
-        key = (Key.of(code), plan)
-        if key not in self.made:
+        key = (identity_of(code), plan)
+        found = self._made(key)
+        if found is None:
             try:
-                self.made[key] = result = rewrite(code, plan)
-                for part, origins in result.origins:
-                    self.sources[Key.of(part)] = (code, dict(origins))
+                found = rewrite(code, plan).code
             except Refused as refused:
-                self.made[key] = refused
-        found = self.made[key]
+                found = refused.again()
+            found = self._keep(key, found)
         if isinstance(found, Refused):
-            raise found
-        return found.code
+            raise found.again()
+        return found
+
+    def _made(self, key: tuple[CodeId, Plan]) -> CodeType | Refused | None:
+        found = self.made.get(key)
+        return found() if isinstance(found, weakref.ref) else found
+
+    def _keep(self, key: tuple[CodeId, Plan], result: CodeType | Refused) -> CodeType | Refused:
+        """The result, or that of another thread which was faster."""
+        with self.lock:
+            if (known := self._made(key)) is not None:
+                return known
+            if isinstance(result, Refused):
+                self.made[key] = result
+            else:
+                self.made[key] = weakref.ref(result)
+                self.recent.append(result)
+            return result
 
     def is_rewritten(self, code: CodeType) -> bool:
         """True for code written by us, arms included."""
-        return Key.of(code) in self.sources
+        return origin_of(code) is not None
 
     def original(self, code: CodeType, offset: int) -> tuple[CodeType, int]:
         """The user's code object and offset behind an instruction of any code object."""
-        source = self.sources.get(Key.of(code))
-        if source is None:
-            return code, offset
-        original, origins = source
-        return original, origins.get(offset, -1)
+        origin = origin_of(code)
+        return (code, offset) if origin is None else (origin.code, origin.offsets.get(offset, -1))
 
     def likely_effects(self, code: CodeType, names: frozenset[str]) -> frozenset[int]:
         """Offsets of calls of something with one of the names, where the callee can be marked."""
-        key = (Key.of(code), names)
-        if key not in self.effects:
-            marked: frozenset[int] = frozenset()
-            for offset in likely_effects(code, names):
-                try:
-                    self.rewritten(code, Plan({offset: MarkCallee("defer")}))
-                except Refused:
-                    continue
-                marked |= {offset}
+        key = (identity_of(code), names)
+        known = self.effects.get(key)
+        if known is not None:
+            return known
+        marked: frozenset[int] = frozenset()
+        for offset in likely_effects(code, names):
+            try:
+                self.rewritten(code, Plan({offset: MarkCallee("defer")}))
+            except Refused:
+                continue
+            marked |= {offset}
+        with self.lock:
             self.effects[key] = marked
-        return self.effects[key]
+        return marked
+
+    def forget(self) -> None:
+        """Keep nothing that nobody needs. Rewritten code that is in use stays known."""
+        recent, self.recent = self.recent, _recent()
+        with self.lock:
+            self.effects = {}
+            self.made = {key: made for key, made in self.made.items() if _is_in_use(made)}
+        del recent  # code objects are freed while no lock is held
+
+    def forget_dead(self) -> None:
+        """Forget what is known of code that is gone."""
+        with self.lock:
+            self.effects = {key: v for key, v in self.effects.items() if key[0].is_alive}
+            self.made = {
+                key: made
+                for key, made in self.made.items()
+                if _is_in_use(made) or (isinstance(made, Refused) and key[0].is_alive)
+            }
+
+
+def _is_in_use(made: weakref.ref[CodeType] | Refused) -> bool:
+    return isinstance(made, weakref.ref) and made() is not None
 
 
 def site_of(code: CodeType, offset: int) -> Site:

@@ -16,6 +16,7 @@ from graphmend_bc.mender import Mender
 from graphmend_bc.reports import Report
 from graphmend_bc.rewriting import rewrite as rewrite_code
 from graphmend_bc.rewriting import widest_plan
+from graphmend_bc.runtime import identity_of
 from graphmend_bc.versions import check_versions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -110,11 +111,12 @@ def enabled(*, exact: bool = True, cache: bool = True) -> Iterator[Handle]:
         >>> with graphmend_bc.enabled():  # doctest: +SKIP
         ...     compiled(x)
     """
-    before = is_enabled()
+    before, remember = is_enabled(), _session.mender.remember
     handle = enable(exact=exact, cache=cache)
     try:
         yield handle
     finally:
+        _session.mender.remember = remember
         if not before:
             handle.remove()
 
@@ -177,7 +179,7 @@ def leave_alone(function: F | None = None, *, reason: str = "") -> F | Callable[
     """
     if function is None:
         return lambda f: leave_alone(f, reason=reason)
-    _session.mender.left_alone.add(_function_of(function).__code__)
+    _session.mender.left_alone.add(identity_of(_function_of(function).__code__))
     return function
 
 

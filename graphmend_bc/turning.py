@@ -28,7 +28,7 @@ class Turning:
 
     values: dict[Site, tuple[int, bool]] = field(default_factory=dict)
     tried: list[Guessed] = field(default_factory=list)
-    stopped: str = ""
+    stopped: object = ""
     blind: set[Site] = field(default_factory=set)
 
     def likely(self, site: Site, occurrence: int, value: bool) -> bool:
@@ -36,7 +36,7 @@ class Turning:
         start, turned = self.values.get(site, (occurrence + 1, value))
         return turned if occurrence >= start else value
 
-    def turn(self, guesses: Sequence[Guessed], stopped: str, *, last: bool = True) -> bool:
+    def turn(self, guesses: Sequence[Guessed], stopped: object, *, last: bool = True) -> bool:
         """Take another way; False if there is none left to try.
 
         Args:

@@ -9,11 +9,11 @@ covers, as an op that raises has not stored anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Final
 
 from graphmend_bc.code.blocks import Block, Graph
 from graphmend_bc.code.header import argument_names
+from graphmend_bc.code.kept import kept
 from graphmend_bc.code.listing import Op
 from graphmend_bc.code.liveness import Names, cell_names
 from graphmend_bc.code.saves import restores
@@ -115,7 +115,7 @@ class _Flow:
         return facts
 
 
-@lru_cache(maxsize=16)
+@kept(16)
 def _entry(graph: Graph, meet: Meet) -> dict[int, Facts]:
     return _Flow(graph, meet).at_entry()
 

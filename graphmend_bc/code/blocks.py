@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from types import CodeType
 from typing import Final
 
 from graphmend_bc.code import facts
+from graphmend_bc.code.kept import kept
 from graphmend_bc.code.listing import Listing, Op, decode
 
 EXIT: Final = -1
@@ -118,23 +118,36 @@ def build(listing: Listing) -> Graph:
     return Graph(listing, tuple(blocks))
 
 
+class _Exact:
+    """A code object, compared as an object: `==` takes two functions of different files for one."""
+
+    __slots__ = ("code",)
+
+    def __init__(self, code: CodeType) -> None:
+        self.code = code
+
+    def __hash__(self) -> int:
+        return id(self.code)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Exact) and other.code is self.code
+
+
 def graph_of(code: CodeType) -> Graph:
     """The blocks of a code object: the same graph every time, so that analyses of it are kept.
 
     Args:
         code: any code object.
     """
-    return _graph_of(code, code.co_filename)
+    return _graph_of(_Exact(code))
 
 
-@lru_cache(maxsize=64)
-def _graph_of(code: CodeType, filename: str) -> Graph:
-    """Code objects of copied files compare equal, so the file name tells them apart."""
-    del filename
-    return build(decode(code))
+@kept(64)
+def _graph_of(exact: _Exact) -> Graph:
+    return build(decode(exact.code))
 
 
-@lru_cache(maxsize=16)
+@kept(16)
 def reachable(graph: Graph, *, exceptional: bool = True) -> frozenset[int]:
     """Blocks that control may reach from the entry.
 
@@ -153,7 +166,7 @@ def reachable(graph: Graph, *, exceptional: bool = True) -> frozenset[int]:
     return frozenset(seen)
 
 
-@lru_cache(maxsize=16)
+@kept(16)
 def predecessors(graph: Graph, *, exceptional: bool = True) -> dict[int, frozenset[int]]:
     """For each reachable block, the reachable blocks it may be entered from.
 

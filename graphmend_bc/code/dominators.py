@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import networkx as nx
 
 from graphmend_bc.code.blocks import EXIT, Graph, predecessors, reachable
+from graphmend_bc.code.kept import kept
 
 
-@lru_cache(maxsize=16)
+@kept(16)
 def immediate_dominators(graph: Graph, *, exceptional: bool = True) -> dict[int, int | None]:
     """For each block, the nearest other block that every way from the entry to it passes.
 
@@ -31,7 +31,7 @@ def immediate_dominators(graph: Graph, *, exceptional: bool = True) -> dict[int,
     return {**_immediate_dominators(flow, 0), 0: None}
 
 
-@lru_cache(maxsize=16)
+@kept(16)
 def raising_blocks(graph: Graph) -> frozenset[int]:
     """The blocks from which every normal way ends in a raise and none in a return.
 
@@ -53,7 +53,7 @@ def raising_blocks(graph: Graph) -> frozenset[int]:
     return frozenset(leading_to(("RAISE_VARARGS",)) - leading_to(("RETURN_",)))
 
 
-@lru_cache(maxsize=16)
+@kept(16)
 def immediate_postdominators(
     graph: Graph, *, without: frozenset[int] = frozenset()
 ) -> dict[int, int]:

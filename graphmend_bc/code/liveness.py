@@ -11,11 +11,11 @@ count either.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
 
 from graphmend_bc.code import facts
 from graphmend_bc.code.blocks import Block, Graph
+from graphmend_bc.code.kept import kept
 from graphmend_bc.code.listing import Op
 
 Names = frozenset[str]
@@ -39,7 +39,7 @@ def cell_names(graph: Graph) -> Names:
     return frozenset(graph.listing.code.co_cellvars)
 
 
-@lru_cache(maxsize=16)
+@kept(16)
 def live_in(graph: Graph) -> dict[int, Names]:
     """Locals that are live at the entry of each block.
 

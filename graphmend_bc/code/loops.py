@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 import networkx as nx
 
 from graphmend_bc.code.blocks import Graph, predecessors
 from graphmend_bc.code.dominators import immediate_dominators
+from graphmend_bc.code.kept import kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Loop:
     body: frozenset[int]
 
 
-@lru_cache(maxsize=16)
+@kept(16)
 def loops(graph: Graph) -> tuple[Loop, ...]:
     """The natural loops of a graph, outer before inner; exception handlers count as ways.
 

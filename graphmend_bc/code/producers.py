@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from bytecode import Instr, Label
 
 from graphmend_bc.code import facts
 from graphmend_bc.code.blocks import Graph
+from graphmend_bc.code.kept import kept
 from graphmend_bc.code.listing import Op
 from graphmend_bc.code.stack import depth_at, effect
 
@@ -90,7 +90,7 @@ def _merge(left: Slots, right: Slots) -> Slots:
     return tuple(a | b for a, b in zip(left, right, strict=True))
 
 
-@lru_cache(maxsize=16)
+@kept(16)
 def _entry_slots(graph: Graph) -> dict[int, Slots]:
     """Slots at each block entry, by propagation along normal edges to a fixed point.
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import dis
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final
 
 from bytecode.instr import UNSET
 
 from graphmend_bc.code import facts
 from graphmend_bc.code.blocks import Graph
+from graphmend_bc.code.kept import kept
 from graphmend_bc.code.listing import Op
 from graphmend_bc.code.reach import reach
 
@@ -126,7 +127,7 @@ def lowest_depth(graph: Graph, blocks: Iterable[int]) -> int:
     return min(lowest)
 
 
-@lru_cache(maxsize=16)
+@kept(16)
 def _before(graph: Graph) -> tuple[int | None, ...]:
     return depths(graph.listing.ops).before
 

@@ -87,8 +87,8 @@ def draw_as_numpy(stock: Callable[..., Any]) -> Callable[..., Any]:
             return cast(VariableTracker, stock(self, tx, args, kwargs))
         site = compilation.site_at(*place)
         try:
-            if site in compilation.given_up:
-                raise compilation.given_up[site]
+            if (given_up := compilation.given_up.get(site)) is not None:
+                raise given_up.again()
             if not compilation.mends(site):
                 raise Refused("hoist-not-input", "It was declined; the report says why.")
             return _drawn_by(tx, compilation, site, self.value, args, kwargs)

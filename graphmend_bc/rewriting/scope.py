@@ -14,6 +14,7 @@ from graphmend_bc.code.blocks import EXIT, Graph
 from graphmend_bc.code.listing import Op
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.calls import Writer, site_of_op
+from graphmend_bc.rewriting.origin import with_origin
 from graphmend_bc.rewriting.plan import Plan
 from graphmend_bc.runtime import Site
 
@@ -93,7 +94,7 @@ class FunctionWriter:
         self.size += len(items)
         if self.size > GROWTH_LIMIT:
             raise Refused("code-growth", f"The limit is {GROWTH_LIMIT} instructions.")
-        part = assemble(header, items)
+        part = with_origin(assemble(header, items), self.listing.code)
         self.parts.append(part)
         return part.code
 

@@ -18,6 +18,7 @@ from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.code.header import argument_names
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewriting.calls import Writer, site_of_op
+from graphmend_bc.rewriting.origin import with_origin
 from graphmend_bc.runtime import Whole
 
 
@@ -38,20 +39,20 @@ def as_one_call(code: CodeType, offset: int, rule: str) -> tuple[Assembled, Asse
     op = listing.at_offset(offset)
     primitive = Whole(site_of_op(code, op), rule)
     names = argument_names(code)
-    copy = code.replace(
+    like = code.replace(
         co_argcount=len(names),
         co_posonlyargcount=0,
         co_kwonlyargcount=0,
         co_flags=code.co_flags | CO_NESTED,
-        co_consts=(*code.co_consts, primitive),  # so that it does not equal the original
     )
+    copy = with_origin(Assembled(like, {op.offset: op.offset for op in listing.ops}), code)
     writer = Writer(op, None)
     # Parameters that are cells stay cells: a tracer binds them as those of the original.
     cells = {name: CellVar(name) for name in code.co_cellvars if name in names}
     items = [
         *(writer.emit("MAKE_CELL", cell) for cell in cells.values()),
         writer.emit("RESUME", 0),
-        *writer.make_function(copy, ()),
+        *writer.make_function(copy.code, ()),
         *writer.callable_under_top(primitive),
         *(
             writer.emit("LOAD_DEREF", cells[name]) if name in cells else load
@@ -61,4 +62,4 @@ def as_one_call(code: CodeType, offset: int, rule: str) -> tuple[Assembled, Asse
         writer.emit("RETURN_VALUE"),
     ]
     caller = assemble(replace(Header.of(code), cellvars=tuple(cells)), items)
-    return caller, Assembled(copy, {op.offset: op.offset for op in listing.ops})
+    return with_origin(caller, code), copy

@@ -5,6 +5,9 @@ alone does what the original did. `graphmend_bc.dynamo` gives the same objects t
 a trace.
 """
 
+from graphmend_bc.runtime.code_id import CodeId as CodeId
+from graphmend_bc.runtime.code_id import forget_dead_code as forget_dead_code
+from graphmend_bc.runtime.code_id import identity_of as identity_of
 from graphmend_bc.runtime.primitives import Both as Both
 from graphmend_bc.runtime.primitives import Branch as Branch
 from graphmend_bc.runtime.primitives import Guess as Guess

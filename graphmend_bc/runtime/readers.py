@@ -13,11 +13,11 @@ import re
 import types
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import Any, Final
 
 from graphmend_bc.code import facts
+from graphmend_bc.code.kept import kept
 
 _FORMATS: Final = re.compile(
     "BUILD_STRING|CACHE|CALL|CONVERT_VALUE|COPY_FREE_VARS|FORMAT_.*|MAKE_CELL|NOP|PRECALL|RERAISE|RESUME"
@@ -129,7 +129,7 @@ class _Scan:
     formats_only: bool = True
 
 
-@lru_cache(maxsize=1024)
+@kept(1024)
 def _scan(code: types.CodeType, own: str = "") -> _Scan | None:
     """What a code object does; None if it may do more than read.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
+
+from graphmend_bc.runtime.code_id import CodeId, identity_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,7 @@ class Site:
         name: `co_name` of the function, as a LogRecord's `funcName` shows it.
         opname: name of the instruction.
         offset: byte offset of the instruction in the original `co_code`.
+        code: which function it is, if others have the same file and name.
     """
 
     filename: str
@@ -25,6 +28,7 @@ class Site:
     name: str
     opname: str
     offset: int
+    code: CodeId = field(repr=False)
 
     @classmethod
     def of(cls, code: CodeType, opname: str, offset: int, lineno: int | None) -> Site:
@@ -36,6 +40,7 @@ class Site:
             name=code.co_name,
             opname=opname,
             offset=offset,
+            code=identity_of(code),
         )
 
     def __str__(self) -> str:

@@ -63,6 +63,10 @@ def choosing(target: FunctionType, enter: Any) -> Callable[[CodeType, str | None
     return lambda code, module: enter if code is target.__code__ else None
 
 
+def by_name(enter: Any) -> Callable[[CodeType, str | None], Any]:
+    return lambda code, module: enter if code.co_name == "target" else None
+
+
 class Slow:
     """A chooser that is in the middle of its answer for as long as the block of `asked` runs."""
 
@@ -340,6 +344,83 @@ def test_a_neighbour_that_is_asked_may_take_the_chooser_away(hooks: ModuleType) 
     hooks.set_chooser(choosing(target, Enter()))
     current[0] = take_away
     assert target() == "ran"
+
+
+def test_threads_call_while_choosers_come_and_go_and_code_dies(hooks: ModuleType) -> None:
+    targets = [fresh() for _ in range(8)]
+    results: list[str] = []
+    stop = threading.Event()
+
+    def call_on() -> None:
+        while not stop.is_set():
+            results.append(targets[len(results) % 8]())
+
+    def replace_on() -> None:
+        while not stop.is_set():
+            targets[len(results) % 8] = fresh()
+            hooks.watch(targets[0].__code__, Enter())
+            hooks.unwatch(targets[len(results) % 8].__code__)
+
+    sys.setswitchinterval(1e-5)
+    threads = [threading.Thread(target=call) for call in (call_on, call_on, call_on, replace_on)]
+    try:
+        for thread in threads:
+            thread.start()
+        for i in range(300):
+            hooks.set_chooser(by_name(Enter()))
+            targets[i % 8]()
+            if i % 7 == 0:
+                hooks.uninstall()
+                hooks.install()
+    finally:
+        stop.set()
+        sys.setswitchinterval(0.005)
+        for thread in threads:
+            thread.join()
+    assert set(results) == {"ran"}
+    last = Enter()
+    hooks.set_chooser(by_name(last))
+    for target in targets:
+        hooks.unwatch(target.__code__)
+        target()
+    assert last.calls == 8
+
+
+def test_no_path_keeps_memory(hooks: ModuleType) -> None:
+    def fail(*ignored: object) -> Any:
+        raise LookupError(len(ignored))
+
+    def failing(target: FunctionType) -> Callable[[CodeType, str | None], Any]:
+        return lambda code, module: fail(module) if code is target.__code__ else None
+
+    def enters() -> list[Any]:
+        return [Enter(), None, fail, lambda code: None, lambda code: 1, lambda code: (None, fail)]
+
+    def round_() -> None:
+        for place in range(6):
+            target, enter = fresh(), enters()[place]
+            for choose in (choosing(target, enter), failing(target)):
+                hooks.set_chooser(choose)
+                with contextlib.suppress(LookupError, TypeError):
+                    target()
+                with contextlib.suppress(LookupError, TypeError):
+                    target()
+            if place % 2:
+                hooks.watch(target.__code__, Enter())
+                target()
+            hooks.set_chooser(None)
+            target()
+
+    def level() -> int:
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    for _ in range(20):
+        round_()
+    before = level()
+    for _ in range(200):
+        round_()
+    assert level() - before < 200  # one block a round would be 200
 
 
 SHUTDOWN = """

@@ -34,11 +34,38 @@ call_unwatched(PyObject *callable, PyObject *argument)
     return answer;
 }
 
+/* Puts an exception, or NULL, in the place of the one that this thread is handling; steals the
+ * reference and returns the former one. PyErr_SetHandledException() would not do: to put back what
+ * PyErr_GetHandledException() tells would leave the exception of an outer frame in a generator. */
+static PyObject *
+exchange_handled(PyObject *error)
+{
+    _PyErr_StackItem *top = PyThreadState_Get()->exc_info;
+    PyObject *former = top->exc_value; /* owned */
+
+    top->exc_value = error;
+    return former;
+}
+
+PyObject *
+call_handling(PyObject *callable, PyObject *argument, PyObject *error)
+{
+    PyObject *handled, *answer; /* owned */
+
+    if (error == NULL) {
+        return call_unwatched(callable, argument);
+    }
+    handled = exchange_handled(Py_NewRef(error));
+    answer = call_unwatched(callable, argument);
+    Py_XDECREF(exchange_handled(handled));
+    return answer;
+}
+
 PyObject *
 set_callback(PyObject *exchange, PyObject *callback)
 {
     PyObject *error = compat_take_exception(); /* owned */
-    PyObject *former = call_unwatched(exchange, callback);
+    PyObject *former = call_handling(exchange, callback, error);
 
     if (former != NULL && error != NULL) {
         compat_raise_exception(error);

@@ -76,6 +76,17 @@ compat_now(void)
 #endif
 }
 
+/* Whether the interpreter has begun to take modules and their functions apart. */
+static inline int
+compat_is_finalizing(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return Py_IsFinalizing();
+#else
+    return _Py_IsFinalizing();
+#endif
+}
+
 /* Scratch slots of code objects lost their underscore in 3.12. */
 #if PY_VERSION_HEX >= 0x030C0000
 #define compat_request_code_slot PyUnstable_Eval_RequestCodeExtraIndex

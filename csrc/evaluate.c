@@ -97,7 +97,7 @@ call_leave(PyObject *leave, PyObject *result)
     if (result == NULL) {
         error = compat_take_exception();
     }
-    answer = call_unwatched(leave, error != NULL ? error : Py_None);
+    answer = call_handling(leave, error != NULL ? error : Py_None, error);
     if (answer == NULL) {
         Py_CLEAR(result); /* what `leave` raised takes the place of what the frame gave */
         Py_CLEAR(error);
@@ -109,18 +109,34 @@ call_leave(PyObject *leave, PyObject *result)
     return result;
 }
 
-/* Delegates a frame to the evaluator that is the interpreter's once the callback is set: the
- * neighbour, which compiles it or passes it down to us, where it is known as handed over. */
+/* Passes a frame on that nobody is to be asked about any more. */
 static PyObject *
-delegate(PyThreadState *tstate, struct _PyInterpreterFrame *frame)
+pass_on(module_state *state, PyThreadState *tstate, struct _PyInterpreterFrame *frame,
+        int throwflag)
 {
-    _PyFrameEvalFunction top = get_evaluator();
+    if (hook.profiling && !in_callback) {
+        return evaluate_measured(state, tstate, frame, throwflag);
+    }
+    return hook.below(tstate, frame, throwflag);
+}
+
+/* Delegates a frame. Once the callback is set, the interpreter's evaluator is the neighbour, which
+ * compiles the frame or passes it down to us, where it is known as handed over. Where there is no
+ * callback, a tool on top of us has seen the frame already. */
+static PyObject *
+delegate(module_state *state, PyThreadState *tstate, struct _PyInterpreterFrame *frame,
+         bool has_callback)
+{
+    _PyFrameEvalFunction top = has_callback ? get_evaluator() : evaluate;
     PyObject *result; /* owned */
 
+    if (top == evaluate) {
+        return pass_on(state, tstate, frame, 0);
+    }
     if (add_handed_over(frame) < 0) {
         return raise_in_frame(tstate, frame);
     }
-    result = (top == evaluate ? hook.below : top)(tstate, frame, 0);
+    result = top(tstate, frame, 0);
     remove_handed_over(frame);
     return result;
 }
@@ -144,7 +160,7 @@ evaluate_watched(module_state *state, PyThreadState *tstate, struct _PyInterpret
 
     if (taken <= 0) {
         hook.left++;
-        return taken < 0 ? raise_in_frame(tstate, frame) : hook.below(tstate, frame, 0);
+        return taken < 0 ? raise_in_frame(tstate, frame) : pass_on(state, tstate, frame, 0);
     }
     hook.handed++;
     callback = PyTuple_GET_ITEM(plan, 0);
@@ -157,7 +173,7 @@ evaluate_watched(module_state *state, PyThreadState *tstate, struct _PyInterpret
         result = raise_in_frame(tstate, frame);
     }
     else {
-        result = delegate(tstate, frame);
+        result = delegate(state, tstate, frame, exchange != NULL);
     }
     if (former != NULL) {
         Py_SETREF(former, set_callback(exchange, Py_None)); /* as call_enter() found it */
@@ -177,7 +193,6 @@ static int
 find_enter_of_frame(module_state *state, struct _PyInterpreterFrame *frame, PyObject **enter)
 {
     PyCodeObject *code = compat_frame_code(frame); /* borrowed */
-
     int found;
 
     if (code == NULL || in_callback) {
@@ -189,17 +204,6 @@ find_enter_of_frame(module_state *state, struct _PyInterpreterFrame *frame, PyOb
         return 0;
     }
     return found;
-}
-
-/* Passes a frame on that is not watched, or that is being handed over. */
-static PyObject *
-pass_on(module_state *state, PyThreadState *tstate, struct _PyInterpreterFrame *frame,
-        int throwflag)
-{
-    if (hook.profiling && !in_callback) {
-        return evaluate_measured(state, tstate, frame, throwflag);
-    }
-    return hook.below(tstate, frame, throwflag);
 }
 
 /* The quick answer for most frames while we are installed: nobody measures, nobody watches this
@@ -229,9 +233,9 @@ is_plain(struct _PyInterpreterFrame *frame)
 PyObject *
 evaluate(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag)
 {
-    PyObject *module = hook.module; /* owned from here on where a frame is watched or measured */
-    PyObject *enter = NULL;         /* owned */
-    PyObject *result = NULL;        /* owned */
+    PyObject *module;        /* owned: what runs here may uninstall us */
+    PyObject *enter = NULL;  /* owned */
+    PyObject *result = NULL; /* owned */
     module_state *state = NULL;
     int found = 0;
 
@@ -239,20 +243,24 @@ evaluate(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag
     if (is_plain(frame)) {
         return hook.below(tstate, frame, throwflag);
     }
-    if (module == NULL) {
+    if (hook.module == NULL) {
         if (get_evaluator() == evaluate) {
             set_evaluator(hook.below); /* uninstalled while below another tool's evaluator */
         }
         return hook.below(tstate, frame, throwflag);
     }
+    if (compat_is_finalizing()) {
+        return hook.below(tstate, frame, throwflag); /* what we would call is half taken apart */
+    }
+    module = Py_NewRef(hook.module);
     state = PyModule_GetState(module);
     if (!throwflag) {
         found = find_enter_of_frame(state, frame, &enter);
     }
     if (found == 0 && !hook.profiling) {
+        Py_DECREF(module);
         return hook.below(tstate, frame, throwflag);
     }
-    Py_INCREF(module); /* what runs now may uninstall us */
     if (found < 0) {
         result = raise_in_frame(tstate, frame);
     }

@@ -39,7 +39,7 @@ struct hook {
     _PyFrameEvalFunction below;  /* what we found, and delegate to */
     Py_ssize_t slot;             /* scratch slot for `enter`, -1 until requested */
     Py_ssize_t kind_slot;        /* scratch slot for what the profile knows, likewise */
-    uintptr_t generation;        /* of the chooser: older refusals no longer count */
+    uintptr_t generation;        /* of the chooser: answers to older questions do not count */
     bool choosing;               /* there is a chooser to ask about code objects not seen yet */
     bool profiling;              /* frames inside compiled regions are measured */
     unsigned long long frames;   /* evaluated through us, watched or not */
@@ -66,6 +66,10 @@ void set_evaluator(_PyFrameEvalFunction evaluator);
  * measured. `argument` is borrowed and may be NULL. A new reference, or NULL with an exception. */
 PyObject *call_unwatched(PyObject *callable, PyObject *argument);
 
+/* The same as within `except` for `error`, which is borrowed and may be NULL: it is the context
+ * of what the callable raises. */
+PyObject *call_handling(PyObject *callable, PyObject *argument, PyObject *error);
+
 /* Sets the neighbour's callback in this thread, keeping an exception that is being raised. The
  * former callback, a new reference, or NULL with an exception. */
 PyObject *set_callback(PyObject *exchange, PyObject *callback);
@@ -77,6 +81,13 @@ int neighbour_is_on(module_state *state);
 int change_evaluator(module_state *state, bool installing);
 
 /* ---- watch.c ---- */
+
+/* Code whose frames start and stop many times: it has no single entry and exit to watch. */
+static inline bool
+is_resumable(const PyCodeObject *code)
+{
+    return (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) != 0;
+}
 
 /* Whether the content of a slot says that the chooser once refused the code object. */
 static inline bool
@@ -92,8 +103,11 @@ refusal(void)
     return (void *)((hook.generation << 1) | 1);
 }
 
-/* Stores an `enter`, whose reference it steals, or NULL. 0, or -1 with an exception. */
+/* Watches a code object; `enter` is borrowed, and NULL unwatches. 0, or -1 with an exception. */
 int store_enter(PyCodeObject *code, PyObject *enter);
+
+/* Makes void what the chooser has answered so far. The code objects it chose are no longer watched. */
+void void_answers(void);
 
 /* Finds the `enter` of a code object whose frame is about to run. 1 with a new reference, 0 where
  * there is none, -1 with an exception. */

@@ -105,13 +105,13 @@ hooks_watch(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_Format(PyExc_TypeError, "enter must be callable, not %R.", enter);
         return NULL;
     }
-    if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) {
+    if (is_resumable(code)) {
         PyErr_Format(PyExc_ValueError,
                      "%U is a generator or a coroutine: its frame starts and stops many times, "
                      "so it has no single entry and exit to watch.", code->co_qualname);
         return NULL;
     }
-    if (store_enter(code, Py_NewRef(enter)) < 0) {
+    if (store_enter(code, enter) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -136,8 +136,10 @@ hooks_unwatch(PyObject *Py_UNUSED(module), PyObject *code)
 PyDoc_STRVAR(set_chooser_doc,
 "set_chooser(choose)\n--\n\n"
 "Have choose(code, module_name) called once for every code object that is about to run and not\n"
-"watched. It returns an enter, which is then watched, or None. Setting a chooser, or None for\n"
-"no chooser, makes former refusals void.");
+"watched, generators and coroutines apart. It returns an enter, which is then watched, or None.\n"
+"An exception is raised by the frame that was about to run, and counts as None; one that is no\n"
+"Exception, such as KeyboardInterrupt, is no answer. Setting a chooser, or None for no chooser,\n"
+"makes former answers void, and those that are still being given.");
 
 static PyObject *
 hooks_set_chooser(PyObject *module, PyObject *choose)
@@ -153,6 +155,7 @@ hooks_set_chooser(PyObject *module, PyObject *choose)
         hook.choosing = choose != Py_None;
     }
     Py_XSETREF(state->choose, choose == Py_None ? NULL : Py_NewRef(choose));
+    void_answers();
     Py_RETURN_NONE;
 }
 
@@ -316,6 +319,12 @@ hooks_clear(PyObject *module)
     return 0;
 }
 
+static void
+hooks_free(void *module)
+{
+    (void)hooks_clear(module);
+}
+
 static PyModuleDef_Slot hooks_slots[] = {
     {Py_mod_exec, hooks_exec},
     COMPAT_MODULE_SLOTS
@@ -331,6 +340,7 @@ static struct PyModuleDef hooks_module = {
     .m_slots = hooks_slots,
     .m_traverse = hooks_traverse,
     .m_clear = hooks_clear,
+    .m_free = hooks_free,
 };
 
 PyMODINIT_FUNC

@@ -42,6 +42,7 @@ current_span(void)
 static int
 ask_classify(module_state *state, PyCodeObject *code)
 {
+    PyObject *classify = Py_NewRef(state->classify); /* owned: the profile may end meanwhile */
     PyObject *exchange = NULL, *former = NULL, *answer = NULL, *ignored = NULL; /* owned */
     long kind = -1;
 
@@ -52,7 +53,7 @@ ask_classify(module_state *state, PyCodeObject *code)
             goto done;
         }
     }
-    answer = call_unwatched(state->classify, (PyObject *)code);
+    answer = call_unwatched(classify, (PyObject *)code);
     if (former != NULL) {
         ignored = set_callback(exchange, former);
         if (ignored == NULL) {
@@ -75,6 +76,7 @@ done:
     Py_XDECREF(answer);
     Py_XDECREF(former);
     Py_XDECREF(exchange);
+    Py_DECREF(classify);
     return (int)kind;
 }
 
@@ -83,15 +85,15 @@ done:
 static int
 kind_of_code(module_state *state, PyCodeObject *code, bool may_ask)
 {
+    uintptr_t known, profile = profiles; /* another may have begun when the answer is there */
     void *content = NULL;
-    uintptr_t known;
     int kind;
 
     if (compat_code_slot_get((PyObject *)code, hook.kind_slot, &content) < 0) {
         return -1;
     }
     known = (uintptr_t)content;
-    if (known >> 3 == profiles) {
+    if (known >> 3 == profile) {
         return (int)(known & 7);
     }
     if (!may_ask || state->classify == NULL) {
@@ -101,7 +103,7 @@ kind_of_code(module_state *state, PyCodeObject *code, bool may_ask)
     if (kind < 0) {
         return -1;
     }
-    content = (void *)(profiles << 3 | (uintptr_t)kind);
+    content = (void *)(profile << 3 | (uintptr_t)kind);
     return compat_code_slot_set((PyObject *)code, hook.kind_slot, content) < 0 ? -1 : kind;
 }
 
@@ -109,22 +111,25 @@ kind_of_code(module_state *state, PyCodeObject *code, bool may_ask)
 static int
 kind_of_wrapper(module_state *state, PyObject *function)
 {
-    PyObject *value = NULL; /* owned */
-    int same;
+    PyObject *mark, *value; /* owned: the profile may end meanwhile */
+    int same = 0;
 
     if (function == NULL || state->mark == NULL) {
         return KIND_PLUMBING;
     }
-    value = PyObject_GetAttr(function, PyTuple_GET_ITEM(state->mark, 0));
-    if (value == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
-            return -1;
-        }
+    mark = Py_NewRef(state->mark);
+    value = PyObject_GetAttr(function, PyTuple_GET_ITEM(mark, 0));
+    if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
         PyErr_Clear();
-        return KIND_PLUMBING;
     }
-    same = PyObject_RichCompareBool(value, PyTuple_GET_ITEM(state->mark, 1), Py_EQ);
-    Py_DECREF(value);
+    else if (value == NULL) {
+        same = -1;
+    }
+    else if (Py_IS_TYPE(value, Py_TYPE(PyTuple_GET_ITEM(mark, 1)))) { /* not a user's __eq__ */
+        same = PyObject_RichCompareBool(value, PyTuple_GET_ITEM(mark, 1), Py_EQ);
+    }
+    Py_XDECREF(value);
+    Py_DECREF(mark);
     return same < 0 ? -1 : same ? KIND_GRAPH : KIND_PLUMBING;
 }
 
@@ -297,11 +302,13 @@ profile_begin(module_state *state, PyObject *classify, PyObject *mark, Py_ssize_
 PyObject *
 profile_end(module_state *state)
 {
+    ledger ended = book;
     PyObject *result; /* owned */
 
-    hook.profiling = false; /* before anything runs that could add to the ledger */
-    result = ledger_as_dict(&book);
-    ledger_reset(&book, 0);
+    hook.profiling = false; /* before anything runs that could add to the ledger, */
+    book = (ledger){0};     /* or begin another profile: to allocate may run the collector */
+    result = ledger_as_dict(&ended);
+    ledger_reset(&ended, 0);
     Py_CLEAR(state->classify);
     Py_CLEAR(state->mark);
     return result;

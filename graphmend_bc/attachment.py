@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import weakref
+import atexit
+import logging
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing import parent_process
 from types import CodeType, ModuleType
 from typing import Any
 
 from graphmend_bc import config, frame_hooks
-from graphmend_bc.dynamo.handover import Handover, Leave
+from graphmend_bc.dynamo.handover import Handover
 from graphmend_bc.targets import Pattern, Predicate, Target, meaning_of
 from graphmend_bc.versions import check_versions
+
+log = logging.getLogger("graphmend_bc")
 
 
 class Handle:
@@ -66,10 +72,12 @@ def attach(
             and "package.models*:*.forward" against both parts; nothing is imported, and a function
             is looked at when it is first called. A pattern leaves out lambdas, generators,
             dunder methods other than `__call__`, and functions in which Dynamo finds no tensor.
-            Names in `__main__` are matched as a pattern too.
+            Names in `__main__` are matched as a pattern too. A pattern that met no function in
+            the end says so once, in a warning of the logger "graphmend_bc".
         where: a further condition on what a pattern chooses, a function of a code object that
             tells whether it is meant; without a target, among all functions. It is asked once for
-            each code object, when that is first called, and what it raises is raised there.
+            each code object, when that is first called. What it raises is raised there, and the
+            function is not meant.
         **compile_kwargs: the keywords of `torch.compile`.
 
     Returns:
@@ -99,7 +107,7 @@ def attach(
         code = meant
         _attachments.add(hooks, code, enter)
         return Handle(lambda: _attachments.remove(hooks, code, enter))
-    chooser = _Chooser(meant, enter, hooks)
+    chooser = _Chooser(meant, enter)
     _attachments.add_chooser(hooks, chooser)
     return Handle(lambda: _attachments.remove_chooser(hooks, chooser))
 
@@ -120,40 +128,59 @@ def attach_all(targets: str) -> list[Handle]:
         >>> handles = attach_all("package.models.*, package.loss:focal")  # doctest: +SKIP
     """
     handles: list[Handle] = []
+    unmet = dict(_attachments.unmet)
     try:
         for target in filter(None, map(str.strip, targets.split(","))):
             handles.append(attach(target))
     except BaseException:
         for handle in handles:
             handle.remove()
+        _attachments.unmet = unmet
         raise
     return handles
 
 
-@dataclass(slots=True, eq=False)
+def unmet_patterns() -> str:
+    """Say of the patterns that met no function so far that they did not; each is told of once.
+
+    Returns:
+        A sentence for the user; empty if there is none to tell of, and in processes that run a part
+        of the program only: a forked child, or one that `multiprocessing` has started.
+
+    Example:
+        >>> print(unmet_patterns())  # doctest: +SKIP
+        attach('pakage.models.*') met no function: ...
+    """
+    unmet, _attachments.unmet = _attachments.unmet, {}
+    told = [text for text, pid in unmet.items() if pid == os.getpid()]
+    if not told or parent_process() is not None:
+        return ""
+    return (
+        f"{', '.join(f'attach({text})' for text in told)} met no function: none that it means was "
+        "called in this process outside of compiled code. A pattern is matched against "
+        "'module.qualified name', such as 'package.models.Net.forward', and leaves out what Dynamo "
+        "never compiles."
+    )
+
+
+@atexit.register
+def _tell_of_unmet_patterns() -> None:
+    told = unmet_patterns()
+    if told:
+        log.warning(told)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Chooser:
-    """A pattern in force, which is also the `enter` of the code objects it chose.
+    """A pattern in force.
 
     Attributes:
         pattern: what is meant.
         handover: what compiles the frames.
-        hooks: the C extension.
-        chosen: the code objects it is watching.
-        removed: set last of all by removal; another thread may be choosing at that moment.
     """
 
     pattern: Pattern
     handover: Handover
-    hooks: ModuleType
-    chosen: list[weakref.ref[CodeType]] = field(default_factory=list)
-    removed: bool = False
-
-    def __call__(self, code: CodeType) -> tuple[Any, Leave] | None:
-        """Hand a frame over."""
-        if self.removed:
-            self.hooks.unwatch(code)
-            return None
-        return self.handover(code)
 
 
 @dataclass(slots=True)
@@ -161,16 +188,20 @@ class _Attachments:
     """All that is attached in this process; the frame hooks are installed while there is any.
 
     The hooks are process-wide, so this is too. `stacks` goes by identity, because equal code
-    objects may belong to different functions.
+    objects may belong to different functions. `unmet` has the patterns that met no function yet,
+    with the process that attached them; `met` has the others.
     """
 
     stacks: dict[int, tuple[CodeType, list[Handover]]] = field(default_factory=dict)
     choosers: tuple[_Chooser, ...] = ()
+    unmet: dict[str, int] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set)
 
     def add(self, hooks: ModuleType, code: CodeType, enter: Handover) -> None:
         with frame_hooks.lock:
             frame_hooks.require(hooks, self)
             self.stacks.setdefault(id(code), (code, []))[1].append(enter)
+            self._meet_by_file(self.choosers, code)
             hooks.watch(code, enter)
 
     def remove(self, hooks: ModuleType, code: CodeType, enter: Handover) -> None:
@@ -187,34 +218,40 @@ class _Attachments:
     def add_chooser(self, hooks: ModuleType, chooser: _Chooser) -> None:
         with frame_hooks.lock:
             frame_hooks.require(hooks, self)
+            if str(chooser.pattern) not in self.met:
+                self.unmet[str(chooser.pattern)] = os.getpid()
+            for code, _ in self.stacks.values():
+                self._meet_by_file((chooser,), code)
             self.choosers = (chooser, *self.choosers)
-            self._forget_choices(hooks)
+            hooks.set_chooser(self.choose)  # has every code object chosen anew
 
     def remove_chooser(self, hooks: ModuleType, chooser: _Chooser) -> None:
         with frame_hooks.lock:
-            self._forget_choices(hooks)
             self.choosers = tuple(other for other in self.choosers if other is not chooser)
-            chooser.removed = True
-            if not self.choosers:
-                hooks.set_chooser(None)
+            hooks.set_chooser(self.choose if self.choosers else None)
             self._release_if_idle(hooks)
 
-    def choose(self, code: CodeType, module: str | None) -> _Chooser | None:
-        """The newest pattern that means a function; asked by the hooks once for each."""
-        for chooser in self.choosers:
+    def choose(self, code: CodeType, module: str | None) -> Handover | None:
+        """What the newest pattern that means a function does; the hooks ask once for each."""
+        choosers = self.choosers
+        for place, chooser in enumerate(choosers):
             if chooser.pattern.matches(code, module):
-                chooser.chosen.append(weakref.ref(code))
-                return chooser
+                self._meet(choosers[place:], code, module)
+                return chooser.handover
         return None
 
-    def _forget_choices(self, hooks: ModuleType) -> None:
-        """Have every code object chosen anew."""
-        for chooser in self.choosers:
-            chosen, chooser.chosen = chooser.chosen, []
-            for code in filter(None, (reference() for reference in chosen)):
-                if id(code) not in self.stacks:
-                    hooks.unwatch(code)
-        hooks.set_chooser(self.choose)
+    def _meet(self, choosers: tuple[_Chooser, ...], code: CodeType, module: str | None) -> None:
+        """Remember which patterns name a function, those that it did not go to included."""
+        for chooser in choosers:
+            if chooser.pattern.names(code, module):
+                self.unmet.pop(str(chooser.pattern), None)
+                self.met.add(str(chooser.pattern))
+
+    def _meet_by_file(self, choosers: tuple[_Chooser, ...], code: CodeType) -> None:
+        """The same for a function that is attached by itself, about which nobody is asked."""
+        for name, module in list(sys.modules.items()) if choosers else ():
+            if getattr(module, "__dict__", {}).get("__file__") == code.co_filename:
+                self._meet(choosers, code, name)
 
     def _release_if_idle(self, hooks: ModuleType) -> None:
         if not self.stacks and not self.choosers:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 import graphmend_bc as gm
-from graphmend_bc.attachment import attach_all
+from graphmend_bc.attachment import attach_all, unmet_patterns
 from graphmend_bc.first_calls import CompileRecorder, FirstCall
 from graphmend_bc.program import Program
 from graphmend_bc.table import print_table
@@ -81,6 +81,8 @@ class Run:
         report = gm.report()
         if not args.quiet:
             _print_report(report)
+        if unmet := unmet_patterns():
+            print(f"graphmend_bc: {unmet}", file=sys.stderr)
         if args.json:
             args.json.write_text(report.to_json(), encoding="utf-8")
         if args.report:
@@ -92,6 +94,7 @@ def _attach(targets: str, origin: str, refuse: Callable[[str], None]) -> None:
     try:
         attach_all(targets)
     except (AttributeError, ImportError, TypeError, ValueError) as error:
+        unmet_patterns()  # the program does not run, so no other target can have met a function
         refuse(f"{origin}: {error}")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 import threading
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -24,6 +26,21 @@ lock = _users.lock
 
 # A child of fork() has only the thread that forked: no other may hold the lock at that moment.
 os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+
+
+@atexit.register
+def _take_out() -> None:
+    """Shut Python down as it would without the hooks, and free what they hold.
+
+    Functions of `atexit` that were registered before this one, such as those of `logging` and of
+    torch, run later. The hooks by themselves pass all frames on once modules are being taken apart.
+    """
+    with lock:
+        if _users.owners:
+            _users.owners = []
+            hooks = sys.modules[f"{__package__}._frame_hooks"]
+            hooks.uninstall()
+            hooks.set_chooser(None)
 
 
 def load(wanted_by: str) -> ModuleType:

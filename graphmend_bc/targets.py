@@ -37,6 +37,26 @@ class Pattern:
     name: str
     where: Predicate | None = None
 
+    def __str__(self) -> str:
+        """As an argument of `attach()`."""
+        target = self.name if self.module is None else f"{self.module}:{self.name}"
+        condition = getattr(self.where, "__qualname__", self.where)
+        return repr(target) + ("" if self.where is None else f", where={condition}")
+
+    def names(self, code: CodeType, module: str | None) -> bool:
+        """Tell whether the name of a function is meant.
+
+        Args:
+            code: the function's code object.
+            module: `__name__` of its globals, None if they have none.
+
+        Returns:
+            Whether both parts match.
+        """
+        if self.module is None:
+            return fnmatchcase(f"{module}.{code.co_qualname}", self.name)
+        return fnmatchcase(str(module), self.module) and fnmatchcase(code.co_qualname, self.name)
+
     def matches(self, code: CodeType, module: str | None) -> bool:
         """Tell whether a function is meant: cheap tests first, as every function is asked.
 
@@ -55,13 +75,7 @@ class Pattern:
             return False
         if name.startswith("<") or (name.startswith("__") and name != "__call__"):
             return False
-        if self.module is None:
-            meant = fnmatchcase(f"{module}.{code.co_qualname}", self.name)
-        else:
-            meant = fnmatchcase(str(module), self.module) and fnmatchcase(
-                code.co_qualname, self.name
-            )
-        if not meant or handover.skipped_by_dynamo(code):
+        if not self.names(code, module) or handover.skipped_by_dynamo(code):
             return False
         return self.where is None or bool(self.where(code))
 

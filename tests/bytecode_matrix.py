@@ -24,6 +24,7 @@ TESTS = (
     "tests/code",
     "tests/rewriting",
     "tests/attach/test_evaluator.py",
+    "tests/attach/test_choosing.py",
     "tests/attach/test_measuring.py",
     "tests/attach/test_hygiene.py",
 )

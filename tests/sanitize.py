@@ -16,7 +16,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = [f"tests/attach/test_{name}.py" for name in ("evaluator", "measuring", "hygiene")]
+NAMES = ("evaluator", "choosing", "measuring", "hygiene")
+TESTS = [f"tests/attach/test_{name}.py" for name in NAMES]
 #: greenlet copies stacks, red zones included, which AddressSanitizer takes for an overrun.
 LEFT_OUT = [
     f"--deselect=tests/attach/test_hygiene.py::test_greenlets_{what}"

@@ -228,6 +228,79 @@ def test_what_leave_raises_replaces_the_result(hooks: ModuleType) -> None:
     assert isinstance(caught.value.__cause__, KeyError)
 
 
+def test_what_leave_raises_has_the_frames_exception_as_its_context(hooks: ModuleType) -> None:
+    def leave(error: BaseException | None) -> None:
+        assert sys.exception() is error
+        raise OSError("from leave")
+
+    hooks.watch(fail.__code__, lambda code: (None, leave))
+    hooks.install()
+    with pytest.raises(OSError, match="from leave") as caught:
+        fail(KeyError)
+    context = caught.value.__context__
+    assert isinstance(context, KeyError)
+    assert context.__context__ is None
+    assert sys.exception() is None
+
+
+@pytest.mark.parametrize("again", ["raise error", "raise", "raise OSError from None"])
+def test_leave_may_raise_the_frames_exception_again(hooks: ModuleType, again: str) -> None:
+    namespace: dict[str, Any] = {}
+    exec(f"def leave(error):\n    {again}\n", namespace)
+    hooks.watch(fail.__code__, lambda code: (None, namespace["leave"]))
+    hooks.install()
+    with pytest.raises((KeyError, OSError)) as caught:
+        fail(KeyError)
+    if isinstance(caught.value, KeyError):
+        assert caught.value.__context__ is None
+    else:
+        assert isinstance(caught.value.__context__, KeyError)
+        assert caught.value.__suppress_context__
+
+
+def test_leave_changes_nothing_about_the_exception_that_is_being_handled(
+    hooks: ModuleType,
+) -> None:
+    hooks.watch(fail.__code__, Log())
+    hooks.install()
+
+    def resumable() -> Iterator[BaseException | None]:
+        for _ in range(2):
+            with contextlib.suppress(KeyError):
+                fail(KeyError)
+            yield sys.exception()
+
+    running, outer = resumable(), ValueError()
+    handled: list[BaseException | None] = []
+    try:
+        raise outer
+    except ValueError:
+        handled.append(next(running))
+        with pytest.raises(KeyError) as caught:
+            fail(KeyError)
+        handled += [caught.value.__context__, sys.exception()]
+    assert handled == [outer] * 3
+    assert next(running) is None
+
+
+def test_a_neighbour_that_cannot_be_set_back_has_the_frames_exception_as_its_context(
+    hooks: ModuleType,
+) -> None:
+    neighbour = Neighbour()
+
+    def exchange(callback: Any) -> Any:
+        if neighbour.callback == "compile":
+            raise OSError("from exchange")
+        return neighbour.exchange(callback)
+
+    hooks.watch(fail.__code__, Log("compile"))
+    hooks.install(exchange, neighbour.current)
+    with pytest.raises(OSError, match="from exchange") as caught:
+        fail(KeyError)
+    assert isinstance(caught.value.__context__, KeyError)
+    neighbour.callback = None
+
+
 def test_callbacks_are_not_watched_themselves(hooks: ModuleType) -> None:
     def enter(code: CodeType) -> tuple[None, Callable[[object], int]]:
         return None, lambda error: add(add(1))
@@ -372,6 +445,21 @@ def test_another_tool_installed_first_goes_on_seeing_frames(
     hooks.uninstall()
     assert hooks.evaluator() == on_its_own
     tool.uninstall()
+
+
+def test_a_tool_on_top_sees_a_frame_without_callback_once(
+    hooks: ModuleType, tmp_path: Path
+) -> None:
+    tool, log = another_tool(tmp_path), Log()
+    hooks.watch(add.__code__, log)
+    hooks.install()
+    tool.install()
+    before = tool.counters()["frames"]
+    assert add(1) == 3
+    seen = tool.counters()["frames"] - before
+    tool.uninstall()
+    assert log.lines == ["add", None]
+    assert seen == 2  # the frame, and the enter's
 
 
 def test_uninstalled_below_another_tool_it_goes_when_it_surfaces(

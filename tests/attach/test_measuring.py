@@ -226,3 +226,103 @@ def test_profiles_begin_and_end_while_threads_run(hooks: ModuleType) -> None:
         for thread in threads:
             thread.join()
     assert failures == []
+
+
+@pytest.mark.parametrize("plan", [None, (None, id)])
+def test_a_watched_frame_that_is_not_handed_over_is_measured_like_any_other(
+    hooks: ModuleType, plan: object
+) -> None:
+    hooks.watch(leaf.__code__, lambda code: plan)
+    try:
+        counts = measured(hooks, region, region="GENERATED")
+    finally:
+        hooks.unwatch(leaf.__code__)
+    assert counts == {
+        (hooks.KIND_GENERATED, "region", "region"): 1,
+        (hooks.KIND_EAGER, "leaf", "region"): 1,
+    }
+
+
+def test_a_watched_frame_inside_the_neighbours_region_is_measured(hooks: ModuleType) -> None:
+    hooks.uninstall()
+    hooks.install(lambda callback: None, lambda: "on")
+    hooks.watch(leaf.__code__, lambda code: (None, id))
+    try:
+        counts = measured(hooks, region, region="GENERATED", **{"<lambda>": "PLUMBING"})
+    finally:
+        hooks.unwatch(leaf.__code__)
+    assert counts[hooks.KIND_EAGER, "leaf", "region"] == 1
+
+
+def test_an_answer_to_a_profile_that_has_ended_is_not_taken_for_the_nexts(
+    hooks: ModuleType,
+) -> None:
+    asked = []
+
+    def second(code: CodeType) -> int:
+        asked.append(code.co_name)
+        return int(hooks.KIND_EAGER if code is leaf.__code__ else hooks.KIND_PLUMBING)
+
+    def first(code: CodeType) -> int:
+        if code is leaf.__code__:
+            hooks.profile_end()
+            hooks.profile_begin(second, MARK, 10)
+        return int(hooks.KIND_GENERATED if code is leaf.__code__ else hooks.KIND_PLUMBING)
+
+    hooks.profile_begin(first, MARK, 10)
+    leaf()
+    leaf()
+    hooks.profile_end()
+    assert "leaf" in asked
+
+
+def test_a_mark_of_another_type_is_not_compared(hooks: ModuleType) -> None:
+    class Odd:
+        def __eq__(self, other: object) -> bool:
+            hooks.profile_end()
+            raise OSError
+
+        __hash__ = None  # type: ignore[assignment]
+
+    wrapper.mark = Odd()  # type: ignore[attr-defined]
+    try:
+        counts = measured(hooks, lambda: region(wrapper), region="GENERATED", wrapper="WRAPPER")
+    finally:
+        del wrapper.mark  # type: ignore[attr-defined]
+    assert (hooks.KIND_EAGER, "leaf", "region") in counts
+
+
+def test_a_profile_may_begin_while_the_former_is_being_told(hooks: ModuleType) -> None:
+    begun = []
+
+    class Collected:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            if not begun:
+                begun.append(True)
+                hooks.profile_begin(classify(hooks), MARK, 10)
+                hooks.profile_end()
+
+    kinds = dict.fromkeys((f"f{i}" for i in range(3000)), "GENERATED")
+    functions = []
+    for name in kinds:
+        namespace: dict[str, Any] = {}
+        exec(f"def {name}(): pass", namespace)
+        functions.append(namespace.pop(name))
+    former = gc.get_threshold()
+    gc.collect()
+    gc.disable()
+    hooks.profile_begin(classify(hooks, **kinds), MARK, 0)
+    while functions:
+        functions.pop()()
+    Collected()
+    gc.set_threshold(1000)
+    gc.enable()
+    try:
+        records = hooks.profile_end()["records"]
+    finally:
+        gc.set_threshold(*former)
+    assert begun or sys.version_info >= (3, 12)  # there the collector waits for bytecode
+    assert sum(code.co_name in kinds for _, code, *_ in records) == 3000

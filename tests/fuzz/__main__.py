@@ -58,9 +58,7 @@ def _run_batch(seed: int, count: int, kind: str, folder: Path) -> None:
     from tests.fuzz.hunt import hunt
 
     running = folder / f"{seed}.running"
-    catch = hunt(
-        count, seed, kind=kind, about_to=lambda program: _write(running, program.test())
-    )
+    catch = hunt(count, seed, kind=kind, about_to=lambda program: _write(running, program.test()))
     found = {
         name: None if pair is None else [pair[0].test(f"test_found_{seed}"), pair[1]]
         for name, pair in (("failure", catch.failure), ("stock", catch.stock))

@@ -11,6 +11,7 @@ from tests.fuzz.surroundings import (
     GLOBALS,
     KEYS,
     MODES,
+    NESTED,
     OTHER_TYPE,
     TREBLE,
     Surrounding,
@@ -108,7 +109,7 @@ FLAGS: Final = Surrounding(
     name="gate",
     definitions=(
         "class Gate(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.weight = nn.Parameter(torch.ones(3))\n        self.inner = nn.Dropout(1.0)\n"
+        "        self.weight = nn.Parameter(torch.ones(3))\n        self.inner = nn.Dropout(0.5)\n"
         "        self.flag = False\n\n"
         "    def forward(self, x):\n        x = self.inner(x) + self.weight\n        if self.flag:\n"
         "            x = x * 2\n        if hasattr(self, 'extra'):\n            x = self.extra(x)\n"
@@ -166,7 +167,26 @@ HELPERS: Final = Surrounding(
     },
 )
 
-LENGTHS: Final = Surrounding(
+WHOLE: Final = Surrounding(
+    definitions=(
+        "calls = []\n\ndef noted(module, args, out):\n    if args[0].sum() > 0:\n        return (out, 1)\n    return None\n\n"
+        "def seen(module, args, out):\n    calls.append(args[0].detach() * 2)\n\n"
+        "def raised(module, args):\n    return (args[0] + 1, *args[1:])\n\n"
+        "def shown(module, args):\n    print('shown', args[0].detach())",
+    ),
+    vector=("({vector} * 2 if len(calls) > 1 else {vector})",),
+    changes={
+        "hook of f comes": tuple(f"calls.append(f.register_forward_hook({hook}))" for hook in ("noted", "seen")),
+        "pre-hook of f comes": tuple(
+            f"calls.append(f.register_forward_pre_hook({hook}))" for hook in ("raised", "shown")
+        ),
+        "hook of f goes": ("while calls:\n    getattr(calls.pop(), 'remove', id)()",),
+        "mode of f changes": ("f.eval()", "f.train()"),
+    },
+)  # fmt: skip
+"""For programs whose `f` is a module."""
+
+MEMBERS: Final = Surrounding(
     name="rows",
     definitions=(
         "rows, marks = ([torch.ones(3)], {'a'})",
@@ -211,7 +231,9 @@ SURROUNDINGS: Final[dict[str, Surrounding]] = {
     "hooks": HOOKS,
     "flags": FLAGS,
     "helpers": HELPERS,
-    "members": LENGTHS,
+    "members": MEMBERS,
     "modes": MODES,
+    "nested": NESTED,
+    "whole": WHOLE,
 }
 """By the name of their group of forms; a program has one to three."""

@@ -69,8 +69,10 @@ def changing_programs(draw: Any) -> Program:
         parts.append(draw(function("def helper(x, k=2):", "xk", groups - {"calls"}, shared)))
     held = [one.name for one in surroundings if one.name]
     way = draw(st.sampled_from(["global", "default", "cell", "argument"]))
-    given = draw(_tables()) if way == "argument" and "table" in held else None
-    parts.append(_held(draw(_f(names, groups, shared)), held, way, given is not None))
+    is_given = way == "argument" and "table" in held and "whole" not in names
+    given = draw(_tables()) if is_given else None
+    f = draw(_f(names, groups, shared))
+    parts.append(_module(f) if "whole" in names else _held(f, held, way, is_given))
     calls = draw(_calls(grad, given))
     parts.append(draw(_change(surroundings, len(calls))))
     backend = draw(st.sampled_from(["eager"] * 7 + ["aot_eager"]))
@@ -81,7 +83,11 @@ def changing_programs(draw: Any) -> Program:
 def _f(draw: Any, names: list[str], groups: set[str], shared: Scope) -> str:
     """`f`: reads and breaks in some order, with what else the grammar has between them."""
     scope = shared.inner(groups=frozenset(groups), bound=set("xyzk"), assigned=set(), depth=3)
-    kinds = ["read", "break", *draw(st.lists(st.sampled_from(["read", "break", "block"]), max_size=3))]
+    kinds = [
+        "read",
+        "break",
+        *draw(st.lists(st.sampled_from(["read", "break", "block"]), max_size=3)),
+    ]
     lines: Lines = []
     for kind in draw(st.permutations(kinds)):
         if kind == "read":
@@ -120,20 +126,24 @@ def _held(text: str, held: Iterable[str], way: str, given: bool) -> str:
     return f"def make({names}):\n{inside}\n    return f\n\nf = make({names})"
 
 
+def _module(text: str) -> str:
+    """`f` as a module, whose `forward` it is."""
+    forward = textwrap.indent(text.replace("def f(", "def forward(self, ", 1), "    ")
+    return f"class Whole(nn.Module):\n{forward}\n\nf = Whole()"
+
+
 @st.composite
 def _change(draw: Any, surroundings: list[Surrounding], count: int) -> str:
     """`change`, which makes none to three changes before each call but the first."""
-    changes = [
-        statement
-        for surrounding in surroundings
-        for kind in surrounding.changes.values()
-        for statement in kind
-    ]
+    kinds = [kind for surrounding in surroundings for kind in surrounding.changes.values()]
+    changes = st.sampled_from(kinds).flatmap(st.sampled_from)
     text = ""
     for number in range(1, count):
-        made = draw(st.lists(st.sampled_from(changes), min_size=number == 1, max_size=3))
+        made = draw(st.lists(changes, min_size=number == 1, max_size=3))
         if made:
-            text += f"    if number == {number}:\n" + textwrap.indent("\n".join(made), " " * 8) + "\n"
+            text += (
+                f"    if number == {number}:\n" + textwrap.indent("\n".join(made), " " * 8) + "\n"
+            )
     return f"def change(number):\n    global {', '.join(_REBOUND)}\n{text}"
 
 

@@ -37,6 +37,11 @@ class Program:
         """The arguments of each call."""
         return [eval(call, {"torch": torch, "nan": float("nan")}) for call in self.calls]
 
+    @property
+    def changes(self) -> bool:
+        """Whether the surroundings change between the calls."""
+        return "\ndef change(number):" in self.source
+
     def test(self, name: str = "test_found") -> str:
         """A test of the program, ready to be pasted into a file of tests."""
         source = textwrap.indent(self.source, " " * 8).rstrip()

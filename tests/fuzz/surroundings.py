@@ -90,7 +90,11 @@ KEYS: Final = Surrounding(
     ),
     changes={
         "key comes": (f"table['a'] = {TREBLE}", f"table['b'] = {DOUBLE}", "table['n'] = 5"),
-        "key goes": (quietly("del table['a']", "KeyError"), "table.pop('b', None)", "table.clear()"),
+        "key goes": (
+            quietly("del table['a']", "KeyError"),
+            "table.pop('b', None)",
+            "table.clear()",
+        ),
         "value changes type": ("table['a'] = 3.0", "table['a'] = 3", f"table['b'] = {OTHER_TYPE}"),
         "keys change order": ("table['a'] = table.pop('a', 1.5)",),
         "dict is another": (f"table = {{'b': {TREBLE}}}", "table = {}"),
@@ -207,6 +211,42 @@ GLOBALS: Final = Surrounding(
     },
 )
 
+NESTED: Final = Surrounding(
+    name="nest",
+    definitions=(
+        "import types\nnest = {'in': {'a': torch.ones(3)}, 'at': types.SimpleNamespace(rows=[])}",
+        "import types\nnest = {'at': types.SimpleNamespace(u={}, rows=[torch.ones(3)])}",
+    ),
+    readers=(
+        "def found_in(nest, *path):\n    for key in path:\n        try:\n            nest = nest[key]\n"
+        "        except (KeyError, IndexError, TypeError):\n            return None\n    return nest\n\n"
+        "def deep(nest, x):\n    found = found_in(nest, 'in', 'b')\n    if found is None:\n        return x\n"
+        "    return x + found"
+    ),
+    vector=(
+        "{vector} * nest.get('in', {{}}).get('a', {constant})",
+        "deep(nest, {vector})",
+        "{vector} + getattr(nest['at'], 'u', {{}}).get('a', {constant})",
+        "sum(nest['at'].rows, {vector})",
+    ),
+    number=("len(nest['at'].rows)",),
+    test=("found_in(nest, 'in', 'a') is None", "hasattr(nest['at'], 'u')"),
+    statements=(
+        "try:\n    {vector_old} = {vector} * nest['in']['b']\nexcept KeyError:\n    <block>",
+        "try:\n    {vector_old} = {vector} * nest['at'].u['a']\nexcept (AttributeError, KeyError):\n    <block>",
+        "for <i> in ('in', 'out'):\n    if <i> not in nest:\n        print(<i>, 'missing')\n        continue\n"
+        "    {vector_old} = sum(nest[<i>].values(), {vector})",
+    ),
+    changes={
+        "inner key comes": (f"nest.setdefault('in', {{}})['a'] = {TREBLE}", f"nest.setdefault('in', {{}})['b'] = {DOUBLE}"),
+        "inner key goes": ("nest.get('in', {}).pop('a', None)", "nest.pop('in', None)"),
+        "outer key comes": (f"nest['out'] = {{'a': {DOUBLE}}}",),
+        "inner attribute comes": (f"nest['at'].u = {{'a': {TREBLE}}}",),
+        "inner attribute goes": ("vars(nest['at']).pop('u', None)",),
+        "inner item comes": (f"nest['at'].rows.append({DOUBLE})",),
+    },
+)  # fmt: skip
+
 MODES: Final = Surrounding(
     definitions=("weight = torch.ones(3, requires_grad=True)",),
     vector=(
@@ -215,7 +255,9 @@ MODES: Final = Surrounding(
         "({vector} * weight).detach()",
     ),
     test=("torch.is_grad_enabled()", "({vector} * weight).requires_grad"),
-    statements=("if torch.is_grad_enabled():\n    <block>\nelse:\n    {vector_old} = {vector} * 2",),
+    statements=(
+        "if torch.is_grad_enabled():\n    <block>\nelse:\n    {vector_old} = {vector} * 2",
+    ),
     changes={
         "grad mode is off": ("torch.set_grad_enabled(False)",),
         "grad mode is on": ("torch.set_grad_enabled(True)",),

@@ -9,13 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, find, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from graphmend_bc.mender import Mender
 from tests import oracle
 from tests.fuzz import verdict
 from tests.fuzz.callables import SURROUNDINGS
-from tests.fuzz.changing import changing_programs
 from tests.fuzz.hunt import hunt
 from tests.fuzz.kinds import KINDS
 from tests.fuzz.programs import Program
@@ -215,12 +214,3 @@ def test_generated_programs() -> None:
         program, difference = catch.failure
         pytest.fail(f"{difference}\n\n{program.test()}", pytrace=False)
     assert catch.faults["STOCK"] <= 100 // 10
-
-
-def test_shrinks_to_the_simplest() -> None:
-    """The simplest of all programs reads one surrounding, breaks once and changes once."""
-    program = find(
-        changing_programs(), lambda _: True, settings=settings(database=None, deadline=None)
-    )
-    assert len(program.calls) == 2
-    assert program.source.count("if number ==") == 1

@@ -82,7 +82,8 @@ def check(
     """Compare the arms on a program.
 
     Args:
-        source: a module that defines `f` and whatever else it needs; its first line is line 1.
+        source: a module that defines `f` and whatever else it needs; its first line is line 1. If it defines
+            `change`, that is called before each call, with the call's number.
         calls: the argument tuples to call `f` with; a single argument need not be in a tuple.
         mends, declines: None to accept anything; what the report must say, as "strategy@line" and "reason@line", sorted.
         breaks: None to accept any number; graph breaks that must be left, skipped frames included.
@@ -176,8 +177,12 @@ def _run(
     with _warnings_of_programs() as shown, torch.set_grad_enabled(torch.is_grad_enabled()):
         module = load(source)
         function = wrap(module.f)
-        calls = copy.deepcopy(calls)
-        return [_call(module, function, args, grad, shown) for args in calls]
+        seen = []
+        for number, args in enumerate(copy.deepcopy(calls)):
+            if hasattr(module, "change"):
+                module.change(number)
+            seen.append(_call(module, function, args, grad, shown))
+        return seen
 
 
 @contextlib.contextmanager

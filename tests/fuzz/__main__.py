@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the batches, or the one batch a child process is asked for."""
     options = _options().parse_args(arguments)
     if options.child is not None:
-        _run_batch(options.seed, options.count, options.child)
+        _run_batch(options.seed, options.count, options.kind, options.child)
         return 0
     return _run_all(options)
 
@@ -33,6 +33,12 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--count", type=int, default=20_000, help="programs (default: 20000)")
     parser.add_argument("--seed", type=int, default=0, help="the same seed, the same programs")
+    parser.add_argument(
+        "--kind",
+        choices=("any", "plain", "surroundings"),
+        default="any",
+        help="surroundings: what the programs read changes between calls (default: any, a third of them do)",
+    )
     parser.add_argument(
         "--first", type=int, default=0, help="batch to go on with, of a run that was cut"
     )
@@ -48,11 +54,11 @@ def _options() -> argparse.ArgumentParser:
 # One batch, in a child process
 
 
-def _run_batch(seed: int, count: int, folder: Path) -> None:
+def _run_batch(seed: int, count: int, kind: str, folder: Path) -> None:
     from tests.fuzz.hunt import hunt
 
     running = folder / f"{seed}.running"
-    catch = hunt(count, seed, about_to=lambda program: _write(running, program.test()))
+    catch = hunt(count, seed, kind=kind, about_to=lambda program: _write(running, program.test()))
     found = {
         name: None if pair is None else [pair[0].test(f"test_found_{seed}"), pair[1]]
         for name, pair in (("failure", catch.failure), ("stock", catch.stock))
@@ -86,7 +92,7 @@ def _run_all(options: argparse.Namespace) -> int:
             if options.minutes and time.monotonic() - start > options.minutes * 60:
                 waiting.clear()
             while waiting and len(running) < options.jobs:
-                running.append(_start(*waiting.pop(), folder))
+                running.append(_start(*waiting.pop(), options.kind, folder))
             for child in [child for child in running if child.process.poll() is not None]:
                 running.remove(child)
                 tally.add(child, folder)
@@ -97,8 +103,8 @@ def _run_all(options: argparse.Namespace) -> int:
     return 1 if tally.failures else 0
 
 
-def _start(seed: int, count: int, folder: Path) -> _Child:
-    command = [sys.executable, "-m", "tests.fuzz", "--child", str(folder)]
+def _start(seed: int, count: int, kind: str, folder: Path) -> _Child:
+    command = [sys.executable, "-m", "tests.fuzz", "--kind", kind, "--child", str(folder)]
     with (folder / f"{seed}.log").open("wb") as log:
         process = subprocess.Popen(
             [*command, "--seed", str(seed), "--count", str(count)], stdout=log, stderr=log

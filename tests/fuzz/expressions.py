@@ -8,11 +8,23 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.fuzz.callables import SURROUNDINGS
 from tests.fuzz.grammar import CONSTANTS, EXPRESSIONS, NAMES
 from tests.fuzz.scope import Scope
 from tests.fuzz.simple import SHOWN
 
 MOST_NESTED = 2
+
+FORMS: dict[str, dict[str, tuple[str, ...]]] = {
+    kind: forms
+    | {
+        name: reads
+        for name, surrounding in SURROUNDINGS.items()
+        if (reads := getattr(surrounding, kind, ()))
+    }
+    for kind, forms in EXPRESSIONS.items()
+}
+"""The grammar's expressions, and those that read surroundings."""
 
 
 def rarely(draw: Any, one_in: int) -> bool:
@@ -34,8 +46,9 @@ def fill(draw: Any, scope: Scope, form: str, depth: int) -> str:
         if name is None:
             continue
         kind, _, role = name.partition("_")
-        if role == "new":
-            new.append(draw(st.sampled_from(NAMES[kind])))
+        if role in ("new", "old"):
+            names = st.sampled_from(NAMES[kind]) if role == "new" else variable(scope, kind)
+            new.append(draw(names))
             text += new[-1]
         elif role == "name":
             text += draw(variable(scope, kind))
@@ -62,7 +75,7 @@ def variable(draw: Any, scope: Scope, kind: str) -> str:
 def expression(draw: Any, scope: Scope, kind: str, depth: int = MOST_NESTED) -> str:
     """Text of an expression of a kind; `depth` says how many forms may be nested in one another."""
     if depth > 0 and (kind == "test" or draw(st.integers(0, 3)) > 4 - 2 * depth):
-        return fill(draw, scope, form_of(draw, scope, EXPRESSIONS[kind]), depth - 1)
+        return fill(draw, scope, form_of(draw, scope, FORMS[kind]), depth - 1)
     if kind == "test":
         return f"{draw(variable(scope, 'vector'))}.sum() > 0"
     if kind == "thing" and not scope.names("thing"):

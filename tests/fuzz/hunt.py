@@ -14,7 +14,8 @@ from types import FrameType
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import HypothesisException
 
-from tests.fuzz.programs import Program, programs
+from tests.fuzz.kinds import KINDS
+from tests.fuzz.programs import Program
 from tests.fuzz.verdict import OURS, Fault, Verdict, judge
 
 PATIENCE = 120
@@ -46,6 +47,7 @@ def hunt(
     count: int,
     seed_: int,
     *,
+    kind: str = "any",
     shrink: bool = True,
     about_to: Callable[[Program], None] | None = None,
 ) -> Catch:
@@ -53,7 +55,8 @@ def hunt(
 
     Args:
         count: how many programs.
-        seed_: the same seed gives the same programs.
+        seed_: the same seed gives the same programs of a kind.
+        kind: which programs, a key of `KINDS`.
         shrink: make a failing program small, which takes some hundred more runs.
         about_to: called with each program before it is judged.
 
@@ -71,7 +74,7 @@ def hunt(
         phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
         report_multiple_bugs=False,
     )
-    @given(programs())
+    @given(KINDS[kind])
     def examine(program: Program) -> None:
         if about_to is not None:
             about_to(program)

@@ -37,6 +37,11 @@ class Program:
         """The arguments of each call."""
         return [eval(call, {"torch": torch, "nan": float("nan")}) for call in self.calls]
 
+    @property
+    def changes(self) -> bool:
+        """Whether the surroundings change between the calls."""
+        return "\ndef change(number):" in self.source
+
     def test(self, name: str = "test_found") -> str:
         """A test of the program, ready to be pasted into a file of tests."""
         source = textwrap.indent(self.source, " " * 8).rstrip()
@@ -79,24 +84,28 @@ def programs(draw: Any) -> Program:
     shared = Scope(frozenset(groups), set())
     parts: list[str] = []
     if "calls" in groups:
-        parts.append(draw(_function("def helper(x, k=2):", "xk", groups - {"calls"}, shared)))
+        parts.append(draw(function("def helper(x, k=2):", "xk", groups - {"calls"}, shared)))
     if "net" in groups:
         parts.append(_NET + textwrap.indent(
-            draw(_function("def forward(self, x):", "x", groups - {"calls", "net"}, shared)),
+            draw(function("def forward(self, x):", "x", groups - {"calls", "net"}, shared)),
             "    ",
         ) + "\nnet = Net()")  # fmt: skip
-    parts.append(draw(_function("def f(x, y, z, k):", "xyzk", groups, shared, 6)))
-    text = "\n".join(parts)
-    needed = [part for name, part in PRELUDE.items() if name in text]
-    if "items" in "".join(needed) and PRELUDE["items"] not in needed:
-        needed.insert(0, PRELUDE["items"])
-    source = ast.unparse(ast.parse("\n".join([*needed, text])))
+    parts.append(draw(function("def f(x, y, z, k):", "xyzk", groups, shared, 6)))
+    source = module_of("\n".join(parts))
     if grad and "in place" in groups:  # a leaf that requires a gradient must not be written
         source = source.replace(
             "def f(x, y, z, k):", "def f(x, y, z, k):\n    x, y = (x * 1, y * 1)"
         )
     backend = draw(st.sampled_from(["eager"] * 7 + ["aot_eager"]))
     return Program(source + "\n", draw(_calls(groups, grad)), backend, grad)
+
+
+def module_of(text: str) -> str:
+    """The text of a module, with what it names of `PRELUDE` before it."""
+    needed = [part for name, part in PRELUDE.items() if re.search(rf"(?<!\.)\b{name}\b", text)]
+    if "items" in "".join(needed) and PRELUDE["items"] not in needed:
+        needed.insert(0, PRELUDE["items"])
+    return ast.unparse(ast.parse("\n".join([*needed, text])))
 
 
 _NET = (
@@ -108,7 +117,7 @@ _NET = (
 
 
 @st.composite
-def _function(
+def function(
     draw: Any, header: str, parameters: str, groups: set[str], shared: Scope, most: int = 2
 ) -> str:
     is_f = most > 2
@@ -127,24 +136,24 @@ def _function(
                 lines.append(f"    {line}")
                 scope.bind(line[0])
     body = draw(block(scope, most=most))
-    end = fill(draw, scope, draw(st.sampled_from(_RETURNS if is_f else _RETURNS[:1])), 1)
+    end = fill(draw, scope, draw(st.sampled_from(RETURNS if is_f else RETURNS[:1])), 1)
     lines += [*body, f"    {end}"]
     missing = [
         f"    {name} = {value}"
-        for name, value in _LOCALS.items()
+        for name, value in LOCALS.items()
         if name not in parameters and re.search(rf"\b{name}\b", "\n".join(lines))
     ]
     return "\n".join([header, *missing, *lines])
 
 
-_LOCALS = {"y": "torch.stack([x, -x])", "z": "torch.tensor([0, 1, 2])", "k": "2"}
+LOCALS = {"y": "torch.stack([x, -x])", "z": "torch.tensor([0, 1, 2])", "k": "2"}
 """What the grammar's forms want besides a vector, for functions that are given none."""
 
 
 _FIRST = {"calls": "a = helper(x)", "net": "b = net(x)"}
 """So that what is defined is used."""
 
-_RETURNS = (
+RETURNS = (
     "return {vector}",
     "return {vector_name}, {vector_name}",
     "return {vector_name}, {matrix_name}, {number_name}",
@@ -152,7 +161,7 @@ _RETURNS = (
     "return [{vector}, {matrix}]",
 )
 
-_VECTORS = (
+VECTORS = (
     "[1.0, 2.0, 3.0]",
     "[-1.0, -2.0, -3.0]",
     "[0.0, 0.0, 0.0]",
@@ -160,7 +169,7 @@ _VECTORS = (
     "[nan, 1.0, -1.0]",
     "[30.0, -2.0, 0.125]",
 )
-_WHOLES = ("[0, 1, 2]", "[2, 2, 0]", "[-1, 0, 5]", "[0, 0, 0]")
+WHOLES = ("[0, 1, 2]", "[2, 2, 0]", "[-1, 0, 5]", "[0, 0, 0]")
 
 
 @st.composite
@@ -171,16 +180,16 @@ def _calls(draw: Any, groups: set[str], grad: bool) -> tuple[str, ...]:
         ", requires_grad=True" if grad else ""
     )
     lengths = st.sampled_from([3, 3, 1, 2, 4]) if "lengths" in groups else st.just(3)
-    vectors = draw(st.permutations(_VECTORS[:2]))
+    vectors = draw(st.permutations(VECTORS[:2]))
     least, most = (8, 8) if "many calls" in groups else (0, 2)
-    vectors += draw(st.lists(st.sampled_from(_VECTORS), min_size=least, max_size=most))
+    vectors += draw(st.lists(st.sampled_from(VECTORS), min_size=least, max_size=most))
     calls = []
     for vector in vectors:
         n = draw(lengths)
         vector = _of_length(vector, n)
-        one, other = (_of_length(draw(st.sampled_from(_VECTORS)), n) for _ in range(2))
+        one, other = (_of_length(draw(st.sampled_from(VECTORS)), n) for _ in range(2))
         rows = f"[{one}, {other}]"
-        whole = _of_length(draw(st.sampled_from(_WHOLES)), n)
+        whole = _of_length(draw(st.sampled_from(WHOLES)), n)
         k = draw(st.sampled_from(["2", "0.5", "-1"]))
         if "shared" in groups and not grad and draw(st.booleans()):
             row = draw(st.sampled_from(["y[0]", "y[1]", "y.flatten()[1:4]"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from tests.fuzz.callables import SURROUNDINGS
 from tests.fuzz.grammar import BASIC, NAMES
 
 MOST_COMPOUND = 7
@@ -44,6 +45,10 @@ class Scope:
     def has(self, group: str) -> bool:
         """True if the program has this group of forms."""
         return group == BASIC or group in self.groups
+
+    def surroundings(self) -> list[str]:
+        """Surroundings that the program has."""
+        return sorted(self.groups & SURROUNDINGS.keys())
 
     def names(self, kind: str) -> list[str]:
         """Bound variables of a kind."""

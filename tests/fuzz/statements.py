@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.fuzz.callables import SURROUNDINGS
 from tests.fuzz.expressions import expression, fill, form_of, rarely
 from tests.fuzz.grammar import NAMES
 from tests.fuzz.scope import Scope
@@ -37,6 +38,9 @@ def statement(draw: Any, scope: Scope) -> Lines:
         make = draw(st.sampled_from(_COMPOUND))
         lines: Lines = draw(make(scope))
         return lines
+    if scope.depth > 0 and (names := scope.surroundings()) and draw(st.booleans()):
+        found: Lines = draw(reading(scope, draw(st.sampled_from(names))))
+        return found
     if scope.in_loop and rarely(draw, 5):
         return [draw(st.sampled_from(["break", "continue"]))]
     if scope.in_handler and rarely(draw, 6):
@@ -45,6 +49,28 @@ def statement(draw: Any, scope: Scope) -> Lines:
         ends = VECTOR_ENDS if scope.gives_vector else ENDS
         return [fill(draw, scope, form_of(draw, scope, ends), 1)]
     return [fill(draw, scope, form_of(draw, scope, STATEMENTS), 2)]
+
+
+@st.composite
+def reading(draw: Any, scope: Scope, name: str) -> Lines:
+    """A statement that reads a surrounding, with statements in its blocks."""
+    surrounding = SURROUNDINGS[name]
+    assigned = tuple(f"{{vector_new}} = {form}" for form in surrounding.vector)
+    form = draw(st.sampled_from(assigned + surrounding.statements))
+    if "<i>" in form:
+        form = form.replace("<i>", scope.fresh("i"))
+    form, before, lines = fill(draw, scope, form, 1), "", []
+    for line in form.splitlines():
+        if line.strip() == "<block>":
+            inside = scope.inner(
+                in_loop=scope.in_loop or (form.startswith("for") and before != "else:"),
+                in_handler=before.startswith("except"),
+            )
+            lines += draw(block(inside, most=2, indent=line.removesuffix("<block>")))
+        else:
+            before = line
+            lines.append(line)
+    return lines
 
 
 @st.composite

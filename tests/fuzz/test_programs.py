@@ -17,7 +17,7 @@ BATCHES, COUNT = 5, 100
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_generated_programs(batch: int) -> None:
-    catch = hunt(COUNT, batch)
+    catch = hunt(COUNT, batch, kind="plain")
     if catch.failure is not None:
         program, difference = catch.failure
         pytest.fail(f"{difference}\n\n{program.test()}", pytrace=False)

@@ -59,7 +59,7 @@ def judge(program: Program) -> Verdict:
         Exception: what torch or this library raised where the program could not catch it.
     """
     expected = _run(program, lambda f: f)
-    if difference := _difference(expected, _run(program, gm.rewrite)):
+    if difference := _difference(expected, _run(program, _rewritten)):
         return Verdict(Fault.REWRITING, difference)
     mender = session.new_mender(mends=True)
     mended = _compiled(program, mender)
@@ -67,7 +67,7 @@ def judge(program: Program) -> Verdict:
     declines = frozenset(decline.reason for decline in mender.report.declines)
     if difference := _difference(expected, mended):
         stock = _compiled(program, session.new_mender(mends=False))
-        is_stocks = _is_stocks(expected, mended, stock) or _is_left_to_stock(
+        is_stocks = _is_stocks(program, expected, mended, stock) or _is_left_to_stock(
             program, expected, mended
         )
         fault = Fault.STOCK if is_stocks else Fault.MENDING
@@ -77,13 +77,39 @@ def judge(program: Program) -> Verdict:
     return Verdict(Fault.NONE, "", strategies, declines)
 
 
-def _is_stocks(expected: list[Seen], mended: list[Seen], stock: list[Seen]) -> bool:
-    """True if stock goes wrong at the same place, or there in the same way but before it as well."""
+def _rewritten(f: Callable[..., Any]) -> Callable[..., Any]:
+    """`f` with rewritten bytecode, or the module that it is: those are not rewritten."""
+    return f if isinstance(f, torch.nn.Module) else gm.rewrite(f)
+
+
+def _is_stocks(
+    program: Program, expected: list[Seen], mended: list[Seen], stock: list[Seen]
+) -> bool:
+    """True if stock goes wrong at the same place, or there in the same way but before it as well.
+
+    Where surroundings change, the same way is asked for in any case: a break may hide from stock what else it
+    does not notice, so that it goes wrong at the same place in less.
+    """
     place = _where(expected, mended)
-    if place is None or place == _where(expected, stock):
+    if place is None or (place == _where(expected, stock) and not program.changes):
         return True
     number, name = place
-    return _shown(mended[number], name) == _shown(stock[number], name)
+    if _shown(mended[number], name) == _shown(stock[number], name):
+        return True
+    fields = (getattr(arm[number], name) for arm in (expected, mended, stock))
+    return program.changes and place == _where(expected, stock) and _errs_as(*fields)
+
+
+def _errs_as(want: Any, got: Any, other: Any) -> bool:
+    """True if every part of `got` that is wrong is wrong in the same way in `other`."""
+    if got in (want, other):
+        return True
+    parts = [part.splitlines() if isinstance(part, str) else part for part in (want, got, other)]
+    if len({type(part) for part in parts}) > 1 or not isinstance(parts[0], (list, tuple)):
+        return False
+    if len({len(part) for part in parts}) > 1 or parts == [[want], [got], [other]]:
+        return False
+    return all(_errs_as(*items) for items in zip(*parts, strict=True))
 
 
 def _is_left_to_stock(program: Program, expected: list[Seen], mended: list[Seen]) -> bool:

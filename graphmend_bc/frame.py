@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("graphmend_bc")
 
+_SUSPENDS = CO_COROUTINE | CO_GENERATOR | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
+
 
 class Frame:
     """The attempts at one frame."""
@@ -51,7 +54,7 @@ class Frame:
         self.stock = stock
         self.code = code
         self.call = attempt.Arguments(args, kwargs)
-        self.plans = Plans(mender)
+        self.plans = Plans(mender, bool(code.co_flags & _SUSPENDS))
         self.plans.off |= code in mender.unfit
         self.turning = Turning()
         self.lessons = Lessons(mender, self.plans, self.turning)
@@ -162,6 +165,7 @@ class Frame:
             or trace.layout is not None
             or trace.functional
             or trace.drawing is not None
+            or trace.leaves_more
         ):
             give_way_back(result, self.code, self.call.module_globals, trace.drawing)
         self.turning.remember(self.mender.history)
@@ -180,8 +184,9 @@ class Frame:
 
     def _compilation(self) -> Compilation:
         return Compilation(
+            code=self.code,
             code_for=self.plans.code_for,
-            may_mend=not self.plans.off,
+            may_mend=not (self.plans.off or self.plans.suspends),
             likely=self._likely,
             follows=self.follows,
             missed=partial(self.mender.missed, self.code),
@@ -192,7 +197,7 @@ class Frame:
             note_capture=self.plans.note_capture,
             site_at=self.plans.site_at,
             given_up=self.mender.given_up,
-            draws=is_on(drawn.RULE),
+            draws=is_on(drawn.RULE) and not self.plans.suspends,
         )
 
     def _likely(

@@ -44,9 +44,11 @@ class Plans:
         uncaptured: sites that were planned to be captured then.
         captured: sites at which Dynamo made a symbol.
         off: True if nothing is rewritten.
+        suspends: whether the frame is that of a coroutine or a generator, which has no way back:
+            what is called there gives an object that is still to be run.
     """
 
-    def __init__(self, mender: Mender) -> None:
+    def __init__(self, mender: Mender, suspends: bool = False) -> None:
         self.mender = mender
         self.by_code: dict[Key, Plan] = {}
         self.breaks: dict[Site, Break] = {}
@@ -59,11 +61,12 @@ class Plans:
         self.uncaptured: set[Site] = set()
         self.captured: set[Site] = set()
         self.off = not mender.mends
+        self.suspends = suspends
 
     def code_for(self, code: CodeType) -> CodeType:
         """The code object to trace in place of `code`."""
         mender = self.mender
-        if self.off or mender.rewrites.is_rewritten(code) or code in mender.left_alone:
+        if self.off or self.suspends or mender.rewrites.is_rewritten(code) or code in mender.left_alone:
             return code
         key = Key.of(code)
         try:
@@ -129,6 +132,8 @@ class Plans:
     def start(self, code: CodeType, site: Site) -> bool:
         """Put a site on the first rung that carries it; False if there is none."""
         try:
+            if self.suspends:
+                raise Refused("frame-suspends")
             if code in self.mender.left_alone:
                 raise Refused("left-alone")
             if site in self.mender.given_up:

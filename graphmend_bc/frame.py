@@ -29,6 +29,7 @@ from graphmend_bc.rewrites import Key, site_of
 from graphmend_bc.rules import drawn
 from graphmend_bc.rules.registry import is_on
 from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.handlers import pass_on
 from graphmend_bc.turning import Turning
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class Frame:
             with running(compilation), attempt.capturing(compilation.captures):
                 return self.stock(code, *call.args, **call.kwargs)
         except Exception as error:
+            pass_on(error)
             return error
 
     def _compile_unmended(self, error: Exception) -> Any:

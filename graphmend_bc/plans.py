@@ -66,7 +66,12 @@ class Plans:
     def code_for(self, code: CodeType) -> CodeType:
         """The code object to trace in place of `code`."""
         mender = self.mender
-        if self.off or self.suspends or mender.rewrites.is_rewritten(code) or code in mender.left_alone:
+        if (
+            self.off
+            or self.suspends
+            or mender.rewrites.is_rewritten(code)
+            or code in mender.left_alone
+        ):
             return code
         key = Key.of(code)
         try:

@@ -65,11 +65,6 @@ class Region:
     region: Any
     group: object = None
 
-    @property
-    def stops_early(self) -> bool:
-        """Whether the recomputation ends in the middle of its code."""
-        return getattr(self.region, "early_stop", True)
-
     def begin(self, code: CodeType, tally: Tally) -> Mark:
         """A graph that may be taken back is about to be called.
 
@@ -157,6 +152,12 @@ def region() -> Region | None:
     if "target_frame_ref" in known and "gid" in known:
         return Region(known["target_frame_ref"](), known["gid"])
     return Region(known.get("frame"))
+
+
+def stops_early() -> bool:
+    """Whether a checkpoint is around what is running whose recomputation ends amid its code."""
+    around = region()
+    return around is not None and bool(getattr(around.region, "early_stop", True))
 
 
 def is_awaited(code: CodeType) -> bool:

@@ -57,9 +57,8 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     changes_state = _changes_state(output.side_effects)
     raising = mended and (trace.handles or changes_state)
     trace.leaves_more = bool(mended and (trace.effects or changes_state))
-    if trace.leaves_more and trace.used and (region := checkpoints.region()) is not None:
-        if region.stops_early:
-            raise SiteRefused(Refused("under-checkpoint"), *trace.used)
+    if trace.leaves_more and trace.used and checkpoints.stops_early():
+        raise SiteRefused(Refused("under-checkpoint"), *trace.used)
     if _is_undone(trace) or raising:
         try:
             trace.undo = undo_of(trace, gm, opaque, output)

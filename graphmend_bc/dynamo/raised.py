@@ -6,12 +6,11 @@ Hooks on saved tensors, modes, handlers of signals and other threads may raise w
 from __future__ import annotations
 
 import opcode
-import traceback
-from types import FrameType
+from types import FrameType, TracebackType
+from typing import Any
 
 import torch
 from torch.utils import checkpoint
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphmend_bc.dynamo.regions import OURS, TORCH
 from graphmend_bc.runtime.handlers import handlers_error
@@ -69,7 +68,7 @@ def _may_be_operators(error: BaseException) -> bool:
     return (is_torchs or kind in _TYPES) and says
 
 
-def _entries(error: BaseException) -> list[traceback.TracebackType]:
+def _entries(error: BaseException) -> list[TracebackType]:
     found, entry = [], error.__traceback__
     while entry is not None:
         found.append(entry)
@@ -92,14 +91,18 @@ def _is_compilers(frame: FrameType) -> bool:
 
 
 def _is_protocol(frame: FrameType) -> bool:
-    """Code that torch asks to run an operator."""
-    return frame.f_code.co_name in ("__torch_dispatch__", "__torch_function__")
+    """Code that torch asks to run an operator: of a mode, a class of tensors or a backend."""
+    protocols = ("__torch_dispatch__", "__torch_function__")
+    return frame.f_code.co_name in protocols or isinstance(_owner(frame), torch.fx.Interpreter)
 
 
 def _is_subclass(frame: FrameType) -> bool:
     """Code of a class of tensors, which is the operator."""
+    owner = _owner(frame)
+    return _is_protocol(frame) and isinstance(owner, type) and issubclass(owner, torch.Tensor)
+
+
+def _owner(frame: FrameType) -> Any:
+    """The first argument."""
     names = frame.f_code.co_varnames[:1]
-    owner = frame.f_locals.get(names[0]) if names else None
-    return _is_protocol(frame) and isinstance(owner, type) and not issubclass(
-        owner, TorchDispatchMode
-    )
+    return frame.f_locals.get(names[0]) if names else None

@@ -123,8 +123,7 @@ def _outside_of_checkpoints(graph: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
-        region = checkpoints.region()
-        if region is not None and region.stops_early:
+        if checkpoints.stops_early():
             raise Miss
         return graph(*args, **kwargs)
 

@@ -36,15 +36,19 @@ def pass_on(error: BaseException) -> None:
     Raises:
         BaseException: it, or what it was caused by, if a handler raised that.
     """
-    if (raised := handlers_error(error)) is not None:
+    if (raised := handlers_error(error)) is None:
+        return
+    context = raised.__context__
+    try:
         raise raised
+    finally:
+        raised.__context__ = context
 
 
 def _code_of(handler: Any) -> CodeType | None:
     """The code of a handler that is written in Python."""
     function = getattr(handler, "__func__", handler)  # a method
     function = getattr(function, "func", function)  # a partial
-    if not hasattr(function, "__code__"):
-        function = getattr(type(function), "__call__", None)
-    code = getattr(function, "__code__", None)
+    called = getattr(type(function), "__call__", None)  # noqa: B004
+    code = getattr(function, "__code__", None) or getattr(called, "__code__", None)
     return code if isinstance(code, CodeType) else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +30,15 @@ from graphmend_bc.rewriting.plan import Capture
 from graphmend_bc.rules import drawn
 from graphmend_bc.rules.registry import handlers, is_on
 from graphmend_bc.runtime import Site, identity_of
+from graphmend_bc.runtime.handlers import pass_on
 from graphmend_bc.turning import Turning
 
 if TYPE_CHECKING:
     from graphmend_bc.mender import Mender
 
 log = logging.getLogger("graphmend_bc")
+
+_SUSPENDS = CO_COROUTINE | CO_GENERATOR | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
 
 
 class Frame:
@@ -52,7 +56,7 @@ class Frame:
         self.stock = stock
         self.code = code
         self.call = attempt.Arguments(args, kwargs)
-        self.plans = Plans(mender)
+        self.plans = Plans(mender, bool(code.co_flags & _SUSPENDS))
         self.plans.off |= identity_of(code) in mender.unfit
         self.turning = Turning()
         self.lessons = Lessons(mender, self.plans, self.turning)
@@ -106,6 +110,7 @@ class Frame:
             with running(compilation), attempt.capturing(compilation.captures):
                 return self.stock(code, *call.args, **call.kwargs)
         except Exception as error:
+            pass_on(error)
             return error
 
     def _compile_unmended(self, error: Exception) -> Any:
@@ -163,6 +168,7 @@ class Frame:
             or trace.layout is not None
             or trace.functional
             or trace.drawing is not None
+            or trace.leaves_more
         ):
             give_way_back(result, self.code, self.call.module_globals, trace.drawing)
         self.mender.remember_turns(self.turning)
@@ -181,8 +187,9 @@ class Frame:
 
     def _compilation(self) -> Compilation:
         return Compilation(
+            code=self.code,
             code_for=self.plans.code_for,
-            may_mend=not self.plans.off,
+            may_mend=not (self.plans.off or self.plans.suspends),
             likely=self._likely,
             follows=self.follows,
             missed=partial(self.mender.missed, self.code),
@@ -194,7 +201,7 @@ class Frame:
             site_at=self.plans.site_at,
             given_up=self.mender.given_up,
             handlers=handlers(),
-            draws=is_on(drawn.RULE),
+            draws=is_on(drawn.RULE) and not self.plans.suspends,
         )
 
     def _likely(

@@ -46,9 +46,11 @@ class Plans:
         uncaptured: sites that were planned to be captured then.
         captured: sites at which Dynamo made a symbol.
         off: True if nothing is rewritten.
+        suspends: whether the frame is that of a coroutine or a generator, which has no way back:
+            what is called there gives an object that is still to be run.
     """
 
-    def __init__(self, mender: Mender) -> None:
+    def __init__(self, mender: Mender, suspends: bool = False) -> None:
         self.mender = mender
         self.by_code: dict[CodeId, Plan] = {}
         self.codes: dict[CodeId, CodeType] = {}
@@ -61,11 +63,17 @@ class Plans:
         self.uncaptured: set[Site] = set()
         self.captured: set[Site] = set()
         self.off = not mender.mends
+        self.suspends = suspends
 
     def code_for(self, code: CodeType) -> CodeType:
         """The code object to trace in place of `code`."""
         mender = self.mender
-        if self.off or mender.rewrites.is_rewritten(code) or mender.leaves_alone(code):
+        if (
+            self.off
+            or self.suspends
+            or mender.rewrites.is_rewritten(code)
+            or mender.leaves_alone(code)
+        ):
             return code
         key = identity_of(code)
         try:
@@ -145,6 +153,8 @@ class Plans:
     def start(self, code: CodeType, site: Site) -> bool:
         """Plan the cheapest rule that carries a site; False if there is none."""
         try:
+            if self.suspends:
+                raise Refused("frame-suspends")
             if self.mender.leaves_alone(code):
                 raise Refused("left-alone")
             if (given_up := self.mender.given_up.get(site)) is not None:

@@ -272,6 +272,16 @@ _ALL = (
     Reason(
         "under-export", "An exported program has no place for a check after the graph.", (_GUARD,)
     ),
+    Reason(
+        "under-checkpoint",
+        "A checkpoint's recomputation would stop before what is done after the graph.",
+        ("Call `checkpoint` with `early_stop=False`.",),
+    ),
+    Reason(
+        "frame-suspends",
+        "The compiled function is a coroutine or a generator.",
+        ("Compile a function that it calls.",),
+    ),
     Reason("left-alone", "The function is marked with leave_alone.", ()),
     Reason(
         "internal-error",

@@ -18,6 +18,7 @@ from graphmend_bc.dynamo.nodes import sets_a_mode
 from graphmend_bc.dynamo.slices import Slice
 from graphmend_bc.probes import is_fleeting, probe_of
 from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime.handlers import pass_on
 
 NO_ANSWER = object()
 """What a guard finds if asking raises: a trace never rests on it."""
@@ -57,7 +58,8 @@ def asked(ask: Callable[[], Any]) -> Any:
     """The answer, or that there is none."""
     try:
         return ask()
-    except Exception:
+    except Exception as error:
+        pass_on(error)
         return NO_ANSWER
 
 

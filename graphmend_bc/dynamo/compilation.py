@@ -92,6 +92,8 @@ class Trace:
         walks: loops over them, in the order in which they began.
         clock: tells bars when the graph began.
         formatted: copies of what texts were made of, as it was then.
+        leaves_more: whether something is done after the graph, or before it in stock's, that a
+            recomputation which stops in the graph would lose.
         handles: whether one of the functions traced may handle an exception that the graph raises.
         blocks: blocks of cuDNN's flags that are open, outermost first.
         leaves: tensors that the frame made require a gradient: the site, the node, and the number
@@ -145,6 +147,7 @@ class Trace:
     clock: Clock | None = None
     formatted: list[VariableTracker] = field(default_factory=list)
     handles: bool = False
+    leaves_more: bool = False
     recorder: Recorder | None = None
 
     def listen(self, output: OutputGraph) -> Recorder:
@@ -177,6 +180,7 @@ class Compilation:
     """One call of Dynamo's `compile_frame` under us.
 
     Attributes:
+        code: the frame's own.
         code_for: gives the code object to trace in place of one.
         trace: the attempt that is running.
         may_mend: False if nothing is to be rewritten.
@@ -197,6 +201,7 @@ class Compilation:
         graphs: how many graphs were handed to the backend.
     """
 
+    code: CodeType
     code_for: Callable[[CodeType], CodeType]
     may_mend: bool
     likely: Callable[[Site, int, Callable[[], bool | None], bool], bool]

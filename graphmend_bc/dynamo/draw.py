@@ -40,6 +40,7 @@ from graphmend_bc.legality.host_code import check_host_code, is_draw
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Marker, Site
 from graphmend_bc.runtime.draws import Drawn, Draws, not_drawn
+from graphmend_bc.runtime.handlers import pass_on
 
 
 def drawn(
@@ -220,6 +221,7 @@ def _tried(
         except Refused:
             raise
         except Exception as error:
+            pass_on(error)
             raise Refused("hoist-not-input", f"It raises {type(error).__name__}.") from error
 
 

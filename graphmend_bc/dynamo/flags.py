@@ -25,6 +25,7 @@ from graphmend_bc.dynamo.known import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.nodes import is_torchs_own, tensors_of
 from graphmend_bc.dynamo.tracing import check_is_outermost
 from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime.handlers import pass_on
 
 _FLAGS = torch.backends.cudnn.flags
 _CODE = "torch.backends.cudnn"
@@ -64,6 +65,7 @@ def _try(make: Callable[[], contextlib.AbstractContextManager[Any]]) -> None:
         with make():
             pass
     except Exception as error:
+        pass_on(error)
         raise Refused("flags-not-neutral", f"It raises {type(error).__name__}.") from error
     if before is NO_ANSWER or asked(_state) != before:
         raise Refused("flags-not-neutral", "Leaving the block does not put back every flag.")

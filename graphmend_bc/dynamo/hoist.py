@@ -30,6 +30,7 @@ from graphmend_bc.dynamo.slices import Limits, Slice, slice_of
 from graphmend_bc.dynamo.trial import check_unchanged, copies_of
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Marker, Operation
+from graphmend_bc.runtime.handlers import pass_on
 
 
 def hoisted(
@@ -254,6 +255,7 @@ def _checked(compute: Callable[[], Any]) -> Any:
     except Refused:
         raise
     except Exception as error:
+        pass_on(error)
         raise Refused("hoist-not-input", f"It raises {type(error).__name__}.") from error
     if not torch.equal(before, torch.get_rng_state()):
         torch.set_rng_state(before)

@@ -18,6 +18,7 @@ from graphmend_bc.dynamo.compilation import Trace
 from graphmend_bc.dynamo.overrides import check_no_function_mode
 from graphmend_bc.dynamo.slices import Limits, slice_of
 from graphmend_bc.reasons import Refused
+from graphmend_bc.runtime.handlers import pass_on
 
 log = logging.getLogger("graphmend_bc")
 
@@ -46,7 +47,8 @@ def look(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable) -> 
         return bool(piece.run(arguments))
     except Refused as refused:
         log.debug("graphmend_bc does not look ahead: %s", refused)
-    except Exception:  # what it is that fails is found out by the program itself
+    except Exception as error:  # what it is that fails is found out by the program itself
+        pass_on(error)
         log.debug("graphmend_bc could not look ahead.", exc_info=True)
     return None
 

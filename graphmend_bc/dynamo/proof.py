@@ -13,7 +13,7 @@ from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from graphmend_bc.dynamo import leaf
+from graphmend_bc.dynamo import checkpoints, leaf
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.nodes import (
     input_storages,
@@ -54,7 +54,11 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     # A graph that raises must not lose what stock's graph before the break would have left, nor be
     # out of reach of a handler that stands between two graphs of stock's.
     mended = trace.used or compilation.follows
-    raising = mended and (trace.handles or _changes_state(output.side_effects))
+    changes_state = _changes_state(output.side_effects)
+    raising = mended and (trace.handles or changes_state)
+    trace.leaves_more = bool(mended and (trace.effects or changes_state))
+    if trace.leaves_more and trace.used and checkpoints.stops_early():
+        raise SiteRefused(Refused("under-checkpoint"), *trace.used)
     if _is_undone(trace) or raising:
         try:
             trace.undo = undo_of(trace, gm, opaque, output)

@@ -91,12 +91,16 @@ class Before:
     versions: Sequence[tuple[torch.Tensor, int | None]] = ()
     memory: Sequence[tuple[torch.Tensor, torch.Tensor | torch.UntypedStorage]] = ()
 
-    def restore(self) -> None:
-        """Make things as they were."""
+    def restore_modes(self) -> None:
+        """Make the modes as they were; what was written and drawn stays."""
         torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(self.layers)
         torch.set_grad_enabled(self.grad)
         if self.switches is not None:
             self.switches.restore()
+
+    def restore(self) -> None:
+        """Make things as they were."""
+        self.restore_modes()
         for generator, state in self.generators:
             generator.set_state(state)
         for tensor, copy in self.memory:

@@ -14,9 +14,11 @@ from torch._dynamo.convert_frame import compile_lock
 from torch._dynamo.guards import DeletedGuardManagerWrapper, GuardManagerWrapper
 from torch.autograd import forward_ad
 
+from graphmend_bc.dynamo import checkpoints
 from graphmend_bc.dynamo.annotations import deoptimisation
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.overlap import Layout
+from graphmend_bc.dynamo.raised import is_operators
 from graphmend_bc.dynamo.regions import as_the_users
 from graphmend_bc.dynamo.undo import Undo
 from graphmend_bc.history import Tally
@@ -50,16 +52,18 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
     """A compiled graph without the outputs that are for us.
 
     It raises `Miss`, and leaves nothing behind, if it can be taken back and a guess it rests on was
-    wrong or it raised.
+    wrong or one of its operators raised. What else comes out of it passes as it is.
     """
-    trace, missed = compilation.trace, compilation.missed
+    trace = compilation.trace
     extra = len(trace.our_outputs())
     if trace.undo is not None:
         guesses = tuple(guess for guess, _ in trace.guesses)
         trace.tally = tally = Tally(guesses, tuple(trace.captured))
-        graph = _taking_back(graph, trace.undo, tally, extra, missed)
+        graph = _taking_back(graph, trace.undo, tally, extra, compilation)
     elif extra:
         graph = _without_outputs(graph, extra)
+    if trace.leaves_more:
+        graph = _outside_of_checkpoints(graph)
     if trace.functional:
         graph = _without_tangents(graph)
     return graph if trace.layout is None else _in_layout(graph, trace.layout)
@@ -114,30 +118,58 @@ def _in_layout(graph: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
     return run_graph
 
 
+def _outside_of_checkpoints(graph: Callable[..., Any]) -> Callable[..., Any]:
+    """A recomputation that stops in the graph would lose what is done after it."""
+
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        if checkpoints.stops_early():
+            raise Miss
+        return graph(*args, **kwargs)
+
+    return run_graph
+
+
 def _taking_back(
     graph: Callable[..., Any],
     undo: Undo,
     tally: Tally,
     extra: int,
-    missed: Callable[[Tally, int | None], None],
+    compilation: Compilation,
 ) -> Callable[..., Any]:
     single = len(tally.guesses) == 1  # then one output is both questions
     guessed, shares = bool(tally.guesses), bool(undo.inputs or undo.draws)
+    code, missed = compilation.code, compilation.missed
 
     def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int | None]:
-        """The results, or which guess was wrong."""
+        """The results, or which guess was wrong.
+
+        Raises:
+            _OperatorFailed: an operator raised.
+        """
+        region = checkpoints.region()
+        mark = None if region is None else region.begin(code, tally)
         before = undo.remember(args)
         tally.calls += 1
         try:
             results = graph(*args, **kwargs)
-        except Exception:
+        except BaseException as error:
+            if (mark is not None and mark.repeats) or not is_operators(error):
+                before.restore_modes()  # as the program's `with` blocks would
+                raise
             before.restore()
-            raise
+            if mark is not None:
+                mark.thrown_away()
+            raise _OperatorFailed(error) from None
         # The one transfer to the host; which guess was wrong is asked only if one was.
         if guessed and bool(results[-1]):
             wrong = 0 if single else results[-2].tolist().index(True)
             before.restore()
+            if mark is not None:
+                mark.thrown_away()
             return None, wrong
+        if mark is not None:
+            mark.used()
         return results, None
 
     @functools.wraps(graph)
@@ -148,7 +180,8 @@ def _taking_back(
                     results, wrong = attempt(args, kwargs)
             else:
                 results, wrong = attempt(args, kwargs)
-        except Exception as error:
+        except _OperatorFailed as failed:
+            error = failed.error
             log.info("A compiled graph raised %r; the original code of its frame runs.", error)
             asserts = "Runtime assertion failed" in str(error)
             missed(tally, tally.suspect(str(error)) if asserts else None)
@@ -161,17 +194,29 @@ def _taking_back(
     return run_graph
 
 
+class _OperatorFailed(BaseException):
+    """An operator of a graph raised, and the graph was taken back.
+
+    Args:
+        error: what it raised.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
 def forget_compiled(code: CodeType, change: Callable[[], None]) -> None:
     """Make Dynamo compile a code object anew at its next call.
 
     Not while a thread compiles: it would keep a graph that rests on the old guesses. A later miss
-    will try again.
+    will try again. Nor while a checkpoint's recomputation is to run a graph of it again.
 
     Args:
         code: the frame's own code.
         change: called before, if it is done: what is to be guessed otherwise.
     """
-    if not compile_lock.acquire(blocking=False):
+    if checkpoints.is_awaited(code) or not compile_lock.acquire(blocking=False):
         return
     try:
         change()

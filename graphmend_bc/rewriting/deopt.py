@@ -4,7 +4,8 @@ before            after
   <prologue>        save the arguments
   <body>            <prologue>
                     try: <body>
-                    except Miss: return deoptimizer(cells, arguments)
+                    except Miss: raises, result = deoptimizer(cells, arguments)
+                    reraise or return the result
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def with_way_back(
         generated: code with the arguments and free variables of `original`.
         original: the frame's own code.
         deoptimizer: called on a miss with the tuple of cells and the tuple of arguments; what it
-            returns is the frame's result.
+            x
 
     Returns:
         A code object with the same face.
@@ -72,8 +73,12 @@ def _guarded(item: Emit, handler: Label) -> Emit:
 def _way_back(
     writer: Writer, original: CodeType, deoptimizer: Callable[..., Any], saved: list[str]
 ) -> list[Emit | Label]:
-    """The handler. The miss is forgotten before the original code runs: it is nobody's context."""
-    other = Label()
+    """The handler. The miss is forgotten before the original code runs: it is nobody's context.
+
+    RERAISE gives the exception no entry for this frame in its traceback: it has that of the
+    original code.
+    """
+    other, returns = Label(), Label()
     cells = [writer.emit(facts.LOAD_CLOSURE, FreeVar(n)) for n in original.co_freevars]
     callee = [writer.emit("LOAD_CONST", deoptimizer), *writer.as_callee()]
     return [
@@ -89,6 +94,10 @@ def _way_back(
         *writer.load_all(saved),
         writer.emit("BUILD_TUPLE", len(saved)),
         *writer.call(2),
+        writer.emit("UNPACK_SEQUENCE", 2),
+        writer.emit(facts.POP_JUMP_IF_FALSE, label=returns),
+        writer.emit("RERAISE", 0),
+        returns,
         writer.emit("RETURN_VALUE"),
         other,
         # What was being handled before is handled again: the frame does not end in its handler.

@@ -30,8 +30,11 @@ class Deoptimizer:
     module_globals: dict[str, Any]
     take_back: Callable[[], None] | None = None
 
-    def run(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> Any:
+    def run(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> tuple[bool, Any]:
         """Run the code from its start.
+
+        An exception is returned, so that nothing between the frame and its original code is in the
+        traceback.
 
         Args:
             cells: the frame's free variables, in the order of `co_freevars`.
@@ -39,7 +42,7 @@ class Deoptimizer:
                 keyword-only, then the tuple of `*args` and the dict of `**kwargs` if it has them.
 
         Returns:
-            What the original code returns.
+            Whether the original code raises, and what it raises or returns.
         """
         if self.take_back is not None:
             self.take_back()
@@ -50,4 +53,8 @@ class Deoptimizer:
         names = code.co_varnames[count : count + code.co_kwonlyargcount]
         only = dict(zip(names, rest[count:], strict=True))
         function = FunctionType(code, self.module_globals, code.co_name, None, cells)
-        return function(*rest[:count], *extra, **only, **keywords)
+        try:
+            return False, function(*rest[:count], *extra, **only, **keywords)
+        except BaseException as error:
+            inner = error.__traceback__
+            return True, error.with_traceback(inner and inner.tb_next)

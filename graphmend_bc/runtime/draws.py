@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphmend_bc.runtime.deopt import Miss
+from graphmend_bc.runtime.handlers import pass_on
 
 
 @contextmanager
@@ -77,6 +78,7 @@ class Drawn:
         try:
             arrays, found = self.call(*values)
         except Exception as error:
+            pass_on(error)
             self.missed()
             raise Miss from error
         if found != self.wanted:

@@ -23,6 +23,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from graphmend_bc.runtime.handlers import pass_on
 from graphmend_bc.runtime.readers import is_descriptor, reading_of
 
 _PLAIN: Final = frozenset(
@@ -56,7 +57,8 @@ def can_be_shown(value: object) -> bool:
         return False
     try:
         str(value), repr(value)
-    except Exception:
+    except Exception as error:
+        pass_on(error)
         return False
     return True
 

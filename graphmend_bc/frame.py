@@ -193,6 +193,7 @@ class Frame:
             site_at=self.plans.site_at,
             given_up=self.mender.given_up,
             draws=is_on(drawn.RULE),
+            exact_texts=self.plans.exact_texts,
         )
 
     def _likely(

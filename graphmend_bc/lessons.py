@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from graphmend_bc import config
 from graphmend_bc.dynamo import attempt
 from graphmend_bc.dynamo.breaks import UNSAFE_SIDE_EFFECT, Break, break_of, first_line
-from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, TextsMoved
 from graphmend_bc.dynamo.once import Prepared
 from graphmend_bc.plans import Plans
 from graphmend_bc.reasons import Refused
@@ -67,6 +67,9 @@ class Lessons:
         Args:
             error: what it ended with.
         """
+        if isinstance(error, TextsMoved):
+            self.plans.exact_texts = True
+            return True
         if isinstance(error, SiteRefused):
             if self.plans.stop_capturing(error.refused, error.sites or None):
                 return True
@@ -86,6 +89,9 @@ class Lessons:
         plans.unmet -= {*trace.used, *trace.refused}
         plans.gb_types |= trace.gb_types
         if isinstance(error, Prepared):
+            return True
+        if isinstance(error, TextsMoved):
+            plans.exact_texts = True
             return True
         if isinstance(error, SiteRefused):
             known = len(plans.declined)

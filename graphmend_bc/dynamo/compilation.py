@@ -43,6 +43,10 @@ class SiteRefused(Exception):
         super().__init__(f"{', '.join(map(str, sites))}: {refused}")
 
 
+class TextsMoved(Exception):
+    """The text of an object is not as the program makes it; the frame has to be traced anew."""
+
+
 @dataclass(slots=True)
 class Trace:
     """One attempt at tracing the frame; thrown away with the attempt.
@@ -92,6 +96,9 @@ class Trace:
         walks: loops over them, in the order in which they began.
         clock: tells bars when the graph began.
         formatted: copies of what texts were made of, as it was then.
+        kept_texts: texts that are shown by an effect, which was shown to be exact.
+        texts_of_objects: whether one of them is made of an object.
+        texts_folded: whether Dynamo made the text of an object while it traced.
         handles: whether one of the functions traced may handle an exception that the graph raises.
         blocks: blocks of cuDNN's flags that are open, outermost first.
         leaves: tensors that the frame made require a gradient: the site, the node, and the number
@@ -144,6 +151,9 @@ class Trace:
     walks: list[Any] = field(default_factory=list)
     clock: Clock | None = None
     formatted: list[VariableTracker] = field(default_factory=list)
+    kept_texts: list[VariableTracker] = field(default_factory=list)
+    texts_of_objects: bool = False
+    texts_folded: bool = False
     handles: bool = False
     recorder: Recorder | None = None
 
@@ -193,6 +203,7 @@ class Compilation:
         site_at: the user's site for an instruction of a code object that is traced.
         given_up: sites that were mended and are not any more, and why.
         draws: whether what NumPy draws is drawn before the graph.
+        exact_texts: whether the code that makes the text of an object is traced.
         graphs: how many graphs were handed to the backend.
     """
 
@@ -209,6 +220,7 @@ class Compilation:
     note_capture: Callable[[CodeType, int], Site] | None = None
     given_up: Mapping[Site, Refused] = field(default_factory=dict)
     draws: bool = False
+    exact_texts: bool = False
     trace: Trace = field(default_factory=Trace)
     graphs: int = 0
 

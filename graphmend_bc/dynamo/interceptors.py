@@ -19,6 +19,7 @@ from graphmend_bc.dynamo import (
     guess,
     host_ops,
     leaf,
+    object_texts,
     proof,
 )
 from graphmend_bc.dynamo.annotations import annotated_graph
@@ -115,6 +116,7 @@ def compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
             flags.check_whole(compilation.trace)
             check_indices(tx, compilation.trace)
             guess.gather(tx, compilation.trace)
+            object_texts.check_folded(compilation)
         return stock(self, tx, reason, *args, **kwargs)
 
     return compile_subgraph

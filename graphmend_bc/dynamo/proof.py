@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.dynamo import leaf
-from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, TextsMoved, Trace
 from graphmend_bc.dynamo.nodes import (
     input_storages,
     is_in_place,
@@ -65,6 +65,8 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
             if sites := dict.fromkeys(guessed or trace.captured or trace.draws or fails):
                 raise SiteRefused(refused, *sites) from refused
     if trace.whole and not trace.ahead.can_miss:
+        if trace.texts_of_objects and not compilation.exact_texts:
+            raise TextsMoved
         reason = "It is an object, and the graph changes more than its results."
         raise SiteRefused(Refused("effect-argument", reason), *dict.fromkeys(trace.whole))
     if trace.used and trace.recorder.learns_anew and trace.recorder.used_anew & inputs:

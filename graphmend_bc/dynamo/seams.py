@@ -90,6 +90,7 @@ from graphmend_bc.dynamo import (
     effects,
     hoisted_source,
     host_ops,
+    object_texts,
     proxies,
     sets,
     subscripts,
@@ -163,6 +164,7 @@ class Seams:
         self._replace(nn_module, "initialize_lazy_module", trace_effects.initialize_lazy)
         self._replace(functions.WrapperUserFunctionVariable, "call_function", at.call_cached)
         self._replace(misc.StringFormatVariable, "__init__", texts.make_format)
+        self._replace(misc.StringFormatVariable, "reconstruct", object_texts.reconstruct_text)
         translator = symbolic_convert.InstructionTranslatorBase
         self._replace(translator, "_convert_value", texts.convert_value)
         self._replace(translator, "_format_value", texts.format_value)
@@ -170,6 +172,7 @@ class Seams:
         self._replace(builtin.BuiltinVariable, "call_id", at.ask_id)
         self._replace(builtin.BuiltinVariable, "call_function", subscripts.call_builtin)
         self._replace(builtin.BuiltinVariable, "call_function", host_ops.call_builtin)
+        self._replace(builtin.BuiltinVariable, "call_function", object_texts.call_builtin)
         for name, identity in (("is", operator.is_), ("is not", operator.is_not)):
             self._replace_item(
                 symbolic_convert.compare_op_handlers, name, partial(at.compare_identity, identity)

@@ -54,9 +54,9 @@ class Frame:
         self.plans = Plans(mender)
         self.plans.off |= code in mender.unfit
         self.turning = Turning()
-        self.lessons = Lessons(mender, self.plans, self.turning)
-        self.seen: dict[Site, bool | None] = {}
         self.wants_errors = self.call.wants_errors
+        self.lessons = Lessons(mender, self.plans, self.turning, self.wants_errors)
+        self.seen: dict[Site, bool | None] = {}
         function = mender.function_of(code)
         self.function = Key.of(function)
         self.follows = (
@@ -193,6 +193,7 @@ class Frame:
             site_at=self.plans.site_at,
             given_up=self.mender.given_up,
             draws=is_on(drawn.RULE),
+            exact_asserts=self.plans.exact_asserts,
             exact_texts=self.plans.exact_texts,
         )
 

@@ -43,6 +43,7 @@ class Plans:
         captures_failed: how often capture did not carry the frame.
         uncaptured: sites that were planned to be captured then.
         captured: sites at which Dynamo made a symbol.
+        exact_asserts: True if an `assert` on a tensor is a branch like any other.
         exact_texts: True if texts of objects must be made where the program makes them.
         off: True if nothing is rewritten.
     """
@@ -59,6 +60,7 @@ class Plans:
         self.captures_failed = 0
         self.uncaptured: set[Site] = set()
         self.captured: set[Site] = set()
+        self.exact_asserts = True
         self.exact_texts = False
         self.off = not mender.mends
 

@@ -99,6 +99,8 @@ class Trace:
         kept_texts: texts that are shown by an effect, which was shown to be exact.
         texts_of_objects: whether one of them is made of an object.
         texts_folded: whether Dynamo made the text of an object while it traced.
+        asserts: where an `assert` was met, by code object and offset.
+        stock_asserts: whether Dynamo made operators of some.
         handles: whether one of the functions traced may handle an exception that the graph raises.
         blocks: blocks of cuDNN's flags that are open, outermost first.
         leaves: tensors that the frame made require a gradient: the site, the node, and the number
@@ -154,6 +156,8 @@ class Trace:
     kept_texts: list[VariableTracker] = field(default_factory=list)
     texts_of_objects: bool = False
     texts_folded: bool = False
+    asserts: set[tuple[CodeType, int]] = field(default_factory=set)
+    stock_asserts: bool = False
     handles: bool = False
     recorder: Recorder | None = None
 
@@ -203,6 +207,8 @@ class Compilation:
         site_at: the user's site for an instruction of a code object that is traced.
         given_up: sites that were mended and are not any more, and why.
         draws: whether what NumPy draws is drawn before the graph.
+        exact_asserts: whether an `assert` on a tensor is the branch that it is; Dynamo makes an operator
+            of it that raises another exception.
         exact_texts: whether the code that makes the text of an object is traced.
         graphs: how many graphs were handed to the backend.
     """
@@ -220,6 +226,7 @@ class Compilation:
     note_capture: Callable[[CodeType, int], Site] | None = None
     given_up: Mapping[Site, Refused] = field(default_factory=dict)
     draws: bool = False
+    exact_asserts: bool = True
     exact_texts: bool = False
     trace: Trace = field(default_factory=Trace)
     graphs: int = 0

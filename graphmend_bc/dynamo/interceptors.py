@@ -196,6 +196,23 @@ def unpack_rows(stock: Callable[..., Any]) -> Callable[..., Any]:
     return unpack
 
 
+def detect_assert(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`_detect_and_normalize_assert_statement`: an `assert` is a branch that raises."""
+
+    def detect(self: Any, *args: Any, **kwargs: Any) -> Any:
+        is_assert, compilation = stock(self, *args, **kwargs), current()
+        if not is_assert or compilation is None or not compilation.may_mend:
+            return is_assert
+        if not compilation.exact_asserts:
+            compilation.trace.stock_asserts = True
+            return True
+        self.pop()  # the message
+        compilation.trace.asserts.add((self.f_code, self.current_instruction.offset))
+        return False
+
+    return detect
+
+
 def call_cached(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`WrapperUserFunctionVariable.call_function`: calls of functions that cache results."""
 

@@ -59,9 +59,9 @@ class Frame:
         self.plans = Plans(mender, bool(code.co_flags & _SUSPENDS))
         self.plans.off |= identity_of(code) in mender.unfit
         self.turning = Turning()
-        self.lessons = Lessons(mender, self.plans, self.turning)
-        self.seen: dict[Site, bool | None] = {}
         self.wants_errors = self.call.wants_errors
+        self.lessons = Lessons(mender, self.plans, self.turning, self.wants_errors)
+        self.seen: dict[Site, bool | None] = {}
         function = mender.function_of(code)
         self.function = identity_of(function)
         self.follows = (
@@ -202,6 +202,8 @@ class Frame:
             given_up=self.mender.given_up,
             handlers=handlers(),
             draws=is_on(drawn.RULE) and not self.plans.suspends,
+            exact_asserts=self.plans.exact_asserts,
+            exact_texts=self.plans.exact_texts,
         )
 
     def _likely(

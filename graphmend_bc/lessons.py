@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from graphmend_bc import config
 from graphmend_bc.dynamo import attempt
 from graphmend_bc.dynamo.breaks import UNSAFE_SIDE_EFFECT, Break, break_of, first_line
-from graphmend_bc.dynamo.compilation import Compilation, SiteRefused
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, TextsMoved
 from graphmend_bc.dynamo.once import Prepared
 from graphmend_bc.plans import Plans
 from graphmend_bc.reasons import Refused
@@ -34,11 +34,13 @@ class Lessons:
         mender: what is known across frames.
         plans: of the frame.
         turning: its guesses that were tried the other way.
+        wants_errors: whether a graph break of the frame is an error.
     """
 
     mender: Mender
     plans: Plans
     turning: Turning
+    wants_errors: bool
 
     def after(self, compilation: Compilation, error: Exception) -> bool:
         """Change a plan or a guess after a failed attempt; False if there is nothing left to try.
@@ -47,7 +49,11 @@ class Lessons:
             compilation: the attempt.
             error: what it ended with.
         """
-        return self._learn(compilation, error) or self._turn(compilation, error)
+        return (
+            self._learn(compilation, error)
+            or self._turn(compilation, error)
+            or self._leave_asserts(compilation, error)
+        )
 
     def stops_guessing(self, compilation: Compilation, code: CodeType, error: Exception) -> bool:
         """Take guesses out if the ways they lead keep raising: calls may never go there.
@@ -68,6 +74,9 @@ class Lessons:
         Args:
             error: what it ended with.
         """
+        if isinstance(error, TextsMoved):
+            self.plans.exact_texts = True
+            return True
         if isinstance(error, SiteRefused):
             if self.plans.stop_capturing(error.refused, error.sites or None):
                 return True
@@ -87,6 +96,9 @@ class Lessons:
         plans.unmet -= {*trace.used, *trace.refused}
         plans.gb_types |= trace.gb_types
         if isinstance(error, Prepared):
+            return True
+        if isinstance(error, TextsMoved):
+            plans.exact_texts = True
             return True
         if isinstance(error, SiteRefused):
             known = len(plans.declined)
@@ -149,6 +161,21 @@ class Lessons:
             refused = Refused("arm-does-not-trace", f"It breaks at {site}.")
             return plans.climb(trace.arms[-1], refused)
         return False
+
+    def _leave_asserts(self, compilation: Compilation, error: Exception) -> bool:
+        """Leave assertions to Dynamo if tracing stopped at one: stock compiles them.
+
+        Not if one failed too often, which stock's operator would tell by another exception, unless
+        the frame must be one graph.
+        """
+        found = break_of(error)
+        if found is None or (found.code, found.offset) not in compilation.trace.asserts:
+            return False
+        original, offset = self.mender.rewrites.original(found.code, found.offset)
+        if site_of(original, offset) in self.mender.given_up and not self.wants_errors:
+            return False
+        self.plans.exact_asserts = False
+        return True
 
     def _turn_blind(self, compilation: Compilation, found: Break) -> bool:
         """Leave the way where tracing stopped, if only the bytecode spoke for it."""

@@ -45,6 +45,8 @@ class Plans:
         captures_failed: how often capture did not carry the frame.
         uncaptured: sites that were planned to be captured then.
         captured: sites at which Dynamo made a symbol.
+        exact_asserts: True if an `assert` on a tensor is a branch like any other.
+        exact_texts: True if texts of objects must be made where the program makes them.
         off: True if nothing is rewritten.
         suspends: whether the frame is that of a coroutine or a generator, which has no way back:
             what is called there gives an object that is still to be run.
@@ -62,6 +64,8 @@ class Plans:
         self.captures_failed = 0
         self.uncaptured: set[Site] = set()
         self.captured: set[Site] = set()
+        self.exact_asserts = True
+        self.exact_texts = False
         self.off = not mender.mends
         self.suspends = suspends
 

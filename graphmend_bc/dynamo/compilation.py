@@ -43,6 +43,10 @@ class SiteRefused(Exception):
         super().__init__(f"{', '.join(map(str, sites))}: {refused}")
 
 
+class TextsMoved(Exception):
+    """The text of an object is not as the program makes it; the frame has to be traced anew."""
+
+
 @dataclass(slots=True)
 class Trace:
     """One attempt at tracing the frame; thrown away with the attempt.
@@ -94,6 +98,11 @@ class Trace:
         formatted: copies of what texts were made of, as it was then.
         leaves_more: whether something is done after the graph, or before it in stock's, that a
             recomputation which stops in the graph would lose.
+        kept_texts: texts that are shown by an effect, which was shown to be exact.
+        texts_of_objects: whether one of them is made of an object.
+        texts_folded: whether Dynamo made the text of an object while it traced.
+        asserts: where an `assert` was met, by code object and offset.
+        stock_asserts: whether Dynamo made operators of some.
         handles: whether one of the functions traced may handle an exception that the graph raises.
         blocks: blocks of cuDNN's flags that are open, outermost first.
         leaves: tensors that the frame made require a gradient: the site, the node, and the number
@@ -146,6 +155,11 @@ class Trace:
     walks: list[Any] = field(default_factory=list)
     clock: Clock | None = None
     formatted: list[VariableTracker] = field(default_factory=list)
+    kept_texts: list[VariableTracker] = field(default_factory=list)
+    texts_of_objects: bool = False
+    texts_folded: bool = False
+    asserts: set[tuple[CodeType, int]] = field(default_factory=set)
+    stock_asserts: bool = False
     handles: bool = False
     leaves_more: bool = False
     recorder: Recorder | None = None
@@ -198,6 +212,9 @@ class Compilation:
         given_up: sites that were mended and are not any more, and why.
         handlers: what rules make of the primitives that they mark, by the rules' names.
         draws: whether what NumPy draws is drawn before the graph.
+        exact_asserts: whether an `assert` on a tensor is the branch that it is; Dynamo makes an operator
+            of it that raises another exception.
+        exact_texts: whether the code that makes the text of an object is traced.
         graphs: how many graphs were handed to the backend.
     """
 
@@ -216,6 +233,8 @@ class Compilation:
     given_up: Mapping[Site, Refused] = field(default_factory=dict)
     handlers: Mapping[str, Callable[..., VariableTracker]] = field(default_factory=dict)
     draws: bool = False
+    exact_asserts: bool = True
+    exact_texts: bool = False
     trace: Trace = field(default_factory=Trace)
     graphs: int = 0
 

@@ -19,6 +19,7 @@ from graphmend_bc.dynamo import (
     guess,
     host_ops,
     leaf,
+    object_texts,
     proof,
 )
 from graphmend_bc.dynamo.annotations import annotated_graph
@@ -115,6 +116,7 @@ def compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
             flags.check_whole(compilation.trace)
             check_indices(tx, compilation.trace)
             guess.gather(tx, compilation.trace)
+            object_texts.check_folded(compilation)
         return stock(self, tx, reason, *args, **kwargs)
 
     return compile_subgraph
@@ -192,6 +194,23 @@ def unpack_rows(stock: Callable[..., Any]) -> Callable[..., Any]:
         return self.call_method(tx, "unbind", [], {}).unpack_var_sequence(tx)
 
     return unpack
+
+
+def detect_assert(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`_detect_and_normalize_assert_statement`: an `assert` is a branch that raises."""
+
+    def detect(self: Any, *args: Any, **kwargs: Any) -> Any:
+        is_assert, compilation = stock(self, *args, **kwargs), current()
+        if not is_assert or compilation is None or not compilation.may_mend:
+            return is_assert
+        if not compilation.exact_asserts:
+            compilation.trace.stock_asserts = True
+            return True
+        self.pop()  # the message
+        compilation.trace.asserts.add((self.f_code, self.current_instruction.offset))
+        return False
+
+    return detect
 
 
 def call_cached(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,14 +14,16 @@ from torch._dynamo.variables.dicts import ConstDictVariable
 from torch._dynamo.variables.lists import ListVariable, SizeVariable, TupleVariable
 from torch._dynamo.variables.misc import StringFormatVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
+from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 
-from graphmend_bc.dynamo.compilation import Compilation
+from graphmend_bc.dynamo.compilation import Compilation, TextsMoved
 from graphmend_bc.dynamo.history import HistoryVariable, node_of
 from graphmend_bc.dynamo.host import HostVariable
 from graphmend_bc.dynamo.objects import check_whole, is_fixed
 from graphmend_bc.reasons import Refused
 
-_LASTING = (SymNodeVariable, HostVariable, HistoryVariable)
+LASTING = (SymNodeVariable, HostVariable, HistoryVariable)
+"""Values that nothing changes until the graph has run."""
 
 
 class Keeper:
@@ -51,6 +53,7 @@ class Keeper:
         self.objects: list[VariableTracker] = []
         self._open: list[VariableTracker] = []
         self.trace = compilation.trace
+        self.exact_texts = compilation.exact_texts
         self.recorder = compilation.trace.listen(tx.output)
 
     def __call__(self, value: VariableTracker) -> VariableTracker:
@@ -81,7 +84,7 @@ class Keeper:
             return cast(VariableTracker, make([self(item) for item in items]))
         if type(value) is ConstDictVariable and value.python_type() is dict:
             return self._dict(value)
-        if isinstance(value, _LASTING) or is_fixed(value):
+        if isinstance(value, LASTING) or is_fixed(value):
             return value
         return self._whole(value)
 
@@ -109,13 +112,21 @@ class Keeper:
                 raise Refused("effect-argument", "A text shows a container as it was before.")
             if plain and isinstance(arg, TensorVariable):
                 return self._tensor(arg, as_number=True)
-            return self(arg)
+            try:
+                return self(arg)
+            except Refused as refused:
+                if isinstance(arg, UserDefinedObjectVariable) and not self.exact_texts:
+                    raise TextsMoved from refused
+                raise
 
         args = [piece(arg) for arg in value.sym_args]
         kwargs = {name: piece(arg) for name, arg in value.sym_kwargs.items()}
         if len(self.objects) > before and not _is_bare(value.format_string):
             raise Refused("effect-argument", "An object is formatted by a specification.")
-        return StringFormatVariable(value.format_string, args, kwargs)
+        text = StringFormatVariable(value.format_string, args, kwargs)
+        self.trace.kept_texts.append(text)
+        self.trace.texts_of_objects |= len(self.objects) > before
+        return text
 
     def _tensor(self, value: TensorVariable, as_number: bool = False) -> VariableTracker:
         example = value.as_proxy().node.meta["example_value"]

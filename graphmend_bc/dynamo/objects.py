@@ -68,7 +68,7 @@ def check_whole(tx: InstructionTranslatorBase, value: VariableTracker, use: str)
         raise Refused("effect-argument", f"It is a {name}.")
     if value.source is None:
         raise Refused("effect-argument", f"It is a {name} made inside the compiled function.")
-    if _has_changed_something(tx):
+    if has_changed_something(tx):
         raise Refused("effect-argument", f"It is a {name}, and an object was changed before.")
     if use == "text" and not _is_parameter(value) and not can_be_shown(_behind(value)):
         raise Refused("effect-argument", f"Making the text of a {name} may do more than read it.")
@@ -90,7 +90,7 @@ def _is_parameter(value: VariableTracker) -> bool:
     return isinstance(value, TensorVariable) and value.python_type() is torch.nn.Parameter
 
 
-def _has_changed_something(tx: InstructionTranslatorBase) -> bool:
+def has_changed_something(tx: InstructionTranslatorBase) -> bool:
     """True if the function has changed an object that was there before it, so far."""
     effects = tx.output.side_effects
     return bool(effects.tensor_hooks) or any(

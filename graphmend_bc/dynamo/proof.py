@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.dynamo import checkpoints, leaf
-from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, TextsMoved, Trace
 from graphmend_bc.dynamo.nodes import (
     input_storages,
     is_in_place,
@@ -69,6 +69,8 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
             if sites := dict.fromkeys(guessed or trace.captured or trace.draws or fails):
                 raise SiteRefused(refused, *sites) from refused
     if trace.whole and not trace.ahead.can_miss:
+        if trace.texts_of_objects and not compilation.exact_texts:
+            raise TextsMoved
         reason = "It is an object, and the graph changes more than its results."
         raise SiteRefused(Refused("effect-argument", reason), *dict.fromkeys(trace.whole))
     if trace.used and trace.recorder.learns_anew and trace.recorder.used_anew & inputs:
@@ -97,7 +99,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
 def _is_undone(trace: Trace) -> bool:
     """True if something may come to light that makes the graph useless."""
     known = (trace.guesses, trace.effects, trace.functional, trace.captured, trace.draws)
-    return any(known)
+    return any(known) or trace.stock_asserts
 
 
 def _check_sizes(trace: Trace, gm: GraphModule) -> None:

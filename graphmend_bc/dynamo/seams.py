@@ -32,7 +32,9 @@
       Variable
     initialize_lazy_-      lazy modules, which it initialises while it traces
       module
-    StringFormatVariable   when a text was made; `!r` of a tensor is left to the format
+    StringFormatVariable   when a text was made, and of what; `!r` of a tensor is left to the format
+    _detect_and_normalize- `assert` on a tensor, of which Dynamo makes an operator that raises another
+      _assert_statement    exception
     _load_const            a primitive is a constant Dynamo does not know
     get_dynamo_observed-   an exception that tracing raises because of a number known only at run
       _exception             time is not the program's
@@ -90,6 +92,7 @@ from graphmend_bc.dynamo import (
     effects,
     hoisted_source,
     host_ops,
+    object_texts,
     proxies,
     sets,
     subscripts,
@@ -163,13 +166,18 @@ class Seams:
         self._replace(nn_module, "initialize_lazy_module", trace_effects.initialize_lazy)
         self._replace(functions.WrapperUserFunctionVariable, "call_function", at.call_cached)
         self._replace(misc.StringFormatVariable, "__init__", texts.make_format)
+        self._replace(misc.StringFormatVariable, "reconstruct", object_texts.reconstruct_text)
         translator = symbolic_convert.InstructionTranslatorBase
+        self._replace(
+            symbolic_convert, "_detect_and_normalize_assert_statement", at.detect_assert
+        )
         self._replace(translator, "_convert_value", texts.convert_value)
         self._replace(translator, "_format_value", texts.format_value)
         self._replace(ctx_manager.CatchWarningsCtxManagerVariable, "enter", effects.enter_catching)
         self._replace(builtin.BuiltinVariable, "call_id", at.ask_id)
         self._replace(builtin.BuiltinVariable, "call_function", subscripts.call_builtin)
         self._replace(builtin.BuiltinVariable, "call_function", host_ops.call_builtin)
+        self._replace(builtin.BuiltinVariable, "call_function", object_texts.call_builtin)
         for name, identity in (("is", operator.is_), ("is not", operator.is_not)):
             self._replace_item(
                 symbolic_convert.compare_op_handlers, name, partial(at.compare_identity, identity)

@@ -63,7 +63,8 @@ def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGra
     if trace.captured and recorder.unsized:
         raise Refused("capture-fails", "A write in place may fail for such a size.")
     # The graph's inputs are copied in every call, which is worth while only if it may raise.
-    needed = any((trace.guesses, trace.captured, trace.handles, trace.draws, recorder.checks))
+    known = (trace.guesses, trace.captured, trace.handles, trace.draws, trace.stock_asserts)
+    needed = any(known) or recorder.checks
     if not needed and not inputs.isdisjoint(recorder.written):
         raise Refused("speculation-writes-input", "It is not known to raise.")
     written = _written_inputs(recorder, gm, output.export)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from torch._dynamo.codegen import PyCodegen
@@ -48,6 +49,18 @@ from graphmend_bc.runtime import (
     Rows,
     Whole,
 )
+
+
+def load_const(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`InstructionTranslatorBase._load_const`: a primitive among the constants of rewritten code."""
+
+    def _load_const(self: Any, inst: Any) -> VariableTracker:
+        if isinstance(inst.argval, Primitive):
+            return PrimitiveVariable(inst.argval)
+        constant: VariableTracker = stock(self, inst)
+        return constant
+
+    return _load_const
 
 
 class PrimitiveVariable(VariableTracker):

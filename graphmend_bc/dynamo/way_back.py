@@ -17,6 +17,7 @@ from torch.autograd import forward_ad
 from graphmend_bc.dynamo.annotations import deoptimisation
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.overlap import Layout
+from graphmend_bc.dynamo.quiet import taken_back
 from graphmend_bc.dynamo.regions import as_the_users
 from graphmend_bc.dynamo.undo import Undo
 from graphmend_bc.history import Tally
@@ -124,6 +125,7 @@ def _taking_back(
     single = len(tally.guesses) == 1  # then one output is both questions
     guessed, shares = bool(tally.guesses), bool(undo.inputs or undo.draws)
 
+    @taken_back
     def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int | None]:
         """The results, or which guess was wrong."""
         before = undo.remember(args)

@@ -25,8 +25,8 @@ class MissingSeamError(UnsupportedVersionError):
     def __init__(self, name: str) -> None:
         known = f"{_show(TORCH_SUPPORTED[0])} to {_show(TORCH_SUPPORTED[-1])}"
         super().__init__(
-            f"graphmend_bc cannot mend with torch {torch.__version__}, which has no {name}; nothing "
-            f"was switched on. It supports torch {known}."
+            f"graphmend_bc cannot mend with torch {torch.__version__}, which has no {name}; "
+            f"nothing was switched on. It supports torch {known}."
         )
 
 

@@ -52,7 +52,7 @@ from graphmend_bc.runtime import (
 
 
 def load_const(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`InstructionTranslatorBase._load_const`: a primitive among the constants of rewritten code."""
+    """`InstructionTranslatorBase._load_const`: the constant may be a primitive."""
 
     def _load_const(self: Any, inst: Any) -> VariableTracker:
         if isinstance(inst.argval, Primitive):

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
-from torch.fx import graph_module
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _TAKEN_BACK: set[CodeType] = set()
@@ -32,11 +30,10 @@ def printing(stock: Callable[..., None] | None) -> Callable[..., None]:
     Args:
         stock: what stands in that module for Python's own; None if nothing does.
     """
-    shown = builtins.print if stock is None else stock
 
     def print(*values: Any, **kwargs: Any) -> None:
         if not _reports_what_is_taken_back():
-            shown(*values, **kwargs)
+            (stock or builtins.print)(*values, **kwargs)
 
     return print
 
@@ -44,8 +41,7 @@ def printing(stock: Callable[..., None] | None) -> Callable[..., None]:
 def _reports_what_is_taken_back() -> bool:
     """True if a graph module reports what it raises to a function that takes the graph back."""
     frame = sys._getframe(2)
-    reports = getattr(getattr(graph_module, "_WrappedCall", None), "__call__", None)
-    if frame.f_code is not getattr(reports, "__code__", None):
+    if frame.f_code.co_qualname != "_WrappedCall.__call__":
         return False
     caller = frame.f_back
     while caller is not None and caller.f_code not in _TAKEN_BACK:

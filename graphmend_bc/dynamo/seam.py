@@ -19,9 +19,10 @@ class Seam:
     """What is replaced, by what, and why.
 
     Attributes:
-        owner: "module" or "module:Class", whose own attribute is replaced; or a dict, whose entry is.
-        names: of the attribute, or the key of the entry. If there are more, releases of torch differ
-            in the name: all that are there are replaced, and there must be one.
+        owner: "module" or "module:Class", whose own attribute is replaced; or "module:dict", whose
+            entry is.
+        names: of the attribute, or the key of the entry. If there are more, releases of torch
+            differ in the name: all that are there are replaced, and there must be one.
         make: makes our value of torch's.
         why: what is done there.
         adds: True if nothing need be there; `make` is given None then.

@@ -6,6 +6,7 @@ Seams of one attribute are put in one after the other; the last one is met first
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -42,6 +43,10 @@ _BUILTIN = f"{_VARIABLES}.builtin:BuiltinVariable"
 
 def _read_proxy(stock: Any) -> Any:
     return proxies.read_proxy(stock.__name__, stock)
+
+
+def _unless_known(shapes: Callable[..., Any], stock: Callable[..., Any] | None) -> Any:
+    return shapes if stock is None else stock
 
 
 _FRAME: Final = (
@@ -124,7 +129,7 @@ _OF_GRAPHS: Final = (
         Seam(
             "torch._subclasses.fake_impls:op_implementations_dict",
             (known,),
-            lambda stock, shapes=shapes: shapes if stock is None else stock,
+            partial(_unless_known, shapes),
             "shapes of operators that torch's own table lacks",
             adds=True,
         )

@@ -14,6 +14,7 @@ reason.
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -81,6 +82,13 @@ _HOMES = {
 }
 
 __all__ = ["config", *_HOMES]
+
+
+# What is only for information would else reach the user's handlers with the root logger's level.
+# Whoever has set a level, or sets one, is asking for it: TORCH_LOGS does so on either side of this.
+_log = logging.getLogger(__name__)
+if _log.level == logging.NOTSET:
+    _log.setLevel(logging.WARNING)
 
 
 def __getattr__(name: str) -> Any:

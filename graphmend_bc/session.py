@@ -65,8 +65,10 @@ def enable(*, exact: bool = True, cache: bool = True) -> Handle:
         has.
 
     Raises:
-        UnsupportedVersionError: this torch or Python is not known.
-        ImportError, TypeError, ValueError: as `attach()`, for a target in the config.
+        UnsupportedVersionError: this torch or Python is not known, or this torch lacks something
+            that is needed (`MissingSeamError`).
+        ImportError, TypeError, ValueError: as `attach()`, for a target in the config. Whatever is
+            raised, nothing is switched on or attached.
 
     Example:
         >>> import graphmend_bc
@@ -75,15 +77,26 @@ def enable(*, exact: bool = True, cache: bool = True) -> Handle:
     del exact
     if not config.force:
         check_versions()
-    _session.mender.remember = cache
     if _session.handle is None:
-        _session.attached = attach_all(config.attach)
-        _session.handle = Handle()
-        _session.mender.forget()
-        if config.enabled:
-            _session.seams = Seams(_session.mender)
-            _session.seams.install()
+        _switch_on()
+    _session.mender.remember = cache
+    assert _session.handle is not None
     return _session.handle
+
+
+def _switch_on() -> None:
+    """Attach and install all that `enable()` does, or nothing."""
+    attached = attach_all(config.attach)
+    try:
+        seams = Seams(_session.mender) if config.enabled else None
+        if seams is not None:
+            seams.install()
+    except BaseException:
+        for attachment in reversed(attached):
+            attachment.remove()
+        raise
+    _session.mender.forget()
+    _session.attached, _session.seams, _session.handle = attached, seams, Handle()
 
 
 def disable() -> None:
@@ -147,13 +160,22 @@ def mending_by(mender: Mender) -> Iterator[None]:
     outer, seams = _session.seams, Seams(mender)
     if outer is not None:
         outer.remove()
-    seams.install()
     try:
+        seams.install()
         yield
     finally:
         seams.remove()
-        if outer is not None:
-            outer.install()
+        # Not if mending was switched off or on anew meanwhile.
+        if outer is not None and _session.seams is outer:
+            _install_again(outer)
+
+
+def _install_again(seams: Seams) -> None:
+    try:
+        seams.install()
+    except BaseException:
+        disable()
+        raise
 
 
 @overload

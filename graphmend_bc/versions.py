@@ -15,6 +15,21 @@ class UnsupportedVersionError(RuntimeError):
     """This torch or Python is not known; `graphmend_bc.config.force = True` tries all the same."""
 
 
+class MissingSeamError(UnsupportedVersionError):
+    """This torch lacks something that is replaced while mending is on; nothing was switched on.
+
+    Args:
+        name: what it lacks, as its dotted name.
+    """
+
+    def __init__(self, name: str) -> None:
+        known = f"{_show(TORCH_SUPPORTED[0])} to {_show(TORCH_SUPPORTED[-1])}"
+        super().__init__(
+            f"graphmend_bc cannot mend with torch {torch.__version__}, which has no {name}; "
+            f"nothing was switched on. It supports torch {known}."
+        )
+
+
 def check_versions() -> None:
     """Make sure that the seams and the bytecode are the ones this release was written for.
 
@@ -30,11 +45,12 @@ def check_versions() -> None:
 
 
 def _sentence(what: str, found: tuple[int, ...], known: tuple[tuple[int, ...], ...]) -> str:
-    def show(version: tuple[int, ...]) -> str:
-        return ".".join(map(str, version))
-
     return (
-        f"graphmend_bc does not know {what} {show(found)}; it supports {what} "
-        f"{show(known[0])} to {show(known[-1])}. Install one of these, or set "
+        f"graphmend_bc does not know {what} {_show(found)}; it supports {what} "
+        f"{_show(known[0])} to {_show(known[-1])}. Install one of these, or set "
         "graphmend_bc.config.force = True to try all the same."
     )
+
+
+def _show(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

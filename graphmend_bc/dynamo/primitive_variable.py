@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from torch._dynamo.codegen import PyCodegen
@@ -20,6 +21,18 @@ from graphmend_bc.dynamo.markers import as_python
 from graphmend_bc.dynamo.none import with_any_number
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Guess, Loop, Marker, Primitive
+
+
+def load_const(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`InstructionTranslatorBase._load_const`: the constant may be a primitive."""
+
+    def _load_const(self: Any, inst: Any) -> VariableTracker:
+        if isinstance(inst.argval, Primitive):
+            return PrimitiveVariable(inst.argval)
+        constant: VariableTracker = stock(self, inst)
+        return constant
+
+    return _load_const
 
 
 class PrimitiveVariable(VariableTracker):

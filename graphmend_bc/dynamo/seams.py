@@ -1,108 +1,18 @@
-"""The places where Dynamo is met: each seam replaces one attribute and can be put back.
+"""Put the seams in, all or none, and take them out again.
 
-    compile_frame          one call per frame to compile: the mending loop runs around it
-    trace_frame            one call per attempt: what an attempt found is forgotten with it
-    ConvertFrameAssert     one call of a frame is left to eager Python
-      .__call__
-    InliningInstruction-   the code object of an inlined callee is replaced by the rewritten one
-      Translator.__init__
-    call_user_compiler     the graph is complete: proofs over the whole graph
-    OutputGraph.__init__   operators are listened to from the start
-    compile_subgraph       effects noted at the root run also when a nested break ends the graph
-    compile_and_call-    further outputs of the graph, for the wrapper around it
-      _fx_graph
-    remove_unused_-        operators that may raise stay in the graph although nothing uses them
-      graphargs
-    compare_op_handlers    `is` between tensors: a chosen tensor must not be compared by identity
-    TensorVariable         questions about memory and autograd of tensors, once one is chosen; the
-                           rows that a tensor is unpacked to; subscripts by numbers of tensors
-    UserDefinedObject-     attributes of an object that a deferred call is going to change
-      Variable
-    PythonModuleVariable   flags of cuDNN, inside a block that sets them
-    NumpyVariable          draws from NumPy's generator, for which Dynamo takes torch's
-    DequeVariable          the largest length of a deque that was there before
-    MappingProxyVariable   reading a proxy whose dict cannot be the one that the frame changed
-    BuiltinVariable        operators on values that the host reads from tensors after the graph;
-                           subscripts by numbers of tensors
-    CatchWarningsCtx-      warnings after a `catch_warnings` stay where they are
-      ManagerVariable
-    WrapperUserFunction-   functions that cache their results: Dynamo traces them every time
-      Variable
-    TorchInGraphFunction-  settings of the process, which Dynamo sets while it traces
-      Variable
-    initialize_lazy_-      lazy modules, which it initialises while it traces
-      module
-    StringFormatVariable   when a text was made, and of what; `!r` of a tensor is left to the format
-    _detect_and_normalize- `assert` on a tensor, of which Dynamo makes an operator that raises another
-      _assert_statement    exception
-    _load_const            a primitive is a constant Dynamo does not know
-    get_dynamo_observed-   an exception that tracing raises because of a number known only at run
-      _exception             time is not the program's
-    get_guard_manager_-    guards on values that are computed from the inputs
-      from_source
-    SymNodeVariable        operations on numbers known only at run time
-    op_implementations_-   shapes of operators that torch's own table lacks
-      dict
-    reset                  `torch._dynamo.reset()` forgets what was mended
-
-The `_load_const` seam stays for the life of the process: resume functions made from rewritten code
-hold primitives, and may be compiled after `disable()`.
+`seam_table.py` has those that are the same whoever mends; those that call the mender are here.
 """
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Protocol
 
-import torch._dynamo
-from torch._dynamo import (
-    convert_frame,
-    exc,
-    guards,
-    output_graph,
-    side_effects,
-    symbolic_convert,
-)
-from torch._dynamo.variables import (
-    builtin,
-    ctx_manager,
-    dicts,
-    functions,
-    lists,
-    misc,
-    nn_module,
-    tensor,
-    user_defined,
-)
-from torch._dynamo.variables import torch as torch_functions
-from torch._dynamo.variables.base import VariableTracker
-from torch._subclasses import fake_impls
-
-from graphmend_bc.dynamo import (
-    algebra,
-    captured,
-    ctc,
-    deques,
-    draw,
-    eager_call,
-    effects,
-    hoisted_source,
-    host_ops,
-    object_texts,
-    proxies,
-    sets,
-    subscripts,
-    texts,
-    trace_effects,
-)
-from graphmend_bc.dynamo import interceptors as at
-from graphmend_bc.dynamo.asked import COMPARISONS
-from graphmend_bc.dynamo.primitive_variable import PrimitiveVariable
-from graphmend_bc.runtime import Primitive
+from graphmend_bc.dynamo import eager_call
+from graphmend_bc.dynamo.seam import Place, Seam
+from graphmend_bc.dynamo.seam_table import SEAMS
 
 
 class Mender(Protocol):
@@ -120,6 +30,31 @@ class Mender(Protocol):
         """Dynamo was reset."""
 
 
+@dataclass(slots=True)
+class _Switch:
+    """Whether the seams of one installation still mend.
+
+    They may be reached after they were taken out, if somebody wrapped them meanwhile.
+    """
+
+    on: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Put:
+    """What was put in a place, and what it takes to put that back."""
+
+    place: Place
+    before: Any
+    ours: Any
+    stays: bool
+
+    def undo(self) -> None:
+        # Somebody may have wrapped us since; leaving theirs in place is the lesser harm.
+        if self.place.value() is self.ours:
+            self.place.put(self.before)
+
+
 class Seams:
     """Installs the seams for one mender and takes them out again.
 
@@ -129,135 +64,87 @@ class Seams:
 
     def __init__(self, mender: Mender) -> None:
         self._mender = mender
-        self._undo: list[Callable[[], None]] = []
+        self._switch = _Switch()
+        self._put: list[_Put] = []
 
     def install(self) -> None:
-        """Put all seams in place."""
-        _understand_primitives()
-        self._replace(convert_frame, "compile_frame", self._compile_frame)
-        self._replace(convert_frame, "trace_frame", at.trace_frame)
-        self._replace(convert_frame.ConvertFrameAssert, "__call__", self._convert)
-        self._replace(symbolic_convert.InliningInstructionTranslator, "__init__", at.inline)
-        self._replace(output_graph.OutputGraph, "__init__", at.output_graph)
-        self._replace(output_graph.OutputGraph, "call_user_compiler", at.call_user_compiler)
-        self._replace(output_graph.OutputGraph, "compile_subgraph", at.compile_subgraph)
-        self._replace(output_graph.OutputGraph, "compile_and_call_fx_graph", at.compile_and_call)
-        self._replace(output_graph.OutputGraph, "remove_unused_graphargs", at.remove_unused)
-        for name in ("call_method", "var_getattr", "call_obj_hasattr"):
-            self._replace(tensor.TensorVariable, name, at.ask_tensor)
-        # The names of the hash and equality hooks differ between torch versions.
-        for name in ("hash_impl", "get_python_hash", "is_python_equal"):
-            if name in vars(tensor.TensorVariable):
-                self._replace(tensor.TensorVariable, name, at.ask_identity)
-        self._replace(tensor.TensorVariable, "call_method", subscripts.call_method)
-        self._replace(tensor.TensorVariable, "unpack_var_sequence", at.unpack_rows)
-        self._replace(user_defined.UserDefinedObjectVariable, "var_getattr", at.ask_object)
-        self._replace(misc.PythonModuleVariable, "var_getattr", at.ask_module)
-        self._replace(misc.NumpyVariable, "call_function", draw.draw_as_numpy)
-        for name in ("call_method", "mp_subscript_impl"):
-            if name in vars(dicts.MappingProxyVariable):
-                self._replace(dicts.MappingProxyVariable, name, partial(proxies.read_proxy, name))
-        for name in ("call_method", "var_getattr", "sq_concat_impl"):
-            if name in vars(lists.DequeVariable):
-                self._replace(lists.DequeVariable, name, deques.bounded)
-        self._replace(side_effects.SideEffects, "codegen_update_mutated", sets.replayed)
-        in_graph = torch_functions.TorchInGraphFunctionVariable
-        self._replace(in_graph, "call_function", trace_effects.call_torch)
-        self._replace(nn_module, "initialize_lazy_module", trace_effects.initialize_lazy)
-        self._replace(functions.WrapperUserFunctionVariable, "call_function", at.call_cached)
-        self._replace(misc.StringFormatVariable, "__init__", texts.make_format)
-        self._replace(misc.StringFormatVariable, "reconstruct", object_texts.reconstruct_text)
-        translator = symbolic_convert.InstructionTranslatorBase
-        self._replace(
-            symbolic_convert, "_detect_and_normalize_assert_statement", at.detect_assert
-        )
-        self._replace(translator, "_convert_value", texts.convert_value)
-        self._replace(translator, "_format_value", texts.format_value)
-        self._replace(ctx_manager.CatchWarningsCtxManagerVariable, "enter", effects.enter_catching)
-        self._replace(builtin.BuiltinVariable, "call_id", at.ask_id)
-        self._replace(builtin.BuiltinVariable, "call_function", subscripts.call_builtin)
-        self._replace(builtin.BuiltinVariable, "call_function", host_ops.call_builtin)
-        self._replace(builtin.BuiltinVariable, "call_function", object_texts.call_builtin)
-        for name, identity in (("is", operator.is_), ("is not", operator.is_not)):
-            self._replace_item(
-                symbolic_convert.compare_op_handlers, name, partial(at.compare_identity, identity)
-            )
-        for name, function in COMPARISONS.items():
-            self._replace_item(
-                symbolic_convert.compare_op_handlers,
-                name,
-                partial(at.compare_numbers, function),
-            )
-        self._replace(guards.GuardBuilder, "get_guard_manager_from_source", hoisted_source.guarding)
-        for known, shapes in ctc.SHAPES.items():
-            self._add_item(fake_impls.op_implementations_dict, known, shapes)
-        self._replace(tensor.SymNodeVariable, "create", algebra.symbol_made)
-        self._replace(exc, "get_dynamo_observed_exception", captured.raising)
-        self._replace(torch._dynamo, "reset", self._reset)
+        """Put all seams in place. If one cannot be, none is.
+
+        Raises:
+            MissingSeamError: this torch lacks what a seam replaces.
+        """
+        self._switch = _Switch()
+        seams = (*_of_mender(self._mender, self._switch), *SEAMS)
+        places = [(seam, place) for seam in seams for place in seam.places()]
+        try:
+            for seam, place in places:
+                self._replace(seam, place)
+        except BaseException:
+            self._take_out(for_good=True)
+            raise
 
     def remove(self) -> None:
         """Put back what was there."""
-        while self._undo:
-            self._undo.pop()()
+        self._take_out(for_good=False)
 
-    def _replace(
-        self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
-    ) -> None:
-        stock = getattr(owner, name)
-        ours = functools.wraps(stock)(make(stock))
-        setattr(owner, name, ours)
+    def _take_out(self, *, for_good: bool) -> None:
+        self._switch.on = False
+        while self._put:
+            put = self._put.pop()
+            if for_good or not put.stays:
+                put.undo()
 
-        def undo() -> None:
-            # Somebody may have wrapped us since; leaving theirs in place is the lesser harm.
-            if getattr(owner, name) is ours:
-                setattr(owner, name, stock)
+    def _replace(self, seam: Seam, place: Place) -> None:
+        before = place.value()
+        if seam.stays and hasattr(before, "__graphmend_bc__"):
+            return
+        ours = place.made(seam.make)
+        if ours is before:
+            return
+        if seam.stays:
+            ours.__graphmend_bc__ = True
+        # Noted first: an interrupt may come between the two.
+        self._put.append(_Put(place, before, ours, seam.stays))
+        place.put(ours)
 
-        self._undo.append(undo)
 
-    def _replace_item(self, table: dict[str, Any], name: str, make: Callable[[Any], Any]) -> None:
-        stock = table[name]
-        ours = make(stock)
-        table[name] = ours
+def _of_mender(mender: Mender, switch: _Switch) -> tuple[Seam, ...]:
+    """The seams that call the mender. Without them nothing is compiled for it, so none mends."""
 
-        def undo() -> None:
-            if table[name] is ours:
-                table[name] = stock
-
-        self._undo.append(undo)
-
-    def _add_item(self, table: dict[Any, Any], key: object, ours: object) -> None:
-        if key not in table:
-            table[key] = ours
-            self._undo.append(lambda: table.pop(key, None))
-
-    def _compile_frame(self, stock: Callable[..., Any]) -> Callable[..., Any]:
+    def compiling(stock: Callable[..., Any]) -> Callable[..., Any]:
         def compile_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
-            return self._mender.compile(stock, code, list(args), kwargs)
+            if not switch.on:
+                return stock(code, *args, **kwargs)
+            return mender.compile(stock, code, list(args), kwargs)
 
         return compile_frame
 
-    def _convert(self, stock: Callable[..., Any]) -> Callable[..., Any]:
-        return eager_call.convert(self._mender.unguarded, stock)
-
-    def _reset(self, stock: Callable[..., Any]) -> Callable[..., Any]:
+    def resetting(stock: Callable[..., Any]) -> Callable[..., Any]:
         def reset() -> None:
-            self._mender.forget()
+            if switch.on:
+                mender.forget()
             stock()
 
         return reset
 
-
-def _understand_primitives() -> None:
-    translator = symbolic_convert.InstructionTranslatorBase
-    stock = translator._load_const
-    if getattr(stock, "__graphmend_bc__", False):
-        return
-
-    @functools.wraps(stock)
-    def _load_const(self: Any, inst: Any) -> VariableTracker:
-        if isinstance(inst.argval, Primitive):
-            return PrimitiveVariable(inst.argval)
-        return stock(self, inst)
-
-    _load_const.__graphmend_bc__ = True  # type: ignore[attr-defined]
-    translator._load_const = _load_const  # type: ignore[method-assign]
+    convert = "torch._dynamo.convert_frame"
+    return (
+        Seam(
+            convert,
+            ("compile_frame",),
+            compiling,
+            "one call per frame to compile: the mending loop runs around it",
+        ),
+        Seam(
+            f"{convert}:ConvertFrameAssert",
+            ("__call__",),
+            lambda stock: eager_call.convert(mender.unguarded, stock),
+            "one call of a frame is left to eager Python",
+        ),
+        Seam(
+            "torch._dynamo",
+            ("reset",),
+            resetting,
+            "`torch._dynamo.reset()` forgets what was mended",
+        ),
+    )

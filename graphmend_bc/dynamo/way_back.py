@@ -18,6 +18,7 @@ from graphmend_bc.dynamo import checkpoints
 from graphmend_bc.dynamo.annotations import deoptimisation
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.overlap import Layout
+from graphmend_bc.dynamo.quiet import taken_back
 from graphmend_bc.dynamo.raised import is_operators
 from graphmend_bc.dynamo.regions import as_the_users
 from graphmend_bc.dynamo.undo import Undo
@@ -141,6 +142,7 @@ def _taking_back(
     guessed, shares = bool(tally.guesses), bool(undo.inputs or undo.draws)
     code, missed = compilation.code, compilation.missed
 
+    @taken_back
     def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int | None]:
         """The results, or which guess was wrong.
 

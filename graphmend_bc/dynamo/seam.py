@@ -1,0 +1,110 @@
+"""A seam: one attribute of torch that is replaced, as data, and the places where it is found."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from graphmend_bc.versions import MissingSeamError
+
+ABSENT: Final = object()
+"""What a place holds that has no value of its own; putting it there deletes the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seam:
+    """What is replaced, by what, and why.
+
+    Attributes:
+        owner: "module" or "module:Class", whose own attribute is replaced; or "module:dict", whose
+            entry is.
+        names: of the attribute, or the key of the entry. If there are more, releases of torch
+            differ in the name: all that are there are replaced, and there must be one.
+        make: makes our value of torch's.
+        why: what is done there.
+        adds: True if nothing need be there; `make` is given None then.
+        stays: True if it is left in place when mending is switched off.
+    """
+
+    owner: str
+    names: tuple[Any, ...]
+    make: Callable[[Any], Any]
+    why: str
+    adds: bool = False
+    stays: bool = False
+
+    def places(self) -> list[Place]:
+        """Where it goes in this torch.
+
+        Raises:
+            MissingSeamError: this torch has nothing of that name.
+        """
+        try:
+            owner = _resolve(self.owner)
+        except (ImportError, AttributeError) as error:
+            raise MissingSeamError(self._label()) from error
+        places = [Place(owner, name, self._label()) for name in self.names]
+        found = [place for place in places if self.adds or place.value() is not ABSENT]
+        if not found:
+            raise MissingSeamError(" or ".join(map(str, places)))
+        return found
+
+    def _label(self) -> str:
+        return self.owner.replace(":", ".")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An attribute of a class or module, or an entry of a dict.
+
+    Attributes:
+        owner: the class, module or dict.
+        name: of the attribute; the key of the entry.
+        label: of the owner.
+    """
+
+    owner: Any
+    name: Any
+    label: str
+
+    def __str__(self) -> str:
+        is_entry = isinstance(self.owner, dict)
+        return f"{self.label}[{self.name!r}]" if is_entry else f"{self.label}.{self.name}"
+
+    def value(self) -> Any:
+        """What the owner itself holds there, as it is stored; `ABSENT` if nothing."""
+        own = self.owner if isinstance(self.owner, dict) else vars(self.owner)
+        return own.get(self.name, ABSENT)
+
+    def put(self, value: Any) -> None:
+        """Store a value, or delete what is there for `ABSENT`."""
+        if isinstance(self.owner, dict):
+            if value is ABSENT:
+                self.owner.pop(self.name, None)
+            else:
+                self.owner[self.name] = value
+        elif value is ABSENT:
+            delattr(self.owner, self.name)
+        else:
+            setattr(self.owner, self.name, value)
+
+    def made(self, make: Callable[[Any], Any]) -> Any:
+        """Our value, in the form in which it is to be stored."""
+        stored = self.value()
+        if stored is ABSENT:
+            return make(None)
+        if isinstance(self.owner, dict):
+            return make(stored)
+        stock = getattr(self.owner, self.name)
+        ours = functools.wraps(stock)(make(stock))
+        # Bound to its class already.
+        return staticmethod(ours) if isinstance(stored, (classmethod, staticmethod)) else ours
+
+
+def _resolve(owner: str) -> Any:
+    module, _, path = owner.partition(":")
+    found = importlib.import_module(module)
+    return functools.reduce(getattr, filter(None, path.split(".")), found)

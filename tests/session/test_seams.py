@@ -1,0 +1,285 @@
+"""The seams go in all or none, and come out again whatever happened meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo import convert_frame
+
+import graphmend_bc as gm
+from graphmend_bc import frame_hooks
+from graphmend_bc.dynamo import seams
+from graphmend_bc.dynamo.seam import ABSENT, Place, Seam
+from graphmend_bc.dynamo.seam_table import SEAMS
+from graphmend_bc.mender import Mender
+from graphmend_bc.versions import MissingSeamError, UnsupportedVersionError
+
+X = torch.tensor([1.0, 2.0])
+ALL = (*seams._of_mender(Mender(), seams._Switch()), *SEAMS)
+NEEDED = [seam for seam in ALL if not seam.adds]
+
+
+def branching(x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:
+        x = x * 2
+    return x + 1
+
+
+def graphs_of(function: Callable[..., Any]) -> int:
+    """How many graphs torch.compile makes of it."""
+    graphs = list[object]()
+
+    def backend(graph: torch.fx.GraphModule, inputs: object) -> Callable[..., Any]:
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(function, backend=backend)(X), function(X))
+    return len(graphs)
+
+
+def label(seam: Seam) -> str:
+    return f"{seam.owner.rpartition('.')[2]}.{seam.names[0]}"
+
+
+def held(without: Seam | None = None) -> list[tuple[Place, Any]]:
+    """What is in each place, as it is stored there; but in those of one seam."""
+    left_out = None if without is None else (without.owner, without.names[0])
+    seams = [seam for seam in ALL if (seam.owner, seam.names[0]) != left_out]
+    return [(place, place.value()) for seam in seams for place in seam.places()]
+
+
+def assert_held(before: list[tuple[Place, Any]]) -> None:
+    assert [str(place) for place, value in before if place.value() is not value] == []
+
+
+@contextmanager
+def removed(seam: Seam) -> Iterator[None]:
+    """A torch that lacks what a seam replaces."""
+    before = [(place, place.value()) for place in seam.places()]
+    try:
+        for place, _ in before:
+            place.put(ABSENT)
+        yield
+    finally:
+        for place, value in before:
+            place.put(value)
+
+
+@pytest.fixture(autouse=True)
+def stays_put_in() -> None:
+    """What is put in for the life of the process is in place before each test."""
+    gm.enable()
+    gm.disable()
+
+
+@pytest.mark.parametrize("seam", NEEDED, ids=label)
+def test_a_missing_target_leaves_nothing_installed(seam: Seam) -> None:
+    before = held()
+    with removed(seam):
+        without = held(without=seam)
+        with pytest.raises(MissingSeamError) as caught:
+            gm.enable()
+        assert_held(without)
+        assert not gm.is_enabled()
+        with pytest.raises(UnsupportedVersionError):
+            gm.enable()
+        assert_held(without)
+    sentence = str(caught.value)
+    assert f"torch {torch.__version__}" in sentence
+    assert all(str(name) in sentence for name in seam.names)
+    assert "\n" not in sentence
+    assert_held(before)
+    gm.enable()
+    unchanged = [place for place, value in before if place.value() is value]
+    stays = [place for seam in ALL if seam.stays for place in seam.places()]
+    assert {str(place) for place in unchanged} == {str(place) for place in stays}
+    gm.disable()
+    assert_held(before)
+
+
+def test_a_missing_class_or_module_is_named() -> None:
+    for owner, name in (
+        ("torch._dynamo.output_graph:NoGraph", "torch._dynamo.output_graph.NoGraph"),
+        ("torch._dynamo.no_module:Graph", "torch._dynamo.no_module.Graph"),
+    ):
+        with pytest.raises(MissingSeamError, match=name):
+            Seam(owner, ("f",), lambda stock: stock, "").places()
+
+
+def test_mending_works_once_the_target_is_back() -> None:
+    seam = next(seam for seam in ALL if "call_user_compiler" in seam.names)
+    with removed(seam), pytest.raises(MissingSeamError):
+        gm.enable()
+    assert graphs_of(branching) == 2
+    with gm.enabled():
+        assert graphs_of(branching) == 1
+    assert graphs_of(branching) == 2
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("planted"), KeyboardInterrupt()])
+def test_a_failure_in_the_middle_puts_everything_back(
+    failure: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(stock: object) -> object:
+        raise failure
+
+    *_, last = SEAMS
+    monkeypatch.setattr(seams, "SEAMS", (*SEAMS, Seam(last.owner, last.names, fail, "")))
+    before = held()
+    with pytest.raises(type(failure)):
+        gm.enable()
+    assert_held(before)
+    assert not gm.is_enabled()
+    with pytest.raises(type(failure)), gm.enabled():
+        pass
+    assert_held(before)
+    monkeypatch.undo()
+    with gm.enabled():
+        assert graphs_of(branching) == 1
+
+
+def test_what_stays_is_put_back_if_the_first_installation_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    staying = [(place, place.value()) for seam in ALL if seam.stays for place in seam.places()]
+    stock = [(place, getattr(value, "__wrapped__", ABSENT)) for place, value in staying]
+    try:
+        for place, value in stock:
+            place.put(value)
+        with monkeypatch.context() as patch:
+            missing = Seam("torch._dynamo:no_such", ("f",), lambda stock: stock, "")
+            patch.setattr(seams, "SEAMS", (*SEAMS, missing))
+            with pytest.raises(MissingSeamError):
+                gm.enable()
+            assert_held(stock)
+            interrupted = Seam("torch._dynamo", ("reset",), lambda stock: 1 / 0, "")
+            patch.setattr(seams, "SEAMS", (*SEAMS, interrupted))
+            with pytest.raises(ZeroDivisionError):
+                gm.enable()
+            assert_held(stock)
+        gm.enable()
+        gm.disable()
+        assert all(place.value() is not value for place, value in stock)
+    finally:
+        for place, value in staying:
+            place.put(value)
+
+
+@pytest.mark.parametrize("session", [True, False])
+def test_explain_installs_all_or_nothing(session: bool) -> None:
+    before = held()
+    if session:
+        gm.enable()
+    seam = next(seam for seam in ALL if "remove_unused_graphargs" in seam.names)
+    stock = [(place, value) for place, value in before if place.name not in seam.names]
+    with removed(seam):
+        with pytest.raises(MissingSeamError):
+            gm.explain(branching)(X)
+        assert_held(stock)
+        assert not gm.is_enabled()
+    gm.disable()
+
+
+def test_an_interrupted_explain_leaves_the_session_on() -> None:
+    gm.enable()
+
+    def raising(x: torch.Tensor) -> torch.Tensor:
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        gm.explain(raising)(X)
+    assert gm.is_enabled()
+    assert graphs_of(branching) == 1
+
+
+def test_switched_off_inside_explain_stays_off() -> None:
+    from graphmend_bc import session
+
+    before = held()
+    gm.enable()
+    with session.mending_by(session.new_mender(mends=True)):
+        gm.disable()
+    assert not gm.is_enabled()
+    assert_held(before)
+
+
+def test_a_target_that_cannot_be_attached_leaves_nothing_on() -> None:
+    before = held()
+    targets = f"{__name__}:branching, nowhere.*, no_such_module:f"
+    for wrong in (targets, f"{__name__}:branching, {__name__}:X"):
+        with gm.config.patch(attach=wrong), pytest.raises((ImportError, ValueError, TypeError)):
+            gm.enable()
+        assert not gm.is_enabled()
+        assert not frame_hooks._users.owners
+        assert_held(before)
+    gm.enable()
+    assert graphs_of(branching) == 1
+
+
+def test_a_missing_seam_detaches_what_was_attached() -> None:
+    with gm.config.patch(attach=f"{__name__}:branching, nowhere.*"), removed(NEEDED[0]):
+        with pytest.raises(MissingSeamError):
+            gm.enable()
+        assert not frame_hooks._users.owners
+    with gm.config.patch(attach=f"{__name__}:branching"):
+        gm.enable()
+        assert frame_hooks._users.owners
+    gm.disable()
+    assert not frame_hooks._users.owners
+
+
+def test_a_wrapper_put_around_ours_stays_and_nothing_mends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = list[str]()
+    gm.enable()
+    ours = convert_frame.compile_frame
+
+    def theirs(code: Any, *args: Any, **kwargs: Any) -> Any:
+        seen.append(code.co_name)
+        return ours(code, *args, **kwargs)
+
+    monkeypatch.setattr(convert_frame, "compile_frame", theirs)
+    assert graphs_of(branching) == 1
+    gm.disable()
+    assert convert_frame.compile_frame is theirs
+    seen.clear()
+    assert graphs_of(branching) == 2
+    assert "branching" in seen
+    assert gm.report().mends != []  # of the time before
+    gm.reset()
+    gm.enable()
+    assert graphs_of(branching) == 1
+    assert len(gm.report().mends) == 1
+    gm.disable()
+    assert convert_frame.compile_frame is theirs
+    monkeypatch.setattr(convert_frame, "compile_frame", ours.__wrapped__)  # type: ignore[attr-defined]
+    assert graphs_of(branching) == 2
+
+
+def test_a_handle_is_removed_once() -> None:
+    before = held()
+    handle = gm.enable()
+    handle.remove()
+    handle.remove()
+    assert_held(before)
+    again = gm.enable()
+    handle.remove()
+    assert gm.is_enabled()
+    again.remove()
+    again.remove()
+    gm.disable()
+    assert_held(before)
+
+
+def test_class_methods_are_class_methods_again() -> None:
+    from torch._dynamo.variables.tensor import SymNodeVariable
+
+    gm.enable()
+    gm.disable()
+    assert isinstance(vars(SymNodeVariable)["create"], classmethod)

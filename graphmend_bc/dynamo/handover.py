@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import thread as pools
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -41,6 +42,9 @@ _pop_layers = torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth
 _is_jit_tracing = torch._C._is_tracing
 _callback_from_stance = eval_frame._callback_from_stance
 _COUNTS_FRAMES = hasattr(c_eval_frame, "set_fullgraph_compiled_frame_count")
+
+#: Tells by `_shutdown` whether Python, on its way out, has closed all thread pools.
+_pools = vars(pools)
 
 #: Undoes what was set for a frame, given its exception, whose traceback it shortens, or None. It
 #: raises RuntimeError if `fullgraph=True` was asked for and Dynamo compiled nothing.
@@ -103,25 +107,28 @@ class Handover:
             code: the frame's code object.
 
         Returns:
-            Dynamo's callback for the frame and what is to be called after it; None where
-            `torch.compile` would call its function as it is, while Dynamo or FX traces, and
-            beneath a frame whose graph could not be used.
+            Dynamo's callback for the frame, False for only what is compiled already, and what is
+            to be called after it; None where `torch.compile` would call its function as it is,
+            while Dynamo or FX traces, and beneath a frame whose graph could not be used.
         """
         callback = _callback_from_stance(self._context.callback)
         if callback is None or deoptimised.depth or getattr(_TLS, "tracing_context", None):
             return None
         if is_fx_symbolic_tracing() or _is_jit_tracing():
             return None
-        return callback, _prepare(code, self._context, self._settings)
+        if _pools.get("_shutdown"):
+            # What is compiled runs, the rest is left to Python: inductor needs threads to compile.
+            return False, _prepare(code, self._context, self._settings, counting=False)
+        return callback, _prepare(code, self._context, self._settings, self._context.fullgraph)
 
 
-def _prepare(code: CodeType, context: _Context, settings: _Settings) -> Leave:
+def _prepare(code: CodeType, context: _Context, settings: _Settings, counting: bool) -> Leave:
     """Set what `torch.compile`'s wrapper sets before a call; what is to be called after it.
 
     Written without context managers and objects, since it runs at each call of an attached
     function, and the wrapper does not use them either.
     """
-    counted = _Counted() if context.fullgraph and _COUNTS_FRAMES else None
+    counted = _Counted() if counting and _COUNTS_FRAMES else None
     cleanups = [prepare() for prepare in context.enter_exit_hooks]
     priors = [(setter, setter(value if ask is None else ask())) for setter, ask, value in settings]
     layers, keys = _layer_depth(), (_included_keys(), _excluded_keys())

@@ -108,6 +108,44 @@ def test_a_pattern_leaves_no_trace_at_the_end(tmp_path: Path) -> None:
     assert (status, out) == (3, "4.0 1 4.0 closed early ended ")
 
 
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("target", ["lib.*", "lib:double"])
+def test_nothing_is_compiled_once_the_thread_pools_are_closed(
+    tmp_path: Path, target: str, fullgraph: bool
+) -> None:
+    status, out, err = run(
+        tmp_path,
+        f"""
+        import threading
+        from concurrent.futures import ThreadPoolExecutor
+        import graphmend_bc, lib
+
+        def backend(graph, inputs):
+            def compiled(*args):
+                say("compiled")
+                return graph(*args)
+            return ThreadPoolExecutor().submit(lambda: compiled).result()
+
+        def call(size):
+            say(str(lib.double(torch.ones(size)).tolist()))
+
+        def last():
+            threading.main_thread().join()
+            call(1)
+
+        graphmend_bc.enable()
+        graphmend_bc.attach({target!r}, backend=backend, fullgraph={fullgraph}, dynamic=False)
+        call(1)
+        atexit.register(call, 3)
+        atexit.register(call, 1)
+        threading.Thread(target=last).start()
+        """,
+    )
+    assert err == ""
+    assert status == 0
+    assert out == "compiled [4.0] " * 3 + "[4.0, 4.0, 4.0] early "
+
+
 def test_what_a_pattern_holds_ends_with_the_process(tmp_path: Path) -> None:
     status, out, err = run(
         tmp_path,

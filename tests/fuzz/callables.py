@@ -160,7 +160,7 @@ HELPERS: Final = Surrounding(
     changes={
         "helper is replaced": ("shift = slide", "shift = talk", "shift = lambda x: x * 4"),
         "helper is wrapped": ("shift = (lambda old: lambda x: old(x) * 2)(shift)",),
-        "code of helper is replaced": ("shift.__code__ = slide.__code__",),
+        "code of helper is replaced": (quietly("shift.__code__ = slide.__code__", "ValueError"),),
         "helper of namespace is replaced": ("tools.shift = slide",),
         "helper comes": ("tools.slide = talk", "tools.slide = slide"),
         "helper goes": ("vars(tools).pop('slide', None)",),

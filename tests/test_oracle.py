@@ -68,3 +68,18 @@ def test_difference(field: str, one: str, other: str) -> None:
     _assert_same(first, second, "the same program")
     with pytest.raises(AssertionError, match=re.escape(f"other: {field} differs")):
         _assert_same(first, third, "other")
+
+
+def test_change_is_called_before_each_call() -> None:
+    source = """
+    numbers = []
+
+    def f(x):
+        return list(numbers)
+
+    def change(number):
+        numbers.append(number)
+    """
+    first, second = _run(source, [(torch.ones(1),)] * 2, False, lambda f: f)
+    assert first.value == ("list", [("int", "0")])
+    assert second.value == ("list", [("int", "0"), ("int", "1")])

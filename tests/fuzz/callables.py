@@ -160,7 +160,7 @@ HELPERS: Final = Surrounding(
     changes={
         "helper is replaced": ("shift = slide", "shift = talk", "shift = lambda x: x * 4"),
         "helper is wrapped": ("shift = (lambda old: lambda x: old(x) * 2)(shift)",),
-        "code of helper is replaced": ("shift.__code__ = slide.__code__",),
+        "code of helper is replaced": (quietly("shift.__code__ = slide.__code__", "ValueError"),),
         "helper of namespace is replaced": ("tools.shift = slide",),
         "helper comes": ("tools.slide = talk", "tools.slide = slide"),
         "helper goes": ("vars(tools).pop('slide', None)",),
@@ -169,18 +169,18 @@ HELPERS: Final = Surrounding(
 
 WHOLE: Final = Surrounding(
     definitions=(
-        "calls = []\n\ndef noted(module, args, out):\n    if args[0].sum() > 0:\n        return (out, 1)\n    return None\n\n"
+        "calls, hooks = ([], [])\n\ndef noted(module, args, out):\n    if args[0].sum() > 0:\n        return (out, 1)\n    return None\n\n"
         "def seen(module, args, out):\n    calls.append(args[0].detach() * 2)\n\n"
         "def raised(module, args):\n    return (args[0] + 1, *args[1:])\n\n"
         "def shown(module, args):\n    print('shown', args[0].detach())",
     ),
     vector=("({vector} * 2 if len(calls) > 1 else {vector})",),
     changes={
-        "hook of f comes": tuple(f"calls.append(f.register_forward_hook({hook}))" for hook in ("noted", "seen")),
+        "hook of f comes": tuple(f"hooks.append(f.register_forward_hook({hook}))" for hook in ("noted", "seen")),
         "pre-hook of f comes": tuple(
-            f"calls.append(f.register_forward_pre_hook({hook}))" for hook in ("raised", "shown")
+            f"hooks.append(f.register_forward_pre_hook({hook}))" for hook in ("raised", "shown")
         ),
-        "hook of f goes": ("while calls:\n    getattr(calls.pop(), 'remove', id)()",),
+        "hook of f goes": ("while hooks:\n    hooks.pop().remove()",),
         "mode of f changes": ("f.eval()", "f.train()"),
     },
 )  # fmt: skip

@@ -17,23 +17,13 @@ from tests.fuzz.callables import SURROUNDINGS
 from tests.fuzz.expressions import fill
 from tests.fuzz.programs import RETURNS, VECTORS, WHOLES, Program, function, module_of
 from tests.fuzz.scope import Scope
-from tests.fuzz.statements import Lines, block, reading
+from tests.fuzz.statements import Lines, block, breaking, reading
 from tests.fuzz.surroundings import Surrounding
 
 MOST_SURROUNDINGS = 3
 
 _GROUPS = ("in place", "closures", "comprehensions", "effects", "gradients", "objects", "raises")
 """Of the grammar's groups, those that leave a program likely to be mended and to run to its end."""
-
-_BREAKS = (
-    "print({shown})",
-    "if {vector}.sum() > 0:\n    {vector_old} = {vector} * 2",
-    "{number_new} = {vector}.sum().item()",
-    "if {test}:\n    <block>",
-    "print({vector}.detach().sum())",
-    "logger.info('at %s', {shown})",
-)
-"""Statements of which most break a graph."""
 
 _TABLES = (
     "{}",
@@ -91,24 +81,14 @@ def _f(draw: Any, names: list[str], groups: set[str], shared: Scope) -> str:
     lines: Lines = []
     for kind in draw(st.permutations(kinds)):
         if kind == "read":
-            read = draw(reading(scope, draw(st.sampled_from(names))))
-            lines += ["    " + line for line in read]
-        elif kind == "break":
-            lines += draw(_break(scope))
+            made = reading(scope, draw(st.sampled_from(names)))
         else:
-            lines += draw(block(scope, most=2))
+            made = breaking(scope) if kind == "break" else block(scope, most=2, indent="")
+        lines += ["    " + line for line in draw(made)]
     shown = [*scope.names("vector"), *scope.names("number")]
     returns = draw(st.sampled_from((f"return {', '.join(shown)}", *RETURNS)))
     lines.append("    " + fill(draw, scope, returns, 1))
     return "\n".join(["def f(x, y, z, k):", *lines])
-
-
-@st.composite
-def _break(draw: Any, scope: Scope) -> Lines:
-    lines = fill(draw, scope, draw(st.sampled_from(_BREAKS)), 1).splitlines()
-    if lines[-1].strip() == "<block>":
-        lines[-1:] = draw(block(scope.inner(), most=2))
-    return ["    " + line for line in lines]
 
 
 def _held(text: str, held: Iterable[str], way: str, given: bool) -> str:

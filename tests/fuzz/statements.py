@@ -51,12 +51,35 @@ def statement(draw: Any, scope: Scope) -> Lines:
     return [fill(draw, scope, form_of(draw, scope, STATEMENTS), 2)]
 
 
+BREAKS = (
+    "print({shown})",
+    "print({vector}.detach().sum())",
+    "if {vector}.sum() > 0:\n    {vector_old} = {vector} * 2",
+    "{number_new} = {vector}.sum().item()",
+    "if {test}:\n    <block>",
+    "logger.info('at %s', {shown})",
+)
+"""Statements of which most break a graph."""
+
+
+@st.composite
+def breaking(draw: Any, scope: Scope) -> Lines:
+    """A statement that is likely to break the graph."""
+    forms = BREAKS if scope.depth > 0 else BREAKS[:2]
+    lines = fill(draw, scope, draw(st.sampled_from(forms)), 1).splitlines()
+    if lines[-1].strip() == "<block>":
+        lines[-1:] = draw(block(scope.inner(), most=2))
+    return lines
+
+
 @st.composite
 def reading(draw: Any, scope: Scope, name: str) -> Lines:
     """A statement that reads a surrounding, with statements in its blocks."""
     surrounding = SURROUNDINGS[name]
-    assigned = tuple(f"{{vector_new}} = {form}" for form in surrounding.vector)
-    form = draw(st.sampled_from(assigned + surrounding.statements))
+    forms = tuple(f"{{vector_new}} = {form}" for form in surrounding.vector)
+    if surrounding.statements and draw(st.booleans()):
+        forms = surrounding.statements
+    form = draw(st.sampled_from(forms))
     if "<i>" in form:
         form = form.replace("<i>", scope.fresh("i"))
     form, before, lines = fill(draw, scope, form, 1), "", []
@@ -66,7 +89,8 @@ def reading(draw: Any, scope: Scope, name: str) -> Lines:
                 in_loop=scope.in_loop or (form.startswith("for") and before != "else:"),
                 in_handler=before.startswith("except"),
             )
-            lines += draw(block(inside, most=2, indent=line.removesuffix("<block>")))
+            body = breaking(inside) if draw(st.booleans()) else block(inside, most=2, indent="")
+            lines += [line.removesuffix("<block>") + inner for inner in draw(body)]
         else:
             before = line
             lines.append(line)

@@ -33,8 +33,8 @@
     initialize_lazy_-      lazy modules, which it initialises while it traces
       module
     StringFormatVariable   when a text was made, and of what; `!r` of a tensor is left to the format
-    _detect_and_normalize- `assert` on a tensor, of which Dynamo makes an operator that raises another
-      _assert_statement    exception
+    _detect_and_normalize- `assert` on a tensor, of which Dynamo makes an operator that raises
+      _assert_statement    another exception
     _load_const            a primitive is a constant Dynamo does not know
     get_dynamo_observed-   an exception that tracing raises because of a number known only at run
       _exception             time is not the program's
@@ -168,9 +168,7 @@ class Seams:
         self._replace(misc.StringFormatVariable, "__init__", texts.make_format)
         self._replace(misc.StringFormatVariable, "reconstruct", object_texts.reconstruct_text)
         translator = symbolic_convert.InstructionTranslatorBase
-        self._replace(
-            symbolic_convert, "_detect_and_normalize_assert_statement", at.detect_assert
-        )
+        self._replace(symbolic_convert, "_detect_and_normalize_assert_statement", at.detect_assert)
         self._replace(translator, "_convert_value", texts.convert_value)
         self._replace(translator, "_format_value", texts.format_value)
         self._replace(ctx_manager.CatchWarningsCtxManagerVariable, "enter", effects.enter_catching)

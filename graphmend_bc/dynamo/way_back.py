@@ -21,6 +21,7 @@ from graphmend_bc.dynamo.regions import as_the_users
 from graphmend_bc.dynamo.undo import Undo
 from graphmend_bc.history import Tally
 from graphmend_bc.rewriting.deopt import with_way_back
+from graphmend_bc.runtime.ahead import Ahead
 from graphmend_bc.runtime.deopt import Deoptimizer, Miss
 from graphmend_bc.runtime.draws import Draws
 
@@ -57,7 +58,8 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
     if trace.undo is not None:
         guesses = tuple(guess for guess, _ in trace.guesses)
         trace.tally = tally = Tally(guesses, tuple(trace.captured))
-        graph = _taking_back(graph, trace.undo, tally, extra, missed)
+        ahead = trace.ahead if trace.may_raise and not trace.undo.is_nothing else None
+        graph = _taking_back(graph, trace.undo, tally, extra, missed, ahead)
     elif extra:
         graph = _without_outputs(graph, extra)
     if trace.functional:
@@ -120,6 +122,7 @@ def _taking_back(
     tally: Tally,
     extra: int,
     missed: Callable[[Tally, int | None], None],
+    ahead: Ahead | None,
 ) -> Callable[..., Any]:
     single = len(tally.guesses) == 1  # then one output is both questions
     guessed, shares = bool(tally.guesses), bool(undo.inputs or undo.draws)
@@ -138,6 +141,8 @@ def _taking_back(
             wrong = 0 if single else results[-2].tolist().index(True)
             before.restore()
             return None, wrong
+        if ahead is not None:
+            ahead.undone.restore = before.restore
         return results, None
 
     @functools.wraps(graph)

@@ -160,7 +160,9 @@ class Frame:
     def _commit(self, compilation: Compilation, result: Any) -> Any:
         """Accept an attempt."""
         trace = compilation.trace
-        if trace.whole and not trace.proven:  # without a graph nothing has happened yet
+        if (
+            trace.whole or trace.handled
+        ) and not trace.proven:  # without a graph nothing has happened yet
             trace.ahead.can_miss = True
         if (
             trace.ahead.can_miss

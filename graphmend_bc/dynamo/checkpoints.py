@@ -130,6 +130,12 @@ class Mark:
         if not self.repeats:
             self.log.calls.append(_Call(self.code, self.tally))
 
+    def withdrawn(self) -> None:
+        """They were to be used, and are not."""
+        if not self.repeats:
+            self.log.calls.pop()
+            self.thrown_away()
+
     def thrown_away(self) -> None:
         """They are not: the original code is about to run."""
         if self.repeats:

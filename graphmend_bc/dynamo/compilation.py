@@ -80,6 +80,7 @@ class Trace:
             guess, or the effects it would lose by raising.
         ahead: looks whether an effect is about to raise, before the first one runs.
         may_raise: the effects it looks at, as it wants them.
+        handled: those whose exception a handler of the program's would meet.
         objects: the arguments that it looks at, as it wants them.
         whole: effects that get an object as it is.
         proven: whether there was a graph, and it was shown to be exact.
@@ -140,6 +141,7 @@ class Trace:
     tally: Tally | None = None
     ahead: Ahead = field(default_factory=Ahead)
     may_raise: list[VariableTracker] = field(default_factory=list)
+    handled: list[Site] = field(default_factory=list)
     objects: list[VariableTracker] = field(default_factory=list)
     whole: list[Site] = field(default_factory=list)
     proven: bool = False
@@ -212,8 +214,8 @@ class Compilation:
         given_up: sites that were mended and are not any more, and why.
         handlers: what rules make of the primitives that they mark, by the rules' names.
         draws: whether what NumPy draws is drawn before the graph.
-        exact_asserts: whether an `assert` on a tensor is the branch that it is; Dynamo makes an operator
-            of it that raises another exception.
+        exact_asserts: whether an `assert` on a tensor is the branch that it is; Dynamo makes an
+            operator of it that raises another exception.
         exact_texts: whether the code that makes the text of an object is traced.
         graphs: how many graphs were handed to the backend.
     """

@@ -24,9 +24,11 @@ from graphmend_bc.dynamo.bars import BarMethodVariable, MarkedBarVariable
 from graphmend_bc.dynamo.callees import MarkedCalleeVariable, owner_of, places, real_object
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, current
 from graphmend_bc.dynamo.epilogue import RuntimeCallVariable
+from graphmend_bc.dynamo.handlers import is_handled
 from graphmend_bc.dynamo.host_read import MarkedReadVariable, is_read
 from graphmend_bc.dynamo.keep import Keeper, as_dict, kept_stream
 from graphmend_bc.dynamo.notes import note, predicates
+from graphmend_bc.dynamo.objects import behind
 from graphmend_bc.dynamo.tracing import check_is_outermost
 from graphmend_bc.observers import LOGGER_BREAK as LOGGER_BREAK
 from graphmend_bc.observers import PRINT_BREAK as PRINT_BREAK
@@ -97,7 +99,8 @@ class DeferredCallVariable(MarkedCalleeVariable):
                 raise Refused("effect-in-cache")
             self._check_result(tx)
             is_users = not is_machinery(tx.output.root_tx.f_globals)
-            effect = Effect(places(tx, self.site), self._depth(tx, args, kwargs), is_users)
+            depth, handled = self._depth(tx, args, kwargs), is_handled(tx)
+            effect = Effect(places(tx, self.site), depth, is_users, handled)
             self._check_raises(tx, effect, args, kwargs)
             if not levels.is_off(trace, self.function, self.observer, self.callee, args):
                 self._note(tx, effect, args, kwargs)
@@ -131,8 +134,10 @@ class DeferredCallVariable(MarkedCalleeVariable):
         call = [self.callee, around, TupleVariable(kept), as_dict(kept_kwargs)]
         if keep.objects:
             self._look_at_objects(tx, around, keep.objects)
-        if self.observer.raises:
+        if self.observer.raises or (effect.handled and self.function.__module__ == "logging"):
             self._look_ahead(tx, effect, call)
+            if effect.handled:
+                trace.handled.append(self.site)
         settle(tx, trace)
         note(tx, effect, call)
         trace.effects.append(self.site)
@@ -176,16 +181,22 @@ class DeferredCallVariable(MarkedCalleeVariable):
         args: list[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> None:
-        """Refuse warnings that are errors now, or that a context of the function's own catches."""
-        if getattr(self.function, "__module__", "") not in ("warnings", "_warnings"):
+        """Refuse calls that would raise now, or warnings that the function catches itself."""
+        module = getattr(self.function, "__module__", "")
+        warns = module in ("warnings", "_warnings")
+        if not (warns or self.observer.raises or module == "logging"):
             return
-        if self.compilation.trace.catches:
+        if warns and self.compilation.trace.catches:
             raise Refused("effect-moved", "The function catches warnings.")
         known = tuple(_constant(arg) for arg in args)
         keywords = {name: _constant(value) for name, value in kwargs.items()}
+        if (stream := kwargs.get(self.observer.stream)) is not None:
+            keywords[self.observer.stream] = behind(stream.realize())
         place = effect.places[: effect.depth][-1]
-        if would_raise(cast(Any, self.function), known, keywords, place):
-            raise Refused("effect-raises", "A filter turns the warning into an exception.")
+        if would_raise(cast(Any, self.function), known, keywords, place, effect.handled):
+            why = "A filter turns the warning into an exception." if warns else ""
+            why = why or "The stream or a log handler may raise, which would not be in its place."
+            raise Refused("effect-raises", why)
 
     def _check_result(self, tx: InstructionTranslatorBase) -> None:
         if not self.observer.returns_none and tx.next_instruction.opname != "POP_TOP":

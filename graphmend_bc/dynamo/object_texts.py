@@ -24,6 +24,7 @@ from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, TextsMoved
 from graphmend_bc.dynamo.host_read import is_plain
 from graphmend_bc.dynamo.keep import LASTING, is_container
 from graphmend_bc.dynamo.objects import has_changed_something, is_fixed
+from graphmend_bc.dynamo.texts import FORMAT_ERRORS
 from graphmend_bc.observers import PRINT_BREAK
 from graphmend_bc.reasons import Refused
 from graphmend_bc.runtime.objects import only_reads
@@ -50,6 +51,10 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
         if self.fn is str.format:
             if compilation.exact_texts:
                 args = _with_texts(tx, compilation, args, kwargs)
+            try:
+                return stock(self, tx, args, kwargs)
+            except FORMAT_ERRORS as error:  # of constants, at once
+                raise exc.Unsupported("The format does not take a value.", PRINT_BREAK) from error
         elif len(args) == 1 and _is_folded(self.fn, value):
             if compilation.exact_texts:
                 return _text(tx, value, self.fn)

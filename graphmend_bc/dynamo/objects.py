@@ -70,11 +70,11 @@ def check_whole(tx: InstructionTranslatorBase, value: VariableTracker, use: str)
         raise Refused("effect-argument", f"It is a {name} made inside the compiled function.")
     if has_changed_something(tx):
         raise Refused("effect-argument", f"It is a {name}, and an object was changed before.")
-    if use == "text" and not _is_parameter(value) and not can_be_shown(_behind(value)):
+    if use == "text" and not _is_parameter(value) and not can_be_shown(behind(value)):
         raise Refused("effect-argument", f"Making the text of a {name} may do more than read it.")
 
 
-def _behind(value: VariableTracker) -> object:
+def behind(value: VariableTracker) -> object:
     """The object itself."""
     if (found := getattr(value, "value", None)) is not None:
         return found

@@ -62,13 +62,16 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     if _is_undone(trace) or raising:
         try:
             trace.undo = undo_of(trace, gm, opaque, output)
-            trace.ahead.can_miss = trace.undo.is_nothing
+            trace.ahead.can_miss = True
         except Refused as refused:
             guessed = [guess.site for guess, _ in trace.guesses]
             fails = trace.used if trace.recorder.rejects else ()
             if sites := dict.fromkeys(guessed or trace.captured or trace.draws or fails):
                 raise SiteRefused(refused, *sites) from refused
-    if trace.whole and not trace.ahead.can_miss:
+    if trace.handled and not trace.ahead.can_miss:
+        reason = "A handler would meet it when more has happened than before the call."
+        raise SiteRefused(Refused("effect-raises", reason), *dict.fromkeys(trace.handled))
+    if trace.whole and not (trace.undo is not None and trace.undo.is_nothing):
         if trace.texts_of_objects and not compilation.exact_texts:
             raise TextsMoved
         reason = "It is an object, and the graph changes more than its results."

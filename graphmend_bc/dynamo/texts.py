@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import torch
+from torch._dynamo import exc
 from torch._dynamo.symbolic_convert import InstructionTranslator
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
@@ -19,7 +22,11 @@ from graphmend_bc.dynamo.host_ops import samples
 from graphmend_bc.dynamo.host_read import is_plain
 from graphmend_bc.dynamo.keep import Keeper, is_container
 from graphmend_bc.dynamo.numbers import number_in
+from graphmend_bc.observers import PRINT_BREAK
 from graphmend_bc.reasons import Refused
+
+FORMAT_ERRORS = (TypeError, ValueError, OverflowError, AttributeError, LookupError)
+"""What `str.format` raises if it does not take a value."""
 
 _CONVERSIONS = {1: "{!s}", 2: "{!r}", 3: "{!a}"}
 """Formats by the number that the instruction has for them."""
@@ -91,19 +98,33 @@ def _check_spec(text: StringFormatVariable) -> None:
     for value in values:
         if isinstance(value, HostVariable) and _may_raise(text, value, value.kind):
             value.refuse("format")
+        if is_plain(value) and _fails(text, value):
+            raise exc.Unsupported("The format does not take such a tensor.", PRINT_BREAK)
         if is_unknown(value) and _may_raise(text, value, value.python_type()):
             refuse_captured(f"The format {text.format_string!r} does not take every such number.")
 
 
 def _may_raise(text: StringFormatVariable, value: VariableTracker, kind: type) -> bool:
-    for sample in samples(kind):
-        args = [_shown(arg.realize(), value, sample) for arg in text.sym_args]
-        kwargs = {k: _shown(v.realize(), value, sample) for k, v in text.sym_kwargs.items()}
-        try:
-            text.format_string.format(*args, **kwargs)
-        except (TypeError, ValueError, OverflowError, AttributeError, LookupError):
-            return True
+    return any(_fails_for(text, value, sample) for sample in samples(kind))
+
+
+def _fails_for(text: StringFormatVariable, value: VariableTracker, sample: object) -> bool:
+    args = [_shown(arg.realize(), value, sample) for arg in text.sym_args]
+    kwargs = {k: _shown(v.realize(), value, sample) for k, v in text.sym_kwargs.items()}
+    try:
+        text.format_string.format(*args, **kwargs)
+    except FORMAT_ERRORS:
+        return True
     return False
+
+
+def _fails(text: StringFormatVariable, value: TensorVariable) -> bool:
+    """True if the format raises for a tensor; which, its dtype and number of dimensions tell."""
+    example = value.as_proxy().node.meta["example_value"]
+    if not re.search(r"[:.\[]", text.format_string):
+        return False
+    sample = torch.ones([1] * example.dim(), dtype=example.dtype)
+    return _fails_for(text, value, sample)
 
 
 class _AnyText:

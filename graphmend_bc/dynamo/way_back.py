@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
+from functools import partial
 from types import CodeType
 from typing import Any, cast
 
@@ -21,9 +22,10 @@ from graphmend_bc.dynamo.overlap import Layout
 from graphmend_bc.dynamo.quiet import taken_back
 from graphmend_bc.dynamo.raised import is_operators
 from graphmend_bc.dynamo.regions import as_the_users
-from graphmend_bc.dynamo.undo import Undo
+from graphmend_bc.dynamo.undo import Before, Undo
 from graphmend_bc.history import Tally
 from graphmend_bc.rewriting.deopt import with_way_back
+from graphmend_bc.runtime.ahead import Ahead
 from graphmend_bc.runtime.deopt import Deoptimizer, Miss
 from graphmend_bc.runtime.draws import Draws
 
@@ -60,7 +62,8 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
     if trace.undo is not None:
         guesses = tuple(guess for guess, _ in trace.guesses)
         trace.tally = tally = Tally(guesses, tuple(trace.captured))
-        graph = _taking_back(graph, trace.undo, tally, extra, compilation)
+        ahead = trace.ahead if trace.may_raise or trace.objects else None
+        graph = _taking_back(graph, trace.undo, tally, extra, compilation, ahead)
     elif extra:
         graph = _without_outputs(graph, extra)
     if trace.leaves_more:
@@ -137,6 +140,7 @@ def _taking_back(
     tally: Tally,
     extra: int,
     compilation: Compilation,
+    ahead: Ahead | None,
 ) -> Callable[..., Any]:
     single = len(tally.guesses) == 1  # then one output is both questions
     guessed, shares = bool(tally.guesses), bool(undo.inputs or undo.draws)
@@ -172,6 +176,8 @@ def _taking_back(
             return None, wrong
         if mark is not None:
             mark.used()
+        if ahead is not None:
+            ahead.undone.restore = partial(_withdraw, before, mark)
         return results, None
 
     @functools.wraps(graph)
@@ -194,6 +200,13 @@ def _taking_back(
         return results[:-extra] if extra else results
 
     return run_graph
+
+
+def _withdraw(before: Before, mark: checkpoints.Mark | None) -> None:
+    """Undo a graph whose results were about to be used."""
+    before.restore()
+    if mark is not None:
+        mark.withdrawn()
 
 
 class _OperatorFailed(BaseException):

@@ -6,7 +6,10 @@ whole graph has, so the graph's results are thrown away and the frame's original
 
 from __future__ import annotations
 
+import io
+import logging
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,10 +31,12 @@ class Ahead:
     Attributes:
         can_miss: whether the graph can be taken back.
         effects: the calls to look at, in order.
+        undone: what takes the graph back that has just run in a thread.
     """
 
     can_miss: bool = False
     effects: list[Effect] = field(default_factory=list)
+    undone: threading.local = field(default_factory=threading.local)
 
     def check(self, *calls: Call) -> None:
         """Raise `Miss` if one of the calls is about to raise and may still be prevented.
@@ -41,8 +46,12 @@ class Ahead:
         """
         if not self.can_miss:
             return
+        restore = self.undone.__dict__.pop("restore", None)
         for effect, (function, predicates, args, kwargs) in zip(self.effects, calls, strict=True):
-            if would_raise(function, args, kwargs, effect.frames()[-1]) and runs(predicates):
+            place, handled = effect.frames()[-1], effect.handled
+            if would_raise(function, args, kwargs, place, handled) and runs(predicates):
+                if restore is not None:
+                    restore()
                 raise Miss
 
     def check_objects(self, *groups: tuple[Predicates, tuple[object, ...]]) -> None:
@@ -53,7 +62,11 @@ class Ahead:
         """
         for predicates, objects in groups:
             if runs(predicates) and not all(map(can_be_shown, objects)):
+                if (restore := self.undone.__dict__.pop("restore", None)) is not None:
+                    restore()
                 raise Miss
+        if not self.effects:
+            self.undone.__dict__.clear()  # nobody else asks for it
 
 
 def runs(predicates: Predicates) -> bool:
@@ -62,14 +75,19 @@ def runs(predicates: Predicates) -> bool:
 
 
 def would_raise(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], place: Place
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    place: Place,
+    handled: bool = False,
 ) -> bool:
-    """Whether a call of a function that writes or warns may raise in the present state.
+    """Whether a call of a function that writes, logs or warns may raise in the present state.
 
     Args:
         function: `print`, a method of a stream, or a function of `warnings`.
         args, kwargs: its arguments; None for a text that is not known yet.
         place: the frame that a warning is attributed to.
+        handled: whether streams and log handlers that are not known are taken to raise.
     """
     name = getattr(function, "__name__", "")
     if getattr(function, "__module__", "") in ("warnings", "_warnings"):
@@ -77,10 +95,50 @@ def would_raise(
             place = _explicit(args, kwargs, place)
         module = str(place.module_globals.get("__name__", "<string>"))
         return _may_be_error(_message(args, kwargs), _category(args, kwargs), module, place.lineno)
+    if (logger := _logger_of(function)) is not None:
+        return handled and not all(map(_is_known, _reached_by(logger)))
     stream = getattr(function, "__self__", None)
     if not hasattr(stream, "write"):
         stream = kwargs.get("file") or sys.stdout
-    return bool(getattr(stream, "closed", False))
+    return bool(getattr(stream, "closed", False)) or (handled and not _takes_all(stream))
+
+
+_HANDLERS = ("logging", "_pytest.", "torch._logging", "rich.")
+_STREAMS = ("_pytest.", "ipykernel.")
+
+
+def _takes_all(stream: Any) -> bool:
+    """True for a stream that takes every text, as long as what is behind it does."""
+    if type(stream) is io.StringIO or type(stream).__module__.startswith(_STREAMS):
+        return True
+    plain = type(stream) is io.TextIOWrapper
+    return plain and (stream.errors != "strict" or stream.encoding.lower() in ("utf-8", "utf8"))
+
+
+def _logger_of(function: Any) -> logging.Logger | None:
+    """The logger that a function of `logging` logs to."""
+    if getattr(function, "__module__", "") != "logging":
+        return None
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, logging.LoggerAdapter):
+        owner = owner.logger
+    return owner if isinstance(owner, logging.Logger) else logging.root
+
+
+def _reached_by(logger: logging.Logger) -> list[logging.Filterer]:
+    """The logger, and the handlers that get its records."""
+    found: list[logging.Filterer] = [logger]
+    above: logging.Logger | None = logger
+    while above is not None:
+        found += above.handlers
+        above = above.parent if above.propagate else None
+    return found
+
+
+def _is_known(item: logging.Filterer) -> bool:
+    """True for a logger or handler that does not raise: those of `logging` tell of errors."""
+    known = isinstance(item, logging.Logger) or type(item).__module__.startswith(_HANDLERS)
+    return known and all(type(each) is logging.Filter for each in item.filters)
 
 
 def _explicit(args: tuple[Any, ...], kwargs: dict[str, Any], place: Place) -> Place:

@@ -23,11 +23,13 @@ class Effect:
         depth: how many frames the call may look at.
         in_users_frame: whether the compiled frame is the user's; some versions of Dynamo put one of
             their own around a function.
+        handled: whether a handler of the program's would meet an exception that the call raises.
     """
 
     places: tuple[Place, ...]
     depth: int = 1
     in_users_frame: bool = True
+    handled: bool = False
 
     def run(
         self,

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy
@@ -15,8 +16,10 @@ import torch
 from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import graphmend_bc as gm
+from graphmend_bc.dynamo.raised import is_operators
 from graphmend_bc.runtime.draws import Drawn, Draws
 from tests.oracle import check
 
@@ -224,6 +227,68 @@ def test_modes_are_left(f: Callable[..., Any]) -> None:
             compiled(UP.clone().requires_grad_())
         assert state() == before
         assert gm.report().mends
+
+
+class Watching(TorchDispatchMode):
+    """A mode that hands operators on; or one that raises.
+
+    Args:
+        error: what it raises.
+    """
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__()
+        self.error = error
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.error is not None:
+            raise self.error
+        return func(*args, **(kwargs or {}))
+
+
+class Picky(torch.Tensor):
+    """A class of tensors with an operator that raises in Python."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError
+
+
+GRAPH = torch.fx.symbolic_trace(lambda x, i: x[i] * 2)
+INSIDE, OUTSIDE = torch.tensor([1]), torch.tensor([7])
+
+
+def _helper_raises(_: torch.Tensor) -> Any:
+    return int("no number")
+
+
+def _hook(pack: Callable[..., Any]) -> Any:
+    return saved_tensors_hooks(pack, lambda t: t)
+
+
+@pytest.mark.parametrize(
+    ("block", "x", "index", "expected"),
+    [
+        (nullcontext(), UP, OUTSIDE, True),
+        (Watching(), UP, OUTSIDE, True),
+        (Watching(RuntimeError("the mode's")), UP, INSIDE, False),
+        (Watching(Late("the mode's")), UP, INSIDE, False),
+        (nullcontext(), UP.as_subclass(Picky), INSIDE, True),
+        (_hook(lambda t: t), UP.clone().requires_grad_(), OUTSIDE, True),
+        (_hook(_helper_raises), UP.clone().requires_grad_(), INSIDE, False),
+        (_hook(lambda t: t[OUTSIDE]), UP.clone().requires_grad_(), INSIDE, False),
+    ],
+)
+def test_who_raised(block: Any, x: torch.Tensor, index: torch.Tensor, expected: bool) -> None:
+    def raised() -> BaseException:
+        try:
+            with block:
+                GRAPH(x, index)
+        except Exception as error:
+            return error
+        raise AssertionError("It should have raised.")
+
+    assert is_operators(raised()) == expected
 
 
 def _wrapping(graph: Any, _: object) -> Any:

@@ -132,7 +132,7 @@ def test_recomputation(layer: Layer, way: str, around: Callable[..., Any], backe
             found = _trained(compiled, inputs, around, **WAYS[way])
             if way != "selective":  # Dynamo leaves some modes alone
                 assert gm.report().mends
-        torch.testing.assert_close(found[:-2], expected[:-2])
+        torch.testing.assert_close(found[:-2], expected[:-2], rtol=1e-5, atol=1e-6)
         assert found[-2:] == expected[-2:]
 
 
@@ -143,7 +143,7 @@ def test_with_inductor() -> None:
         with gm.enabled():
             compiled = torch.compile(forked)
             found = _trained(compiled, inputs, _once)
-            torch.testing.assert_close(found[:-2], expected[:-2])
+            torch.testing.assert_close(found[:-2], expected[:-2], rtol=1e-5, atol=1e-6)
             assert "speculate" in {mend.strategy for mend in gm.report().mends}
 
 

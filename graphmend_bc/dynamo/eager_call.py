@@ -19,6 +19,7 @@ from torch._dynamo import exc
 from torch._dynamo.types import ConvertFrameReturn
 
 from graphmend_bc.dynamo.regions import OURS, TORCH
+from graphmend_bc.runtime.handlers import pass_on
 
 
 @dataclass(slots=True)
@@ -102,6 +103,7 @@ def convert(
         except RunsEagerly:
             pass
         except Exception as error:
+            pass_on(error)
             if conversion.mended is None or not conversion.is_call or _is_hooks(error):
                 raise
             unguarded(conversion.mended, error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
 from types import CodeType
 from typing import Any
 
@@ -72,12 +73,25 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def __init__(self: Any, parent: Any, code: CodeType, *args: Any, **kwargs: Any) -> None:
         compilation = current()
-        if compilation is not None:
+        if compilation is not None and not _is_in_coroutine(parent, code):
             code = compilation.code_for(code)
             compilation.trace.handles |= _may_handle(code)
         stock(self, parent, code, *args, **kwargs)
 
     return __init__
+
+
+def _is_in_coroutine(parent: Any, code: CodeType) -> bool:
+    """True for what is called inside a coroutine that is inlined.
+
+    Dynamo takes what it returns for what calling it gives. A break keeps that from being seen.
+    """
+    while parent is not None and not code.co_flags & _COROUTINES:
+        code, parent = parent.f_code, getattr(parent, "parent", None)
+    return bool(code.co_flags & _COROUTINES)
+
+
+_COROUTINES = CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
 
 
 def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:

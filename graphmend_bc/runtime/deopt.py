@@ -56,5 +56,10 @@ class Deoptimizer:
         try:
             return False, function(*rest[:count], *extra, **only, **keywords)
         except BaseException as error:
-            inner = error.__traceback__
-            return True, error.with_traceback(inner and inner.tb_next)
+            return True, _without_first_entry(error)
+
+
+def _without_first_entry(error: BaseException) -> BaseException:
+    """Not in the caller, whose locals the traceback would hold, and be held by."""
+    entry = error.__traceback__
+    return error.with_traceback(entry and entry.tb_next)

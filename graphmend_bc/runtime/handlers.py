@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import traceback
+from collections.abc import Iterator
 from types import CodeType
 from typing import Any
 
@@ -11,20 +13,15 @@ def handlers_error(error: BaseException) -> BaseException | None:
     """The exception that a signal's handler raised, if one did.
 
     Args:
-        error: an exception, maybe raised while the handler's was handled, or because of it.
+        error: an exception, maybe one that torch raised in the place of the handler's.
     """
     codes = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
-    seen = set[int]()
-    found: BaseException | None = error
-    while codes and found is not None and id(found) not in seen:
-        seen.add(id(found))
-        entry = found.__traceback__
-        while entry is not None:
-            if entry.tb_frame.f_code in codes:
-                return found
-            entry = entry.tb_next
-        found = found.__cause__ or found.__context__
-    return None
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while codes and link is not None and all(link is not known for known in chain):
+        chain.append(link)
+        link = link.__cause__ or link.__context__
+    return next((link for link in reversed(chain) if not codes.isdisjoint(_codes(link))), None)
 
 
 def pass_on(error: BaseException) -> None:
@@ -43,6 +40,11 @@ def pass_on(error: BaseException) -> None:
         raise raised
     finally:
         raised.__context__ = context
+
+
+def _codes(error: BaseException) -> Iterator[CodeType]:
+    """The code of all frames in an exception's traceback."""
+    return (frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _code_of(handler: Any) -> CodeType | None:

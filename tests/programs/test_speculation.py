@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import sys
 import textwrap
 import traceback
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -309,5 +313,86 @@ def test_traceback_shows_the_users_lines() -> None:
     with gm.enabled():
         compiled = torch.compile(f, backend="eager")
         compiled(UP)
-        # Before them stands the generated code, which called the original.
-        assert entries(compiled)[1:] == entries(f) != []
+        assert gm.report().mends
+        assert entries(compiled) == entries(f) != []
+
+
+def _outcome(function: Callable[..., Any], *args: Any) -> list[Any]:
+    """The entries in this file of the tracebacks of an exception and its contexts; what is handled."""
+    try:
+        try:
+            function(*args)
+        except ArithmeticError as error:
+            raise LookupError from error
+    except Exception as error:
+        found, link = list[Any](), error
+        while link is not None:
+            entries = traceback.extract_tb(link.__traceback__)
+            mine = [(e.name, e.lineno) for e in entries if e.filename == __file__]
+            found.append((type(link), str(link), mine[1:] if link is error else mine))
+            link = link.__context__  # type: ignore[assignment]
+        return [*found, sys.exc_info()[1] is error]
+    return []
+
+
+class Unreadable(ArithmeticError):
+    """An exception that is false, and cannot be asked whether it is."""
+
+    def __bool__(self) -> bool:
+        raise AssertionError("It was asked.")
+
+
+def test_traceback_is_that_of_the_original_code_alone() -> None:
+    """Through callees, handlers and closures; for what an operator raises, and for a guess."""
+    limit = torch.tensor(0.0)
+
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        if x.sum() < limit:
+            raise Unreadable("negative")
+        return x
+
+    def through(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        try:
+            y = inner(x * 2)
+        except Unreadable as error:
+            raise ValueError("again") from error
+        print(y.shape)
+        return y[i]
+
+    def plain(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        y = inner(x + 1)
+        print(y.shape)
+        return y[i]
+
+    index = torch.tensor([0]), torch.tensor([7])
+    for f in (through, plain):
+        with gm.enabled():
+            compiled = torch.compile(f, backend="eager")
+            compiled(UP, index[0])
+            assert gm.report().mends
+            for x, i in ((UP, index[1]), (DOWN * 3, index[0])):
+                assert _outcome(compiled, x, i) == _outcome(f, x, i) != []
+
+
+def test_nothing_of_the_deoptimisation_holds_the_frame() -> None:
+    class Held:
+        pass
+
+    def f(x: torch.Tensor, held: Held) -> torch.Tensor:
+        if x.sum() < 0:
+            raise ValueError("negative")
+        return x + 1
+
+    with gm.enabled():
+        compiled = torch.compile(f, backend="eager")
+        compiled(UP, Held())
+        held = Held()
+        known = weakref.ref(held)
+        with contextlib.suppress(ValueError):
+            compiled(DOWN, held)
+        gc.disable()
+        try:
+            del held
+            assert known() is None
+        finally:
+            gc.enable()

@@ -13,7 +13,7 @@ import sympy  # type: ignore[import-untyped]
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
-from torch._guards import Source
+from torch._guards import Guard, Source
 from torch.fx import Node
 
 from graphmend_bc.dynamo.overlap import Layout
@@ -98,6 +98,9 @@ class Trace:
             of writes before.
         written_back: storages that are written whether or not an arm is taken, with its branch.
         layout: how the graph's inputs must share memory when it runs.
+        absent: guards on what was not found.
+        ordered: dicts whose order matters, besides those that Dynamo knows.
+        builtins: names that were not found among the globals, with the id of these; the globals.
         recorder: listens to the fake tensor mode once a site needs it.
     """
 
@@ -145,6 +148,9 @@ class Trace:
     clock: Clock | None = None
     formatted: list[VariableTracker] = field(default_factory=list)
     handles: bool = False
+    absent: dict[tuple[str, str, str], Guard] = field(default_factory=dict)
+    ordered: set[Source] = field(default_factory=set)
+    builtins: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
     recorder: Recorder | None = None
 
     def listen(self, output: OutputGraph) -> Recorder:
@@ -187,6 +193,7 @@ class Compilation:
             in this call where nothing is known from others, and what the bytecode suggests.
         follows: whether the frame goes on where a graph with a mend broke, or is a part of the
             user's function that Python calls there.
+        was_mended: whether the function had a mend before.
         missed: told by a compiled graph that a guess was wrong, by its index; None if it raised.
         captures: whether Dynamo makes symbols of what is known only at run time.
         note_capture: told of each instruction at which it does; gives the user's site.
@@ -203,6 +210,7 @@ class Compilation:
     draw_missed: Callable[[Site], None]
     site_at: Callable[[CodeType, int], Site]
     follows: bool = False
+    was_mended: bool = False
     declined: Container[Site] = ()
     rewrites: Callable[[], bool] = bool
     captures: bool = False
@@ -216,6 +224,12 @@ class Compilation:
     def takes_part(self) -> bool:
         """Whether the graph may be another one than without us; resume functions hold our code."""
         return self.rewrites() or bool(self.trace.used) or self.follows
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether stock might have broken the graph of the frame, now or in an earlier call."""
+        known = (self.trace.used, self.trace.captured, self.trace.draws)
+        return any(known) or self.follows or self.was_mended
 
     def mends(self, site: Site) -> bool:
         """False for a site that is to be traced as stock Dynamo does."""

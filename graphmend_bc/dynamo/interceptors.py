@@ -11,6 +11,7 @@ import torch
 from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo import (
+    absent,
     arm_writes,
     bar_loops,
     captured,
@@ -115,6 +116,7 @@ def compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
             flags.check_whole(compilation.trace)
             check_indices(tx, compilation.trace)
             guess.gather(tx, compilation.trace)
+            absent.install_absent(compilation, tx)
         return stock(self, tx, reason, *args, **kwargs)
 
     return compile_subgraph
@@ -286,3 +288,16 @@ def compare_numbers(function: str, stock: Callable[..., Any]) -> Callable[..., A
         return stock(tx, args, kwargs)
 
     return compare
+
+
+def guard_empty_hooks(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`GuardBuilder.EMPTY_NN_MODULE_HOOKS_DICT`: the hooks of a module of a mended frame."""
+
+    def EMPTY_NN_MODULE_HOOKS_DICT(self: Any, guard: Any) -> None:
+        compilation = current()
+        if compilation is not None and compilation.is_mended:
+            self.SEQUENCE_LENGTH(guard)
+        else:
+            stock(self, guard)
+
+    return EMPTY_NN_MODULE_HOOKS_DICT

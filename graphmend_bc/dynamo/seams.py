@@ -81,6 +81,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._subclasses import fake_impls
 
 from graphmend_bc.dynamo import (
+    absent,
     algebra,
     captured,
     ctc,
@@ -180,6 +181,7 @@ class Seams:
                 name,
                 partial(at.compare_numbers, function),
             )
+        self._look_for_absent()
         self._replace(guards.GuardBuilder, "get_guard_manager_from_source", hoisted_source.guarding)
         for known, shapes in ctc.SHAPES.items():
             self._add_item(fake_impls.op_implementations_dict, known, shapes)
@@ -191,6 +193,30 @@ class Seams:
         """Put back what was there."""
         while self._undo:
             self._undo.pop()()
+
+    def _look_for_absent(self) -> None:
+        keys = "getitem_const_raise_exception_if_absent"
+        self._replace(dicts.ConstDictVariable, keys, absent.subscript)
+        self._replace(dicts.ConstDictVariable, "repr_impl", absent.show_items)
+        for owner in (dicts.ConstDictVariable, user_defined.OrderedDictVariable):
+            self._replace(owner, "call_method", absent.take_item)
+        own = dicts.DunderDictVariable
+        self._replace(own, "install_dict_contains_guard", absent.ask_attributes)
+        self._replace(own, "install_dict_keys_match_guard", absent.list_attributes)
+        for owner in (
+            user_defined.UserDefinedObjectVariable,
+            user_defined.UserDefinedClassVariable,
+            misc.PythonModuleVariable,
+            functions.UserFunctionVariable,
+            tensor.TensorVariable,
+        ):
+            self._replace(owner, "var_getattr", absent.attribute)
+        for owner in (misc.PythonModuleVariable, functions.UserFunctionVariable):
+            self._replace(owner, "call_obj_hasattr", absent.has_attribute)
+        translator = symbolic_convert.InstructionTranslatorBase
+        self._replace(translator, "load_builtin", absent.load_builtin)
+        hooks = "EMPTY_NN_MODULE_HOOKS_DICT"
+        self._replace(guards.GuardBuilder, hooks, at.guard_empty_hooks)
 
     def _replace(
         self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]

@@ -18,9 +18,14 @@ from torch._dynamo import exc, source
 from torch._dynamo.guards import GuardBuilder, GuardManagerType, install_guard
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.dicts import ConstDictVariable, DunderDictVariable
-from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
+from torch._dynamo.variables.misc import DeletedVariable
+from torch._dynamo.variables.user_defined import (
+    UserDefinedClassVariable,
+    UserDefinedObjectVariable,
+)
 from torch._guards import Guard, Source
 
+from graphmend_bc.dynamo.classes import note_lookup
 from graphmend_bc.dynamo.compilation import Compilation, Trace, current
 
 _NOTHING: Final = object()
@@ -35,11 +40,8 @@ def install_absent(compilation: Compilation, tx: Any) -> None:
 
 
 def _note(where: Source, what: str, make: Callable[..., Any], **kwargs: Any) -> None:
-    compilation = current()
-    if compilation is not None:
-        key = (where.name, make.__name__, what)
-        guard = where.make_guard(partial(make, **kwargs) if kwargs else make)
-        compilation.trace.absent.setdefault(key, guard)
+    if (compilation := current()) is not None:
+        compilation.trace.note_absent(where, what, make, **kwargs)
 
 
 # Keys
@@ -99,6 +101,35 @@ def show_items(stock: Callable[..., Any]) -> Callable[..., Any]:
     return repr_impl
 
 
+def default_item(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """An item of a `defaultdict`, which raises if there is no default."""
+
+    def mp_subscript_impl(self: Any, tx: Any, key: VariableTracker) -> Any:
+        try:
+            return stock(self, tx, key)
+        except exc.ObservedKeyError:
+            _note_key(tx, self._base_vt, key)
+            raise
+
+    return mp_subscript_impl
+
+
+def show_in_text(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`str` of a value made of dicts, which Dynamo computes at once."""
+
+    def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        if getattr(self, "fn", None) in (str, repr, ascii):
+            VariableTracker.visit(_note_if_dict, args)
+        return stock(self, tx, args, kwargs)
+
+    return call_function
+
+
+def _note_if_dict(value: VariableTracker) -> None:
+    if isinstance(value, ConstDictVariable):
+        _note_keys(value)
+
+
 def _note_key(tx: Any, found: Any, key: VariableTracker) -> None:
     if not isinstance(found, ConstDictVariable) or found.source is None:
         return
@@ -134,10 +165,28 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
             _note_attribute(self, name)
             raise
         if isinstance(self, UserDefinedObjectVariable):
-            _note_search(self, name)
+            if name not in _own(self):
+                _note_search(self, name)
+                note_lookup(self, "__getattribute__")
+        elif isinstance(self, UserDefinedClassVariable) and self.source is not None:
+            if not any(name in vars(k) for k in self.value.__mro__):
+                _note(self.source, name, GuardBuilder.HASATTR, attr=name)
         return found
 
     return var_getattr
+
+
+def change_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`del o.name`, which raises if there is no such attribute."""
+
+    def change(self: Any, tx: Any, name: VariableTracker, value: VariableTracker) -> Any:
+        if isinstance(value, DeletedVariable) and name.is_python_constant():
+            key = name.as_python_constant()
+            if self.source is not None and not _runs_code(self.value, key):
+                _note(self.source, key, GuardBuilder.HASATTR, attr=key)
+        return stock(self, tx, name, value)
+
+    return change
 
 
 def has_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,7 +203,9 @@ def has_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 def _note_attribute(owner: Any, name: str) -> None:
     """An object has no such attribute."""
-    if isinstance(owner, UserDefinedObjectVariable) and _runs_code(owner.value, name):
+    if isinstance(owner, UserDefinedObjectVariable) and (
+        _runs_code(owner.value, name) or owner.source is None or name in _own(owner)
+    ):
         _note_search(owner, name)
     elif owner.source is not None:
         value = getattr(owner, "value", getattr(owner, "fn", None))
@@ -178,31 +229,24 @@ def _runs_code(value: object, name: str) -> bool:
 
 
 def _note_search(owner: Any, name: str) -> None:
-    """An attribute was not found before a class that has it, or not at all."""
+    """An attribute was not found in the object itself."""
     kind = type(owner.value)
-    at = next((i for i, k in enumerate(kind.__mro__) if name in vars(k)), None)
-    own = getattr(owner.value, "__dict__", None)
-    if isinstance(own, dict) and name in own:
-        return
-    if at is None and own is not None and owner.source is not None:
+    if owner.source is not None and not any(name in vars(k) for k in kind.__mro__):
         _note_own(owner.source, owner, name)
-    classes = getattr(owner, "cls_source", None)
-    if classes is not None:
-        for i, klass in enumerate(kind.__mro__[:at]):
-            if klass.__flags__ & _HEAP_TYPE and not klass.__module__.startswith("torch."):
-                where = source.GetItemSource(source.TypeMROSource(classes), i) if i else classes
-                make = GuardBuilder.DICT_NOT_CONTAINS
-                _note(source.TypeDictSource(where), name, make, key=name)
-
-
-_HEAP_TYPE: Final = 1 << 9
+    note_lookup(owner, name)
 
 
 def _note_own(where: Source, owner: Any, name: str) -> None:
     """An object's own dict had no such name before the frame."""
-    value = getattr(owner, "value", getattr(owner, "fn", None))
-    if name not in getattr(value, "__dict__", {}):
+    own = _own(owner)
+    if isinstance(own, dict) and name not in own:
         _note(where, name, GuardBuilder.NOT_PRESENT_IN_GENERIC_DICT, attr=name)
+
+
+def _own(owner: Any) -> Any:
+    """The names that an object had itself before the frame."""
+    value = getattr(owner, "value", getattr(owner, "fn", None))
+    return getattr(value, "__dict__", ())
 
 
 # Globals

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -98,7 +99,9 @@ class Trace:
             of writes before.
         written_back: storages that are written whether or not an arm is taken, with its branch.
         layout: how the graph's inputs must share memory when it runs.
-        absent: guards on what was not found.
+        absent: guards on what was not found, or not guarded on by Dynamo.
+        searched: classes that were searched for a name, each with it.
+        classes: where the classes of the program's objects are found.
         ordered: dicts whose order matters, besides those that Dynamo knows.
         builtins: names that were not found among the globals, with the id of these; the globals.
         recorder: listens to the fake tensor mode once a site needs it.
@@ -149,6 +152,8 @@ class Trace:
     formatted: list[VariableTracker] = field(default_factory=list)
     handles: bool = False
     absent: dict[tuple[str, str, str], Guard] = field(default_factory=dict)
+    searched: set[tuple[type, str]] = field(default_factory=set)
+    classes: dict[type, Source] = field(default_factory=dict)
     ordered: set[Source] = field(default_factory=set)
     builtins: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
     recorder: Recorder | None = None
@@ -161,6 +166,17 @@ class Trace:
                 output.fake_mode, lambda: next(iter(reversed(output.graph.nodes)), None)
             )
         return self.recorder
+
+    def note_absent(self, where: Source, what: str, make: Any, **kwargs: Any) -> None:
+        """Keep a guard for the case that the frame is mended.
+
+        Args:
+            where: what it looks at.
+            what: tells it from others of its kind.
+            make: a function of Dynamo's `GuardBuilder`; `kwargs` are for it.
+        """
+        guard = where.make_guard(partial(make, **kwargs) if kwargs else make)
+        self.absent.setdefault((where.name, make.__name__, what), guard)
 
     def our_outputs(self) -> list[VariableTracker]:
         """Outputs of the graph that the frame does not ask for."""

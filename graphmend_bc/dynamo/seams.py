@@ -84,6 +84,7 @@ from graphmend_bc.dynamo import (
     absent,
     algebra,
     captured,
+    classes,
     ctc,
     deques,
     draw,
@@ -198,14 +199,20 @@ class Seams:
         keys = "getitem_const_raise_exception_if_absent"
         self._replace(dicts.ConstDictVariable, keys, absent.subscript)
         self._replace(dicts.ConstDictVariable, "repr_impl", absent.show_items)
+        self._replace(builtin.BuiltinVariable, "call_function", absent.show_in_text)
+        self._replace(user_defined.DefaultDictVariable, "mp_subscript_impl", absent.default_item)
         for owner in (dicts.ConstDictVariable, user_defined.OrderedDictVariable):
             self._replace(owner, "call_method", absent.take_item)
         own = dicts.DunderDictVariable
         self._replace(own, "install_dict_contains_guard", absent.ask_attributes)
         self._replace(own, "install_dict_keys_match_guard", absent.list_attributes)
-        for owner in (
+        objects, kinds = (
             user_defined.UserDefinedObjectVariable,
             user_defined.UserDefinedClassVariable,
+        )
+        for owner in (
+            objects,
+            kinds,
             misc.PythonModuleVariable,
             functions.UserFunctionVariable,
             tensor.TensorVariable,
@@ -213,6 +220,15 @@ class Seams:
             self._replace(owner, "var_getattr", absent.attribute)
         for owner in (misc.PythonModuleVariable, functions.UserFunctionVariable):
             self._replace(owner, "call_obj_hasattr", absent.has_attribute)
+        self._replace(objects, "method_setattr_standard", absent.change_attribute)
+        self._replace(objects, "lookup_class_mro_attr", classes.looked_up)
+        self._replace(kinds, "lookup_cls_mro_attr", classes.looked_up)
+        base = user_defined.UserDefinedVariable
+        self._replace(base, "_maybe_get_baseclass_method", classes.looked_up)
+        modules = nn_module.UnspecializedNNModuleVariable
+        self._replace(modules, "call_function", classes.called)
+        bases = "_resolved_getattr_and_source"
+        self._replace(misc.SuperVariable, bases, classes.looked_up_in_bases)
         translator = symbolic_convert.InstructionTranslatorBase
         self._replace(translator, "load_builtin", absent.load_builtin)
         hooks = "EMPTY_NN_MODULE_HOOKS_DICT"

@@ -288,16 +288,3 @@ def compare_numbers(function: str, stock: Callable[..., Any]) -> Callable[..., A
         return stock(tx, args, kwargs)
 
     return compare
-
-
-def guard_empty_hooks(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`GuardBuilder.EMPTY_NN_MODULE_HOOKS_DICT`: the hooks of a module of a mended frame."""
-
-    def EMPTY_NN_MODULE_HOOKS_DICT(self: Any, guard: Any) -> None:
-        compilation = current()
-        if compilation is not None and compilation.is_mended:
-            self.SEQUENCE_LENGTH(guard)
-        else:
-            stock(self, guard)
-
-    return EMPTY_NN_MODULE_HOOKS_DICT

@@ -91,6 +91,7 @@ from graphmend_bc.dynamo import (
     eager_call,
     effects,
     hoisted_source,
+    hooks,
     host_ops,
     proxies,
     sets,
@@ -231,8 +232,8 @@ class Seams:
         self._replace(misc.SuperVariable, bases, classes.looked_up_in_bases)
         translator = symbolic_convert.InstructionTranslatorBase
         self._replace(translator, "load_builtin", absent.load_builtin)
-        hooks = "EMPTY_NN_MODULE_HOOKS_DICT"
-        self._replace(guards.GuardBuilder, hooks, at.guard_empty_hooks)
+        for owner in (modules, misc.PythonModuleVariable):
+            self._replace(owner, "var_getattr", hooks.asked)
 
     def _replace(
         self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]

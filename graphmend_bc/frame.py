@@ -194,6 +194,7 @@ class Frame:
             may_mend=not (self.plans.off or self.plans.suspends),
             likely=self._likely,
             follows=self.follows,
+            was_mended=self.function in self.mender.mended,
             missed=partial(self.mender.missed, self.code),
             draw_missed=partial(self.mender.draw_missed, self.code),
             declined=self.plans.declined,

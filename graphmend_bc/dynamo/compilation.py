@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -13,7 +14,7 @@ import sympy  # type: ignore[import-untyped]
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
-from torch._guards import Source
+from torch._guards import Guard, Source
 from torch.fx import Node
 
 from graphmend_bc.dynamo.overlap import Layout
@@ -110,6 +111,11 @@ class Trace:
             of writes before.
         written_back: storages that are written whether or not an arm is taken, with its branch.
         layout: how the graph's inputs must share memory when it runs.
+        absent: guards on what was not found, or not guarded on by Dynamo.
+        searched: classes that were searched for a name, each with it.
+        classes: where the classes of the program's objects are found.
+        ordered: dicts whose order matters, besides those that Dynamo knows.
+        builtins: names that were not found among the globals, with the id of these; the globals.
         recorder: listens to the fake tensor mode once a site needs it.
     """
 
@@ -164,6 +170,11 @@ class Trace:
     stock_asserts: bool = False
     handles: bool = False
     leaves_more: bool = False
+    absent: dict[tuple[str, str, str], Guard] = field(default_factory=dict)
+    searched: set[tuple[type, str]] = field(default_factory=set)
+    classes: dict[type, Source] = field(default_factory=dict)
+    ordered: set[Source] = field(default_factory=set)
+    builtins: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
     recorder: Recorder | None = None
 
     def listen(self, output: OutputGraph) -> Recorder:
@@ -174,6 +185,17 @@ class Trace:
                 output.fake_mode, lambda: next(iter(reversed(output.graph.nodes)), None)
             )
         return self.recorder
+
+    def note_absent(self, where: Source, what: str, make: Any, **kwargs: Any) -> None:
+        """Keep a guard for the case that the frame is mended.
+
+        Args:
+            where: what it looks at.
+            what: tells it from others of its kind.
+            make: a function of Dynamo's `GuardBuilder`; `kwargs` are for it.
+        """
+        guard = where.make_guard(partial(make, **kwargs) if kwargs else make)
+        self.absent.setdefault((where.name, make.__name__, what), guard)
 
     def our_outputs(self) -> list[VariableTracker]:
         """Outputs of the graph that the frame does not ask for."""
@@ -207,6 +229,7 @@ class Compilation:
             in this call where nothing is known from others, and what the bytecode suggests.
         follows: whether the frame goes on where a graph with a mend broke, or is a part of the
             user's function that Python calls there.
+        was_mended: whether the function had a mend before.
         missed: told by a compiled graph that a guess was wrong, by its index; None if it raised.
         captures: whether Dynamo makes symbols of what is known only at run time.
         note_capture: told of each instruction at which it does; gives the user's site.
@@ -228,6 +251,7 @@ class Compilation:
     draw_missed: Callable[[Site], None]
     site_at: Callable[[CodeType, int], Site]
     follows: bool = False
+    was_mended: bool = False
     declined: Container[Site] = ()
     rewrites: Callable[[], bool] = bool
     captures: bool = False
@@ -244,6 +268,12 @@ class Compilation:
     def takes_part(self) -> bool:
         """Whether the graph may be another one than without us; resume functions hold our code."""
         return self.rewrites() or bool(self.trace.used) or self.follows
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether stock might have broken the graph of the frame, now or in an earlier call."""
+        known = (self.trace.used, self.trace.captured, self.trace.draws)
+        return any(known) or self.follows or self.was_mended
 
     def mends(self, site: Site) -> bool:
         """False for a site that is to be traced as stock Dynamo does."""

@@ -12,6 +12,7 @@ import torch
 from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo import (
+    absent,
     arm_writes,
     bar_loops,
     captured,
@@ -131,6 +132,7 @@ def compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
             check_indices(tx, compilation.trace)
             guess.gather(tx, compilation.trace)
             object_texts.check_folded(compilation)
+            absent.install_absent(compilation, tx)
         return stock(self, tx, reason, *args, **kwargs)
 
     return compile_subgraph

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from graphmend_bc.dynamo import (
+    absence_seams,
     algebra,
     captured,
     ctc,
@@ -271,4 +272,11 @@ _OF_VALUES: Final = (
     ),
 )
 
-SEAMS: Final = (*_FRAME, *_OF_GRAPHS, *_OF_TENSORS, *_OF_OPERATORS, *_OF_VALUES)
+SEAMS: Final = (
+    *_FRAME,
+    *_OF_GRAPHS,
+    *_OF_TENSORS,
+    *_OF_OPERATORS,
+    *_OF_VALUES,
+    *absence_seams.SEAMS,
+)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphmend_bc import config
 from graphmend_bc.dynamo import attempt, eager_call
@@ -22,6 +22,7 @@ from graphmend_bc.dynamo.once import Prepared
 from graphmend_bc.dynamo.regions import OURS
 from graphmend_bc.dynamo.way_back import give_way_back
 from graphmend_bc.lessons import Lessons
+from graphmend_bc.mender import Mender
 from graphmend_bc.outcome import settle
 from graphmend_bc.plans import Plans
 from graphmend_bc.reports import FrameResult
@@ -33,12 +34,34 @@ from graphmend_bc.runtime import Site, identity_of
 from graphmend_bc.runtime.handlers import pass_on
 from graphmend_bc.turning import Turning
 
-if TYPE_CHECKING:
-    from graphmend_bc.mender import Mender
-
 log = logging.getLogger("graphmend_bc")
 
 _SUSPENDS = CO_COROUTINE | CO_GENERATOR | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
+
+
+def compile_frame(
+    mender: Mender,
+    stock: Callable[..., Any],
+    code: CodeType,
+    args: list[Any],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Compile one frame, mended where that is exact.
+
+    Args:
+        mender: what is known across frames.
+        stock: Dynamo's own `compile_frame`.
+        code: the frame's own code object.
+        args, kwargs: what Dynamo passes after `code`.
+
+    Returns:
+        What Dynamo's own function returns.
+
+    Raises:
+        Exception: what Dynamo's own raises.
+    """
+    mender.forget_dead()
+    return Frame(mender, stock, code, args, kwargs).compile()
 
 
 class Frame:

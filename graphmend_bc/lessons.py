@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import CodeType
-from typing import TYPE_CHECKING
 
 from graphmend_bc import config
 from graphmend_bc.dynamo import attempt
 from graphmend_bc.dynamo.breaks import UNSAFE_SIDE_EFFECT, Break, break_of, first_line
 from graphmend_bc.dynamo.compilation import Compilation, SiteRefused, TextsMoved
 from graphmend_bc.dynamo.once import Prepared
+from graphmend_bc.mender import Mender
 from graphmend_bc.plans import Plans
 from graphmend_bc.reasons import Refused
 from graphmend_bc.rewrites import site_of
@@ -18,9 +18,6 @@ from graphmend_bc.rewriting.defer import CALLS
 from graphmend_bc.rules.rule import Met
 from graphmend_bc.runtime import identity_of
 from graphmend_bc.turning import Turning
-
-if TYPE_CHECKING:
-    from graphmend_bc.mender import Mender
 
 _PROGRAM_ERRORS = frozenset({"Observed exception"})
 """Break types that are the program's own exceptions: there is nothing to mend."""

@@ -15,7 +15,6 @@ from graphmend_bc import config
 from graphmend_bc.code.kept import forget_kept
 from graphmend_bc.dynamo.regions import resumed
 from graphmend_bc.dynamo.way_back import forget_compiled
-from graphmend_bc.frame import Frame
 from graphmend_bc.history import History, Tally
 from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import Decline, FrameResult, Mend, Report
@@ -290,13 +289,6 @@ class Mender:
         with self.lock:
             offsets = [site.offset for site in self.given_up if site.code is key]
         return reduce(Plan.without, offsets, plan)
-
-    def compile(
-        self, stock: Callable[..., Any], code: CodeType, args: list[Any], kwargs: dict[str, Any]
-    ) -> Any:
-        """Compile one frame, mended where that is exact; Dynamo's `compile_frame` otherwise."""
-        self.forget_dead()
-        return Frame(self, stock, code, args, kwargs).compile()
 
 
 K = TypeVar("K")

@@ -5,17 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from types import CodeType
-from typing import TYPE_CHECKING
 
 from graphmend_bc.dynamo.breaks import gb_id_of
 from graphmend_bc.dynamo.compilation import Trace
+from graphmend_bc.mender import Mender
 from graphmend_bc.plans import Plans
 from graphmend_bc.reports import Mend
 from graphmend_bc.rewriting.plan import LiftBranch
 from graphmend_bc.runtime import Site
-
-if TYPE_CHECKING:
-    from graphmend_bc.mender import Mender
 
 mends_log = logging.getLogger("graphmend_bc.mends")
 declines_log = logging.getLogger("graphmend_bc.declines")

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterable
 from functools import reduce
 from types import CodeType
-from typing import TYPE_CHECKING
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.breaks import Break, gb_id_of
 from graphmend_bc.ladder import dearer, planned_ahead
+from graphmend_bc.mender import Mender
 from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import Decline
 from graphmend_bc.rewrites import site_of
@@ -21,9 +21,6 @@ from graphmend_bc.rules import defer
 from graphmend_bc.rules.registry import candidates_at, is_on
 from graphmend_bc.rules.rule import Candidate, Met
 from graphmend_bc.runtime import CodeId, Site, identity_of
-
-if TYPE_CHECKING:
-    from graphmend_bc.mender import Mender
 
 log = logging.getLogger("graphmend_bc")
 

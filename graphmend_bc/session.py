@@ -6,12 +6,14 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from graphmend_bc import config
 from graphmend_bc.attachment import Handle as Attachment
 from graphmend_bc.attachment import attach_all
 from graphmend_bc.dynamo.seams import Seams
+from graphmend_bc.frame import compile_frame
 from graphmend_bc.mender import Mender
 from graphmend_bc.reports import Report
 from graphmend_bc.rewriting import rewrite as rewrite_code
@@ -88,7 +90,7 @@ def _switch_on() -> None:
     """Attach and install all that `enable()` does, or nothing."""
     attached = attach_all(config.attach)
     try:
-        seams = Seams(_session.mender) if config.enabled else None
+        seams = _seams(_session.mender) if config.enabled else None
         if seams is not None:
             seams.install()
     except BaseException:
@@ -154,10 +156,14 @@ def new_mender(*, mends: bool) -> Mender:
     return Mender(rewrites=mender.rewrites, left_alone=mender.left_alone, mends=mends)
 
 
+def _seams(mender: Mender) -> Seams:
+    return Seams(mender, partial(compile_frame, mender))
+
+
 @contextmanager
 def mending_by(mender: Mender) -> Iterator[None]:
     """Let `mender` take the session's place for a while."""
-    outer, seams = _session.seams, Seams(mender)
+    outer, seams = _session.seams, _seams(mender)
     if outer is not None:
         outer.remove()
     try:

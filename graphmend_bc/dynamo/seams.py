@@ -14,14 +14,12 @@ from graphmend_bc.dynamo import eager_call
 from graphmend_bc.dynamo.seam import Place, Seam
 from graphmend_bc.dynamo.seam_table import SEAMS
 
+CompileFrame = Callable[[Callable[..., Any], CodeType, list[Any], dict[str, Any]], Any]
+"""Compiles a frame; gets Dynamo's own function, the code object and the other arguments."""
+
 
 class Mender(Protocol):
     """What the seams call."""
-
-    def compile(
-        self, stock: Callable[..., Any], code: CodeType, args: list[Any], kwargs: dict[str, Any]
-    ) -> Any:
-        """Compile one frame; `stock(code, *args, **kwargs)` is Dynamo's own function."""
 
     def unguarded(self, code: CodeType, error: Exception) -> None:
         """The guards of a frame that was mended could not be made."""
@@ -59,11 +57,13 @@ class Seams:
     """Installs the seams for one mender and takes them out again.
 
     Args:
-        mender: called for each frame to compile.
+        mender: told of what happens to the frames that were compiled.
+        compile_frame: compiles one frame.
     """
 
-    def __init__(self, mender: Mender) -> None:
+    def __init__(self, mender: Mender, compile_frame: CompileFrame) -> None:
         self._mender = mender
+        self._compile_frame = compile_frame
         self._switch = _Switch()
         self._put: list[_Put] = []
 
@@ -74,7 +74,7 @@ class Seams:
             MissingSeamError: this torch lacks what a seam replaces.
         """
         self._switch = _Switch()
-        seams = (*_of_mender(self._mender, self._switch), *SEAMS)
+        seams = (*_of_mender(self._mender, self._compile_frame, self._switch), *SEAMS)
         places = [(seam, place) for seam in seams for place in seam.places()]
         try:
             for seam, place in places:
@@ -108,14 +108,14 @@ class Seams:
         place.put(ours)
 
 
-def _of_mender(mender: Mender, switch: _Switch) -> tuple[Seam, ...]:
+def _of_mender(mender: Mender, ours: CompileFrame, switch: _Switch) -> tuple[Seam, ...]:
     """The seams that call the mender. Without them nothing is compiled for it, so none mends."""
 
     def compiling(stock: Callable[..., Any]) -> Callable[..., Any]:
         def compile_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
             if not switch.on:
                 return stock(code, *args, **kwargs)
-            return mender.compile(stock, code, list(args), kwargs)
+            return ours(stock, code, list(args), kwargs)
 
         return compile_frame
 

@@ -19,7 +19,7 @@ from graphmend_bc.mender import Mender
 from graphmend_bc.versions import MissingSeamError, UnsupportedVersionError
 
 X = torch.tensor([1.0, 2.0])
-ALL = (*seams._of_mender(Mender(), seams._Switch()), *SEAMS)
+ALL = (*seams._of_mender(Mender(), lambda *args: None, seams._Switch()), *SEAMS)
 NEEDED = [seam for seam in ALL if not seam.adds]
 
 

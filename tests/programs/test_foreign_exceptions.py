@@ -226,6 +226,7 @@ def test_modes_are_left(f: Callable[..., Any]) -> None:
         with saved_tensors_hooks(pack, lambda t: t), pytest.raises(Late) as held:
             compiled(UP.clone().requires_grad_())
         assert held.value.__traceback__ is not None
+        assert state() == before
         assert gm.report().mends
 
 

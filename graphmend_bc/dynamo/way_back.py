@@ -20,7 +20,7 @@ from graphmend_bc.dynamo.annotations import deoptimisation
 from graphmend_bc.dynamo.compilation import Compilation
 from graphmend_bc.dynamo.overlap import Layout
 from graphmend_bc.dynamo.quiet import taken_back
-from graphmend_bc.dynamo.raised import is_operators
+from graphmend_bc.dynamo.raised import is_operators, let_go_of_graph
 from graphmend_bc.dynamo.regions import as_the_users
 from graphmend_bc.dynamo.undo import Before, Undo
 from graphmend_bc.history import Tally
@@ -160,6 +160,7 @@ def _taking_back(
         try:
             results = graph(*args, **kwargs)
         except BaseException as error:
+            let_go_of_graph(error)
             if (mark is not None and mark.repeats) or not is_operators(error):
                 before.restore_modes()  # as the program's `with` blocks would
                 raise
@@ -189,11 +190,12 @@ def _taking_back(
             else:
                 results, wrong = attempt(args, kwargs)
         except _OperatorFailed as failed:
-            error = failed.error
-            log.info("A compiled graph raised %r; the original code of its frame runs.", error)
-            asserts = "Runtime assertion failed" in str(error)
-            missed(tally, tally.suspect(str(error)) if asserts else None)
-            raise Miss from error
+            # No local may hold the error: its traceback holds them, and the graph's modes.
+            text, said = repr(failed.error), str(failed.error)
+            log.info("A compiled graph raised %s; the original code of its frame runs.", text)
+            asserts = "Runtime assertion failed" in said
+            missed(tally, tally.suspect(said) if asserts else None)
+            raise Miss from failed.error
         if wrong is not None:
             missed(tally, wrong)
             raise Miss

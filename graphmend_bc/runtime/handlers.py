@@ -40,6 +40,7 @@ def pass_on(error: BaseException) -> None:
         raise raised
     finally:
         raised.__context__ = context
+        del raised, error, context  # the traceback holds this frame
 
 
 def _codes(error: BaseException) -> Iterator[CodeType]:

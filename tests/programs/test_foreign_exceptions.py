@@ -223,8 +223,9 @@ def test_modes_are_left(f: Callable[..., Any]) -> None:
     with gm.enabled():
         compiled = torch.compile(f, backend="eager")
         compiled(UP.clone().requires_grad_())
-        with saved_tensors_hooks(pack, lambda t: t), pytest.raises(Late):
+        with saved_tensors_hooks(pack, lambda t: t), pytest.raises(Late) as held:
             compiled(UP.clone().requires_grad_())
+        assert held.value.__traceback__ is not None
         assert state() == before
         assert gm.report().mends
 

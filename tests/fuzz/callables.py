@@ -18,23 +18,25 @@ from tests.fuzz.surroundings import (
     quietly,
 )
 
+_CELLS = (
+    "def make_cells():\n    rate, extra = (2.0, 0.5)\n\n"
+    "    def rated(x):\n        return x * rate\n\n"
+    "    def summed(x):\n        try:\n            return x + extra\n"
+    "        except NameError:\n            return x\n\n"
+    "    def turn(value):\n        nonlocal rate\n        rate = value\n\n"
+    "    def put(value):\n        nonlocal extra\n        extra = value\n\n"
+    "    def empty():\n        nonlocal extra\n        del extra\n\n"
+    "    return (rated, summed, turn, put, empty)\n\n"
+    "rated, summed, turn, put, empty = make_cells()"
+)
+
 CELLS: Final = Surrounding(
-    definitions=(
-        "def make_cells():\n    rate, extra = (2.0, None)\n\n"
-        "    def rated(x):\n        return x * rate\n\n"
-        "    def summed(x):\n        try:\n            return x + extra\n"
-        "        except (NameError, TypeError):\n            return x\n\n"
-        "    def turn(value):\n        nonlocal rate\n        rate = value\n\n"
-        "    def put(value):\n        nonlocal extra\n        extra = value\n\n"
-        "    def empty():\n        nonlocal extra\n        del extra\n\n"
-        "    return (rated, summed, turn, put, empty)\n\n"
-        "rated, summed, turn, put, empty = make_cells()",
-    ),
+    definitions=(_CELLS, f"{_CELLS}\nempty()"),
     vector=("rated({vector})", "summed({vector})"),
     number=("len(rated.__closure__)",),
     changes={
         "cell is rebound": ("turn(3.0)", f"turn({TREBLE})", f"put({DOUBLE})", "put(1.5)"),
-        "cell changes type": ("turn(2)", "put(None)", f"turn({OTHER_TYPE})"),
+        "cell changes type": ("turn(2)", "put(True)", f"turn({OTHER_TYPE})"),
         "cell is set from outside": ("rated.__closure__[0].cell_contents = 4.0",),
         "cell is emptied": (quietly("empty()", "NameError"),),
     },

@@ -68,6 +68,17 @@ class Seen:
     handling: object = None
 
 
+@dataclass(frozen=True)
+class Change:
+    """In place of a call: something that the program's surroundings do between calls.
+
+    Attributes:
+        source: statements, run in the program's globals.
+    """
+
+    source: str
+
+
 def check(
     source: str,
     calls: Sequence[Any],
@@ -84,7 +95,7 @@ def check(
     Args:
         source: a module that defines `f` and whatever else it needs; its first line is line 1. If it defines
             `change`, that is called before each call, with the call's number.
-        calls: the argument tuples to call `f` with; a single argument need not be in a tuple.
+        calls: the argument tuples to call `f` with; a single argument need not be in a tuple; or changes between calls.
         mends, declines: None to accept anything; what the report must say, as "strategy@line" and "reason@line", sorted.
         breaks: None to accept any number; graph breaks that must be left, skipped frames included.
         backend: for `torch.compile`.
@@ -177,10 +188,13 @@ def _run(
     with _warnings_of_programs() as shown, torch.set_grad_enabled(torch.is_grad_enabled()):
         module = load(source)
         function = wrap(module.f)
-        seen = []
-        for number, args in enumerate(copy.deepcopy(calls)):
+        seen: list[Seen] = []
+        for args in copy.deepcopy(calls):
+            if isinstance(args[0], Change):
+                exec(args[0].source, module.__dict__)
+                continue
             if hasattr(module, "change"):
-                module.change(number)
+                module.change(len(seen))
             seen.append(_call(module, function, args, grad, shown))
         return seen
 

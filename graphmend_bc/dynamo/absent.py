@@ -165,7 +165,7 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
             _note_attribute(self, name)
             raise
         if isinstance(self, UserDefinedObjectVariable):
-            if name not in _own(self):
+            if name not in _own(self) and not _is_registered(self.value, name):
                 _note_search(self, name)
                 note_lookup(self, "__getattribute__")
         elif (
@@ -202,6 +202,14 @@ def has_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
         return answer
 
     return call_obj_hasattr
+
+
+def _is_registered(value: object, name: str) -> bool:
+    """True for a parameter, buffer or submodule, which no attribute of the module itself hides."""
+    tables = ("_parameters", "_buffers", "_modules")
+    return isinstance(value, torch.nn.Module) and any(
+        name in vars(value).get(table, ()) for table in tables
+    )
 
 
 def _note_attribute(owner: Any, name: str) -> None:

@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import torch
 from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import AttrSource
-from torch.nn.modules.module import _global_forward_hooks
 
 from graphmend_bc.dynamo.compilation import current
 
 _TABLES: Final = frozenset(
-    name
-    for owner in (vars(torch.nn.Module()), vars(torch.nn.modules.module))
-    for name, value in owner.items()
-    if type(value) is type(_global_forward_hooks) and "_hooks" in name
+    prefix + name
+    for prefix in ("_", "_global_")
+    for name in ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
 )
+"""Other tables only say more of the hooks in these."""
 
 
 def asked(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,6 +19,7 @@ from graphmend_bc.frame import Frame
 from graphmend_bc.rewrites import site_of
 from graphmend_bc.rewriting import rewrite, widest_plan
 from graphmend_bc.runtime import CodeId, identity_of
+from tests.oracle import check
 
 X = torch.tensor([1.0, 2.0])
 
@@ -237,3 +238,66 @@ def test_sites_are_told_without_the_identity() -> None:
     torch.compile(function, backend="eager")(X)
     assert '"code"' not in gm.report().to_json()
     assert '"lineno": 3' in gm.report().to_json()
+
+
+UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
+
+
+def test_getter_and_setter_of_a_property() -> None:
+    check(
+        """
+        class Scaled:
+            @property
+            def value(self):
+                if self.tensor.sum() > 0:
+                    return self.tensor * 2, "up"
+                return self.tensor, "down"
+
+            @value.setter
+            def value(self, x):
+                y = x + 3
+                if y.max() > 3:
+                    self.tensor, self.kind = y, 1
+                else:
+                    self.tensor, self.kind = x, 2
+
+        def f(x):
+            scaled = Scaled()
+            scaled.value = x
+            return scaled.value, scaled.kind
+        """,
+        [UP, DOWN, UP],
+        mends="speculate@4 speculate@11",
+    )
+
+
+def test_comprehensions_of_one_function() -> None:
+    check(
+        """
+        def f(x):
+            some = [(y * 2, 1) if y.sum() > 0 else (y, 0) for y in (x, x + 9)]
+            more = list((z + 3, "a") if z.max() > 0 else (z, "b") for z in (x,))
+            some += list((y - 1, 7) if y.min() > 0 else (y, 8) for y in (x, x - 5))
+            return some, more
+        """,
+        [UP, DOWN, UP],
+        mends="speculate@2 speculate@3 speculate@4",
+    )
+
+
+def test_lambdas_on_one_line_with_gradients() -> None:
+    check(
+        """
+        def pair():
+            return (lambda x: (x * 2, 1) if x.sum() > 0 else (x, 2)), (lambda x: (x * 3, 1) if x.sum() < 9 else (x, 2))
+
+        one, other = pair()
+
+        def f(x):
+            (y, k), (z, n) = one(x), other(x * x)
+            return y + z, k, n
+        """,
+        [UP, DOWN, UP],
+        mends="speculate@2",
+        grad=True,
+    )

@@ -16,6 +16,7 @@ from graphmend_bc.code.kept import forget_kept
 from graphmend_bc.dynamo.regions import resumed
 from graphmend_bc.dynamo.way_back import forget_compiled
 from graphmend_bc.history import History, Tally
+from graphmend_bc.plans import Proven
 from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import Decline, FrameResult, Mend, Report
 from graphmend_bc.rewrites import Rewrites, site_of
@@ -28,19 +29,6 @@ log = logging.getLogger("graphmend_bc")
 
 _ENOUGH = 1024
 """Entries of the tables before those of dead code are looked for the first time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proven:
-    """What worked for a code object.
-
-    Attributes:
-        plan: its plan.
-        gb_types: what Dynamo calls the breaks at the sites of the plan, as far as it met them.
-    """
-
-    plan: Plan
-    gb_types: Mapping[Site, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -186,3 +186,25 @@ def test_a_wrong_target_in_the_environment_is_refused_by_its_name(
     status, out, err = python(*MEND, "program.py", cwd=tmp_path)
     assert (status, out) == (2, "")
     assert "error: GRAPHMEND_BC_ATTACH: attach() cannot find 'missing_lib:f'" in err
+
+
+def test_each_decline_is_explained_by_itself(tmp_path: Path) -> None:
+    """Breaks of one reason may have different explanations."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import torch\n"
+        "rnn = torch.nn.GRU(2, 2)\n"
+        "def f(x):\n"
+        "    open(__file__)\n"
+        "    open(__file__)\n"
+        "    return rnn(x)[0]\n"
+        "torch.compile(f, backend='eager')(torch.ones(1, 1, 2))\n"
+    )
+    status, out, err = python(*MEND, "program.py", cwd=tmp_path)
+    assert (status, out) == (0, "")
+    opening, recurrent = (e for e in err.splitlines() if e.startswith("call-not-traced: "))
+    assert opening.endswith(f"({program}:4, {program}:5)")
+    assert "recurrent" not in opening
+    assert recurrent.endswith(
+        f"recurrent modules unless torch._dynamo.config.allow_rnn is set. ({program}:6)"
+    )

@@ -8,6 +8,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import graphmend_bc as gm
 from graphmend_bc.dynamo.recorder import Recorder
+from graphmend_bc.ladder import rungs_above
+from graphmend_bc.plans import Plans
+from graphmend_bc.reasons import Refused
+from graphmend_bc.rewriting import Plan
+from graphmend_bc.rules.rule import Rung
+from graphmend_bc.runtime import Site
 from tests.oracle import check
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
@@ -326,3 +332,86 @@ def test_forward_mode_tangents_pass() -> None:
     assert wanted.tangent is not None
     assert found.tangent is not None
     assert torch.equal(found.tangent, wanted.tangent)
+
+
+MINE = gm.Rule(
+    "mine",
+    "where",
+    1,
+    lambda met: (lambda plan: plan.with_branch(met.offset)) if met.is_branch else None,
+)
+SAME = gm.Rule("same", "where", 2, MINE.matches)
+
+
+@pytest.mark.parametrize("rules", [(MINE,), (MINE, SAME)], ids=["one rule", "two that do the same"])
+def test_a_rung_is_not_tried_again_after_a_recompilation(
+    rules: tuple[gm.Rule, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also not under another name: the plan that is remembered does not say which rule made it."""
+
+    refused: list[Refused] = []
+    climb = Plans.climb
+
+    def noted(self: Plans, site: Site, why: Refused) -> bool:
+        refused.append(why)
+        return climb(self, site, why)
+
+    monkeypatch.setattr(Plans, "climb", noted)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        if x.sum() > 0:
+            y = y @ y if x.dim() == 2 else y * 2
+        return y * 2
+
+    handles = [gm.register_rule(rule) for rule in rules]
+    square, line = torch.ones(2, 2), UP
+    try:
+        with gm.config.patch(rules_off=("where", "cond", "guess", "each")), gm.enabled():
+            compiled = torch.compile(f, backend="eager", dynamic=False)
+            assert torch.equal(compiled(line), f(line))
+            assert [mend.strategy for mend in gm.report().mends] == ["where"]
+            with gm.config.patch(where_op_limit=0):
+                assert torch.equal(compiled(square), f(square))
+            (decline,) = gm.report().declines
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert decline.reason == "arm-too-dear"
+    assert len(refused) == 1
+
+
+WIDENING = [
+    Plan.with_branch,
+    Plan.with_cond,
+    Plan.with_loop,
+    Plan.with_entered_loop,
+    Plan.with_round,
+    lambda plan, offset: plan.with_guesses([offset]),
+    lambda plan, offset: plan.with_guesses([offset, offset + 2]),
+    Plan.with_ask,
+    Plan.with_hoist,
+    Plan.with_hits,
+    Plan.with_effect,
+    Plan.with_known,
+    Plan.with_leaf,
+    Plan.with_bounds,
+    Plan.with_rows,
+    Plan.with_draw,
+    Plan.with_once,
+    Plan.with_capture,
+]
+
+
+@pytest.mark.parametrize("kind", range(len(WIDENING)))
+def test_what_is_left_of_a_ladder_is_what_lies_above(kind: int) -> None:
+    rungs = tuple(
+        Rung(f"rung {number}", "where", lambda plan, widen=widen: widen(plan, 8))  # type: ignore[misc]
+        for number, widen in enumerate(WIDENING)
+    )
+    plan = WIDENING[kind](Plan(branches=frozenset({2})), 8)
+    left = rungs_above(rungs, None, plan, 8, Refused("arm-too-dear"))
+    assert left == rungs[kind + 1 :]
+    assert rungs_above(rungs, f"rung {kind}", plan, 8, Refused("arm-too-dear")) == left
+    assert rungs_above(rungs, None, Plan(), 8, Refused("arm-too-dear")) == rungs
+    assert rungs_above(rungs, None, plan, 8, Refused("left-alone")) == ()

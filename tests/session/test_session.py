@@ -14,7 +14,7 @@ from torch._dynamo.exc import InternalTorchDynamoError
 from torch._dynamo.guards import GuardManagerWrapper
 
 import graphmend_bc as gm
-from graphmend_bc import versions
+from graphmend_bc import session, versions
 from graphmend_bc.versions import UnsupportedVersionError
 
 X = torch.tensor([1.0, 2.0])
@@ -80,6 +80,31 @@ def test_enabled_inside_enable_leaves_it_on() -> None:
     with gm.enabled():
         pass
     assert gm.is_enabled()
+
+
+def test_enabled_puts_settings_back() -> None:
+    def remembers() -> bool:
+        return session._session.mender.remember
+
+    gm.enable()
+    with gm.enabled(cache=False):
+        assert not remembers()
+        with gm.enabled(cache=True):
+            assert remembers()
+        assert not remembers()
+        with pytest.raises(LookupError), gm.enabled(cache=True):
+            raise LookupError
+        assert not remembers()
+    assert remembers()
+    gm.enable(cache=False)
+    with gm.enabled():
+        assert remembers()
+    assert not remembers()
+    gm.disable()
+    with gm.enabled(cache=True):
+        pass
+    assert not remembers()
+    assert not gm.is_enabled()
 
 
 def test_every_seam_is_put_back() -> None:

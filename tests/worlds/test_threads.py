@@ -12,6 +12,9 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc import session
+from graphmend_bc.history import Guessed, Tally
+from graphmend_bc.rewrites import site_of
 
 UP = torch.tensor([1.0, 2.0, 3.0])
 THREADS, CALLS = 8, 60
@@ -88,3 +91,78 @@ def test_writes_of_other_threads_are_not_taken_back() -> None:
         count.zero_()
         each_calls(lambda x: compiled(x.abs()))
     assert count.item() == THREADS * CALLS
+
+
+def while_asking(work: Callable[[int], object], ask: Callable[[], object]) -> int:
+    """Ask again and again until all threads have done their work; how often that was."""
+    asked = 0
+    with ThreadPoolExecutor(THREADS) as pool:
+        futures = [pool.submit(work, number) for number in range(THREADS)]
+        while not all(future.done() for future in futures):
+            ask()
+            asked += 1
+        for future in futures:
+            future.result()
+    return asked
+
+
+def generated(number: int) -> Callable[[torch.Tensor], object]:
+    module: dict[str, Any] = {"branches": branches}
+    exec(
+        f"def f(x):\n    y = x + {number}\n    if y.sum() > 0:\n        return y, 1\n    return y",
+        module,
+    )
+    return module["f"]  # type: ignore[no-any-return]
+
+
+def test_reports_while_graphs_are_compiled_and_run() -> None:
+    def work(number: int) -> None:
+        for i in range(3):
+            function = generated(10 * number + i)
+            compiled = torch.compile(function, backend="eager")
+            for x in (UP, -99 * UP, UP):
+                assert repr(compiled(x)) == repr(function(x))
+
+    with gm.config.patch(miss_limit=1), gm.enabled():
+        assert while_asking(work, gm.report) > 1
+        report = gm.report()
+    assert len({(mend.site, mend.strategy) for mend in report.mends}) == len(report.mends)
+    assert len({mend.site for mend in report.mends}) == 3 * THREADS
+
+
+def test_tables_that_threads_write_are_whole() -> None:
+    functions = [generated(number) for number in range(THREADS)]
+
+    def work(number: int) -> None:
+        code = functions[number].__code__
+        for _ in range(CALLS):
+            mender.leaves_call(functions[0].__code__)
+            for offset in (0, 2):
+                tally = Tally((Guessed(site_of(code, offset), 0, True, False),))
+                mender.remember_tally(tally)
+                mender.missed(code, tally, 0)
+        for made in [exec(f"def g{number}_{i}(): pass", left) for i in range(CALLS)]:
+            assert made is None
+        for i in range(CALLS):
+            function = left[f"g{number}_{i}"]
+            mender.remember_tally(Tally((Guessed(site_of(function.__code__, 0), 0, True, True),)))
+
+    left: dict[str, Any] = {}
+    with gm.enabled():
+        mender = session._session.mender
+        assert while_asking(work, gm.report) > 1
+        guesses = {str(outcome.site): outcome for outcome in gm.report().guesses}
+        assert mender.eager_calls.total() == THREADS * CALLS
+    assert len(guesses) == THREADS * (2 + CALLS) - 2 * THREADS + len(
+        {str(site_of(function.__code__, offset)) for function in functions for offset in (0, 2)}
+    )
+    assert sum(outcome.misses for outcome in gm.report().guesses) == 2 * THREADS * CALLS
+
+
+def test_handlers_may_ask_while_the_tables_are_changed() -> None:
+    """A signal's handler, or an object that is collected, runs in the middle of anything."""
+    with gm.enabled():
+        mender = session._session.mender
+        with mender.lock:
+            assert gm.report().mends == []
+            gm.reset()

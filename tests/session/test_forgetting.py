@@ -1,0 +1,219 @@
+"""What is known of code that nobody holds any more can be collected, and does not add up."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo import bytecode_transformation, guards
+from torch._dynamo.utils import get_metrics_context
+
+import graphmend_bc as gm
+from graphmend_bc import session
+from graphmend_bc.code.kept import forget_kept
+from graphmend_bc.dynamo.regions import resumed
+from graphmend_bc.history import Guessed, Tally
+from graphmend_bc.mender import Mender
+from graphmend_bc.reasons import Refused
+from graphmend_bc.reports import Decline, Mend
+from graphmend_bc.rewrites import site_of
+from graphmend_bc.rewriting import Plan, widest_plan
+from graphmend_bc.rewriting.origin import Origin, origin_of
+from graphmend_bc.runtime import Site, code_id, identity_of
+
+X = torch.tensor([1.0, 2.0])
+
+
+def generated(number: int, name: str = "f") -> FunctionType:
+    module: dict[str, Any] = {}
+    source = f"""
+def {name}(x):
+    y = x * {number}
+    if x.sum() > 0:
+        y = y + 1
+    print(y)
+    return y
+"""
+    exec(source, module)
+    return module.pop(name)  # type: ignore[no-any-return]
+
+
+def alive(refs: list[weakref.ref[Any]]) -> int:
+    gc.collect()
+    return sum(ref() is not None for ref in refs)
+
+
+def empty_torchs_own_caches() -> None:
+    """Torch keeps code objects, too, in places that its `reset` does not look at."""
+    bytecode_transformation._cached_cleaned_instructions.cache_clear()
+    guards.code_framelocals_names_reversed_cached.cache_clear()
+    get_metrics_context()._edits.clear()
+
+
+def fill(mender: Mender, code: CodeType) -> None:
+    """Everything that a mender may know of a function."""
+    site, key = site_of(code, 0), identity_of(code)
+    mender.rewrites.rewritten(code, widest_plan(code))
+    mender.rewrites.likely_effects(code, frozenset({"print"}))
+    mender.note_mended(key)
+    mender.remember_plan(key, widest_plan(code), {site: "Data-dependent branching"})
+    mender.remember_tally(Tally((Guessed(site, 0, True, False),)))
+    mender.given_up[site] = Refused("speculation-missed")
+    mender.draw_misses[site] += 1
+    mender.note_hoist(code, site)
+    mender.leaves_call(code)
+    mender.unguarded(code, RuntimeError())
+    mender.left_alone.add(key)
+    mender.unfit.add(key)
+    mender.note(Mend("where", site))
+    mender.note(Decline.of(Refused("call-not-traced"), site))
+
+
+def test_code_that_is_gone_does_not_add_up() -> None:
+    mender, most = Mender(), 0
+    refs = []
+    for number in range(400):
+        function = generated(number)
+        fill(mender, function.__code__)
+        refs.append(weakref.ref(function.__code__))
+        del function
+        mender.forget_dead()
+        most = max(most, mender._size())
+    mender.rewrites.recent.clear()
+    forget_kept()
+    assert alive(refs) == 0
+    assert most <= 4000  # 256 rewrites are kept, each with some ten entries
+    mender.limit = 0
+    mender.forget_dead()
+    # What reads the same is reported once.
+    assert mender._size() == 2
+    assert (len(mender.report.mends), len(mender.report.declines)) == (1, 1)
+
+
+def test_what_is_known_of_living_code_stays() -> None:
+    mender = Mender(limit=0)
+    function = generated(1)
+    fill(mender, function.__code__)
+    before = mender._size()
+    mender.forget_dead()
+    assert mender._size() == before
+    assert mender.limit == 1024
+
+
+def test_identities_of_dead_code_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = code_id._Table()
+    monkeypatch.setattr(code_id, "_table", table)
+    for number in range(5000):
+        identity_of(generated(number, f"f{number % 7}").__code__)
+    assert len(table.by_object) <= 1024
+    table.sweep()
+    assert (len(table.by_object), len(table.by_value)) == (0, 0)
+
+
+def test_an_identity_dies_with_the_last_of_equal_code_objects() -> None:
+    one, other = generated(1), generated(1)
+    identity = identity_of(one.__code__)
+    assert identity_of(other.__code__) is identity
+    del one
+    gc.collect()
+    assert identity.is_alive
+    assert identity_of(other.__code__) is identity
+    del other
+    gc.collect()
+    assert not identity.is_alive
+    assert identity_of(generated(1).__code__) is not identity
+
+
+def test_a_rewrite_keeps_its_original_and_nothing_keeps_the_rewrite() -> None:
+    rewrites = Mender().rewrites
+    function = generated(1)
+    plan = widest_plan(function.__code__)
+    written = rewrites.rewritten(function.__code__, plan)
+    original = weakref.ref(function.__code__)
+    del function
+    rewrites.forget()
+    forget_kept()
+    assert alive([original]) == 1
+    code, offset = rewrites.original(written, 0)
+    assert (code, offset) == (original(), 0)
+    refs = [weakref.ref(written), original]
+    del written, code
+    assert alive(refs) == 0
+
+
+def test_refusals_keep_no_code() -> None:
+    rewrites = Mender().rewrites
+    function = generated(1)
+    refs = [weakref.ref(function.__code__)]
+    plan = Plan(rounds=frozenset({0}))
+    for _ in range(2):
+        with pytest.raises(Refused):
+            rewrites.rewritten(function.__code__, plan)
+    del function
+    forget_kept()
+    assert alive(refs) == 0
+
+
+@pytest.mark.parametrize("room", [torch._dynamo, torch.compiler])
+def test_reset_frees_code(room: Any) -> None:
+    gm.enable()
+    mender = session._session.mender
+    functions = [generated(number) for number in range(5)]
+    for function in functions:
+        torch.compile(function, backend="eager")(X)
+    written = [made for made in mender.rewrites.made.values() if isinstance(made, weakref.ref)]
+    originals = [weakref.ref(function.__code__) for function in functions]
+    assert alive(written) >= 5
+    room.reset()
+    empty_torchs_own_caches()
+    assert alive(written) == 0
+    assert not [o for o in gc.get_objects() if isinstance(o, Origin)]
+    gm.reset()
+    assert mender._size() == len(mender.mended) == len(functions)
+    del function
+    functions.clear()
+    assert alive(originals) == 0
+    gm.reset()
+    assert mender._size() == 0
+
+
+def test_what_resumes_a_mended_function_finds_it_after_a_reset() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        if x.sum() > 0:
+            y = y * 2
+        open(__file__).close()
+        return y
+
+    kept: list[CodeType] = []
+
+    def hook(code: CodeType, written: CodeType) -> None:
+        kept.append(code)
+
+    gm.enable()
+    handle = torch._dynamo.convert_frame.register_bytecode_hook(hook)
+    try:
+        torch.compile(f, backend="eager")(X)
+    finally:
+        handle.remove()
+    torch._dynamo.reset()
+    assert [session._session.mender.function_of(code) for code in kept] == [f.__code__] * 2
+    rewritten = resumed(kept[1])
+    assert rewritten is not None
+    assert rewritten is not f.__code__
+    assert origin_of(rewritten) is not None
+
+
+def test_sites_hold_no_code() -> None:
+    function = generated(1)
+    refs = [weakref.ref(function.__code__)]
+    site = site_of(function.__code__, 0)
+    del function
+    forget_kept()
+    assert alive(refs) == 0
+    assert isinstance(site, Site)
+    assert site == site

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from torch._dynamo import exc
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
@@ -14,6 +15,7 @@ from torch._dynamo.variables.tensor import SymNodeVariable
 from graphmend_bc.dynamo.captured import check_truths, refuse_symbols
 from graphmend_bc.dynamo.host import ComputedVariable, HostVariable
 from graphmend_bc.dynamo.refusing import OpaqueIterable
+from graphmend_bc.observers import PRINT_BREAK
 
 _NUMBERS = (int, float, bool)
 _TOTAL = frozenset(
@@ -40,6 +42,7 @@ _TOTAL = frozenset(
         max,
     ]
 )
+_WHOLE = (int, round)
 _DIVISIONS = frozenset([operator.truediv, operator.itruediv])
 _FORMATS = frozenset([operator.mod, operator.imod])
 _PASSED_ON = frozenset([isinstance, issubclass, type, str.format, print, setattr])
@@ -66,7 +69,13 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
         if self.fn not in _ASKS_TRUTH and not (self.fn in _LOGIC and all(map(_is_truth, args))):
             check_truths(args)
         if host is None or self.fn in _PASSED_ON:
-            return stock(self, tx, args, kwargs)
+            try:
+                return stock(self, tx, args, kwargs)
+            except (OverflowError, ValueError) as error:
+                # Of a float that this call of the frame got: the program raises it in its place.
+                if self.fn not in _WHOLE:
+                    raise
+                raise exc.Unsupported(f"{self.fn.__name__}: {error}", PRINT_BREAK) from error
         return computed(cast(HostVariable, host), self.fn, list(args), kwargs)
 
     return call_function

@@ -17,6 +17,7 @@ from graphmend_bc.dynamo import (
     ctc,
     deques,
     draw,
+    dropout,
     effects,
     hoisted_source,
     host_ops,
@@ -231,6 +232,12 @@ _OF_VALUES: Final = (
         ("call_function",),
         trace_effects.call_torch,
         "settings of the process, which Dynamo sets while it traces",
+    ),
+    Seam(
+        f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
+        ("call_function",),
+        dropout.call_torch,
+        "dropout that drops nothing gives its argument",
     ),
     Seam(
         f"{_VARIABLES}.nn_module",

@@ -16,7 +16,7 @@ from graphmend_bc.code.kept import forget_kept
 from graphmend_bc.dynamo.regions import resumed
 from graphmend_bc.dynamo.way_back import forget_compiled
 from graphmend_bc.history import History, Tally
-from graphmend_bc.plans import Proven
+from graphmend_bc.proven import Proven
 from graphmend_bc.reasons import Refused
 from graphmend_bc.reports import Decline, FrameResult, Mend, Report
 from graphmend_bc.rewrites import Rewrites, site_of

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from functools import reduce
 from types import CodeType
 
@@ -27,19 +26,6 @@ log = logging.getLogger("graphmend_bc")
 
 _MOST_CAPTURES = 3
 """Attempts at capturing: where one fails, its sites may be hoisted, and later ones captured."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proven:
-    """What worked for a code object.
-
-    Attributes:
-        plan: its plan.
-        gb_types: what Dynamo calls the breaks at the sites of the plan, as far as it met them.
-    """
-
-    plan: Plan
-    gb_types: Mapping[Site, str] = field(default_factory=dict)
 
 
 class Plans:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-from tests.oracle import check, ones
+from tests.oracle import check
 
-CALLS = [ones(2, 3, 4, 4), -ones(2, 3, 4, 4)]
+CALLS = [torch.ones(2, 3, 4, 4), -torch.ones(2, 3, 4, 4)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,22 @@
+"""A plan that worked, for later compilations of the same code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from graphmend_bc.rewriting import Plan
+from graphmend_bc.runtime import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """What worked for a code object.
+
+    Attributes:
+        plan: its plan.
+        gb_types: what Dynamo calls the breaks at the sites of the plan, as far as it met them.
+    """
+
+    plan: Plan
+    gb_types: Mapping[Site, str] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """What a trace learns from what is absent: a key, an attribute, a name among the globals.
 
-Dynamo guards on what it finds. Where it finds nothing it raises the program's exception, or goes on to
-the next class, to `__getattr__` or to the builtins, mostly without a guard. Stock often breaks the
-graph before that matters. A frame with a mend goes on, so what it learned is guarded on.
+Dynamo guards on what it finds. Where it finds nothing it raises the program's exception, or goes on
+to the next class, to `__getattr__` or to the builtins, mostly without a guard. Stock often breaks
+the graph before that matters. A frame with a mend goes on, so what it learned is guarded on.
 """
 
 from __future__ import annotations
@@ -168,9 +168,12 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
             if name not in _own(self) and not _is_registered(self.value, name):
                 _note_search(self, name)
                 note_lookup(self, "__getattribute__")
-        elif isinstance(self, UserDefinedClassVariable) and self.source is not None:
-            if not any(name in vars(k) for k in self.value.__mro__):
-                _note(self.source, name, GuardBuilder.HASATTR, attr=name)
+        elif (
+            isinstance(self, UserDefinedClassVariable)
+            and self.source is not None
+            and not any(name in vars(k) for k in self.value.__mro__)  # the metaclass has it
+        ):
+            _note(self.source, name, GuardBuilder.HASATTR, attr=name)
         return found
 
     return var_getattr

@@ -1,7 +1,7 @@
 """What a trace learns from the classes of the program's objects: which class has a name first.
 
-Dynamo guards on the class of an object, but on little of what the class holds: not on its methods, and
-not on names that it lacks. In a frame with a mend, a class that is changed is noticed.
+Dynamo guards on the class of an object, but on little of what the class holds: not on its methods,
+and not on names that it lacks. In a frame with a mend, a class that is changed is noticed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Hooks of modules: whether there are any.
 
-By default stock does not guard on a module's having no hooks. Where it breaks the graph at a call of the
-module, it sees hooks that come; where the call is mended, it would not.
+By default stock does not guard on a module's having no hooks. Where it breaks the graph at a call
+of the module, it sees hooks that come; where the call is mended, it would not.
 """
 
 from __future__ import annotations

@@ -41,6 +41,8 @@
     SymNodeVariable        operations on numbers known only at run time
     op_implementations_-   shapes of operators that torch's own table lacks
       dict
+    what is absent         keys, attributes, globals and hooks that a trace does not find, and what
+                           classes hold: guarded on in frames with a mend (the table below)
     reset                  `torch._dynamo.reset()` forgets what was mended
 
 The `_load_const` seam stays for the life of the process: resume functions made from rewritten code
@@ -197,43 +199,10 @@ class Seams:
             self._undo.pop()()
 
     def _look_for_absent(self) -> None:
-        keys = "getitem_const_raise_exception_if_absent"
-        self._replace(dicts.ConstDictVariable, keys, absent.subscript)
-        self._replace(dicts.ConstDictVariable, "repr_impl", absent.show_items)
-        self._replace(builtin.BuiltinVariable, "call_function", absent.show_in_text)
-        self._replace(user_defined.DefaultDictVariable, "mp_subscript_impl", absent.default_item)
-        for owner in (dicts.ConstDictVariable, user_defined.OrderedDictVariable):
-            self._replace(owner, "call_method", absent.take_item)
-        own = dicts.DunderDictVariable
-        self._replace(own, "install_dict_contains_guard", absent.ask_attributes)
-        self._replace(own, "install_dict_keys_match_guard", absent.list_attributes)
-        objects, kinds = (
-            user_defined.UserDefinedObjectVariable,
-            user_defined.UserDefinedClassVariable,
-        )
-        for owner in (
-            objects,
-            kinds,
-            misc.PythonModuleVariable,
-            functions.UserFunctionVariable,
-            tensor.TensorVariable,
-        ):
-            self._replace(owner, "var_getattr", absent.attribute)
-        for owner in (misc.PythonModuleVariable, functions.UserFunctionVariable):
-            self._replace(owner, "call_obj_hasattr", absent.has_attribute)
-        self._replace(objects, "method_setattr_standard", absent.change_attribute)
-        self._replace(objects, "lookup_class_mro_attr", classes.looked_up)
-        self._replace(kinds, "lookup_cls_mro_attr", classes.looked_up)
-        base = user_defined.UserDefinedVariable
-        self._replace(base, "_maybe_get_baseclass_method", classes.looked_up)
-        modules = nn_module.UnspecializedNNModuleVariable
-        self._replace(modules, "call_function", classes.called)
-        bases = "_resolved_getattr_and_source"
-        self._replace(misc.SuperVariable, bases, classes.looked_up_in_bases)
-        translator = symbolic_convert.InstructionTranslatorBase
-        self._replace(translator, "load_builtin", absent.load_builtin)
-        for owner in (modules, misc.PythonModuleVariable):
-            self._replace(owner, "var_getattr", hooks.asked)
+        for module, owner_name, name, make in _ABSENT:
+            owner = getattr(module, owner_name, None)  # names differ between torch versions
+            if hasattr(owner, name):
+                self._replace(owner, name, make)
 
     def _replace(
         self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -280,6 +249,35 @@ class Seams:
             stock()
 
         return reset
+
+
+_ABSENT: list[tuple[Any, str, str, Callable[[Any], Callable[..., Any]]]] = [
+    (dicts, "ConstDictVariable", "getitem_const_raise_exception_if_absent", absent.subscript),
+    (dicts, "ConstDictVariable", "repr_impl", absent.show_items),
+    (dicts, "ConstDictVariable", "call_method", absent.take_item),
+    (dicts, "DunderDictVariable", "install_dict_contains_guard", absent.ask_attributes),
+    (dicts, "DunderDictVariable", "install_dict_keys_match_guard", absent.list_attributes),
+    (builtin, "BuiltinVariable", "call_function", absent.show_in_text),
+    (user_defined, "DefaultDictVariable", "mp_subscript_impl", absent.default_item),
+    (user_defined, "OrderedDictVariable", "call_method", absent.take_item),
+    (user_defined, "UserDefinedObjectVariable", "var_getattr", absent.attribute),
+    (user_defined, "UserDefinedClassVariable", "var_getattr", absent.attribute),
+    (misc, "PythonModuleVariable", "var_getattr", absent.attribute),
+    (functions, "UserFunctionVariable", "var_getattr", absent.attribute),
+    (tensor, "TensorVariable", "var_getattr", absent.attribute),
+    (misc, "PythonModuleVariable", "call_obj_hasattr", absent.has_attribute),
+    (functions, "UserFunctionVariable", "call_obj_hasattr", absent.has_attribute),
+    (user_defined, "UserDefinedObjectVariable", "method_setattr_standard", absent.change_attribute),
+    (user_defined, "UserDefinedObjectVariable", "lookup_class_mro_attr", classes.looked_up),
+    (user_defined, "UserDefinedClassVariable", "lookup_cls_mro_attr", classes.looked_up),
+    (user_defined, "UserDefinedVariable", "_maybe_get_baseclass_method", classes.looked_up),
+    (nn_module, "UnspecializedNNModuleVariable", "call_function", classes.called),
+    (misc, "SuperVariable", "_resolved_getattr_and_source", classes.looked_up_in_bases),
+    (symbolic_convert, "InstructionTranslatorBase", "load_builtin", absent.load_builtin),
+    (nn_module, "UnspecializedNNModuleVariable", "var_getattr", hooks.asked),
+    (misc, "PythonModuleVariable", "var_getattr", hooks.asked),
+]
+"""What a trace does not find, or finds without a guard of Dynamo's: the seams that note it."""
 
 
 def _understand_primitives() -> None:

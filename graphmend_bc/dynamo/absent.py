@@ -171,7 +171,7 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
         elif (
             isinstance(self, UserDefinedClassVariable)
             and self.source is not None
-            and not any(name in vars(k) for k in self.value.__mro__)
+            and not any(name in vars(k) for k in self.value.__mro__)  # the metaclass has it
         ):
             _note(self.source, name, GuardBuilder.HASATTR, attr=name)
         return found

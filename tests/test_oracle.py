@@ -1,13 +1,15 @@
-"""The oracle sees every difference a user would see."""
+"""The oracle sees every difference a user would see, and every expectation that does not hold."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 import torch
 
-from tests.oracle import _assert_same, _run
+from tests.oracle import Outcome, _assert_same, _assert_wanted, _run, check
+from tests.orders import wanted_in
 
 PROGRAM = """
 import warnings
@@ -68,3 +70,76 @@ def test_difference(field: str, one: str, other: str) -> None:
     _assert_same(first, second, "the same program")
     with pytest.raises(AssertionError, match=re.escape(f"other: {field} differs")):
         _assert_same(first, third, "other")
+
+
+FIRST_CALL_DECIDES = """
+seen = []
+
+def f(x, n):
+    seen.append(n)
+    if seen[0] == 1:
+        if x.sum() > 0:
+            x = x * 2
+    else:
+        torch._dynamo.graph_break()
+        x = x + 1
+        torch._dynamo.graph_break()
+    return x - 1
+"""
+CALLS = [(torch.ones(2), 1), (-torch.ones(2), 2)]
+RIGHT: dict[str, Any] = {
+    "mends": {"forward": "where@6", "reversed": ""},
+    "declines": {"forward": "", "reversed": "call-not-traced@9 call-not-traced@11"},
+    # The two breaks of the function and one more as it is compiled again for the second call.
+    "breaks": {"forward": 0, "reversed": 3},
+}
+
+
+def test_what_is_wanted_of_each_order() -> None:
+    outcome = check(FIRST_CALL_DECIDES, CALLS, **RIGHT)
+    assert (outcome.mends, outcome.declines, outcome.breaks) == ("where@6", "", 0)
+    check(FIRST_CALL_DECIDES, CALLS, mends=None, declines=None, breaks=None)
+
+
+@pytest.mark.parametrize("order", ["forward", "reversed", "twice"])
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("mends", "where@5"),
+        ("mends", "cond@6"),
+        ("mends", "where@6 where@7"),
+        ("declines", "call-not-traced@9"),
+        ("declines", "call-not-traced@9 call-not-traced@11 call-not-traced@12"),
+        ("breaks", 2),
+        ("breaks", 4),
+    ],
+)
+def test_wrong_in_one_order(order: str, name: str, wrong: object) -> None:
+    outcomes = {
+        made: Outcome(graphs=1, **{field: wanted_in(made, value) for field, value in RIGHT.items()})
+        for made in ("forward", "reversed", "twice")
+    }
+    _assert_wanted(outcomes, **RIGHT)
+    with pytest.raises(AssertionError, match=f"{order}: {name} are"):
+        _assert_wanted(outcomes, **RIGHT | {name: RIGHT[name] | {order: wrong}})
+
+
+@pytest.mark.parametrize("name", ["mends", "declines", "breaks"])
+def test_what_holds_in_the_last_order_only(name: str) -> None:
+    expectations = RIGHT | {name: RIGHT[name]["reversed"]}
+    with pytest.raises(AssertionError, match=f"forward: {name} are"):
+        check(FIRST_CALL_DECIDES, CALLS, **expectations, orders=2)
+
+
+def test_orders_that_are_not_told_apart() -> None:
+    for order, want in (("forward", 1), ("reversed", 1), ("twice", 2)):
+        assert wanted_in(order, {"forward": 1, "twice": 2}) == want
+        assert wanted_in(order, 3) == 3
+        assert wanted_in(order, {"forward": None}) is None
+
+
+def test_orders_that_are_missing_or_do_not_exist() -> None:
+    with pytest.raises(KeyError, match="forward"):
+        check("def f(x):\n    return x", [1], breaks={"reversed": 0})
+    with pytest.raises(ValueError, match="backward"):
+        check("def f(x):\n    return x", [1], breaks={"forward": 0, "backward": 0}, orders=1)

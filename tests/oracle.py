@@ -25,7 +25,7 @@ import textwrap
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +36,7 @@ from torch.utils._pytree import tree_leaves
 import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.reports import FrameResult
-from tests.orders import Wanted, in_orders, wanted_in
+from tests.orders import Wanted, in_order, orders_to_make, wanted_in
 
 _numbers = itertools.count()
 
@@ -77,7 +77,7 @@ def check(
     breaks: Wanted[int] = 0,
     backend: str = "eager",
     grad: bool = False,
-    orders: int = 3,
+    orders: int | None = None,
     **compile_kwargs: Any,
 ) -> Outcome:
     """Compare the arms on a program, in each order of its calls.
@@ -90,20 +90,31 @@ def check(
             a frame that is compiled again counted again.
         backend: for `torch.compile`.
         grad: run a backward pass from the float outputs and compare gradients.
-        orders: in how many orders to make the calls (both arms, then the other way round ...).
+        orders: how many orders to make that begin with nothing compiled: the calls as given, the other
+            way round, each twice. None for the calls as given and then the other way round, and for
+            the other way round alone if a guess follows the first call; `pytest --all-orders` makes
+            them all.
 
-    What is wanted holds in every order; a mapping by the names in `tests.orders` tells orders apart.
+    What is wanted holds in every order; a mapping by the names in `tests.orders` tells orders apart,
+    and all of them are made then.
 
     Returns:
         What was seen under mending in the last order.
     """
     calls = [call if isinstance(call, tuple) else (call,) for call in calls]
-    outcomes = {
-        order: _compare(source, sequence, backend, grad, **compile_kwargs)
-        for order, sequence in in_orders(calls, orders).items()
-    }
-    _assert_wanted(outcomes, mends=mends, declines=declines, breaks=breaks)
-    return [*outcomes.values()][-1]
+    wanted: dict[str, Wanted[Any]] = {"mends": mends, "declines": declines, "breaks": breaks}
+    tells_apart = any(isinstance(value, Mapping) for value in wanted.values())
+
+    def compared(order: str) -> Outcome:
+        return _compare(source, in_order(order, calls), backend, grad, **compile_kwargs)
+
+    outcomes = {order: compared(order) for order in orders_to_make(orders, tells_apart)}
+    last = [*outcomes.values()][-1]
+    # A guess compiles one way alone.
+    if orders is None and "reversed" not in outcomes and "speculate" in last.mends:
+        outcomes["reversed"] = compared("reversed")
+    _assert_wanted(outcomes, **wanted)
+    return last
 
 
 def _compare(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -11,13 +12,36 @@ T = TypeVar("T")
 # does: they begin with the same call, or go the same ways. None accepts anything.
 Wanted: TypeAlias = T | Mapping[str, T | None] | None
 
-ORDERS = ("forward", "reversed", "twice")
+ALONE = ("forward", "reversed", "twice")
+ORDERS = (*ALONE, "both ways")
+
+#: Set by `--all-orders`, and read by programs that tests start as well.
+VARIABLE = "ALL_ORDERS"
 
 
-def in_orders(calls: Sequence[T], count: int) -> dict[str, list[T]]:
-    """The first `count` orders by their names: as given, the other way round, each call twice."""
-    sequences = [*calls], [*reversed(calls)], [call for call in calls for _ in range(2)]
-    return dict(list(zip(ORDERS, sequences, strict=True))[:count])
+def orders_to_make(count: int | None, tells_apart: bool) -> tuple[str, ...]:
+    """The names of the orders to make.
+
+    Args:
+        count: how many of those that begin with nothing compiled; None for the calls both ways in
+            one process, which sees the same and compiles once.
+        tells_apart: True if something else is wanted in one order than in another.
+    """
+    if count is not None:
+        return ALONE[:count]
+    return ORDERS if tells_apart or os.environ.get(VARIABLE) else ORDERS[-1:]
+
+
+def in_order(order: str, calls: Sequence[T]) -> list[T]:
+    """The calls as given, the other way round, each twice, or as given and then the other way round."""
+    match order:
+        case "forward":
+            return [*calls]
+        case "reversed":
+            return [*reversed(calls)]
+        case "twice":
+            return [call for call in calls for _ in range(2)]
+    return [*calls, *reversed(calls)]
 
 
 def wanted_in(order: str, wanted: Wanted[T]) -> T | None:

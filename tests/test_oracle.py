@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.oracle import Outcome, _assert_same, _assert_wanted, _run, check
-from tests.orders import wanted_in
+from tests.orders import ORDERS, wanted_in
 
 PROGRAM = """
 import warnings
@@ -101,7 +101,7 @@ def test_what_is_wanted_of_each_order() -> None:
     check(FIRST_CALL_DECIDES, CALLS, mends=None, declines=None, breaks=None)
 
 
-@pytest.mark.parametrize("order", ["forward", "reversed", "twice"])
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
@@ -117,7 +117,7 @@ def test_what_is_wanted_of_each_order() -> None:
 def test_wrong_in_one_order(order: str, name: str, wrong: object) -> None:
     outcomes = {
         made: Outcome(graphs=1, **{field: wanted_in(made, value) for field, value in RIGHT.items()})
-        for made in ("forward", "reversed", "twice")
+        for made in ORDERS
     }
     _assert_wanted(outcomes, **RIGHT)
     with pytest.raises(AssertionError, match=f"{order}: {name} are"):
@@ -129,17 +129,3 @@ def test_what_holds_in_the_last_order_only(name: str) -> None:
     expectations = RIGHT | {name: RIGHT[name]["reversed"]}
     with pytest.raises(AssertionError, match=f"forward: {name} are"):
         check(FIRST_CALL_DECIDES, CALLS, **expectations, orders=2)
-
-
-def test_orders_that_are_not_told_apart() -> None:
-    for order, want in (("forward", 1), ("reversed", 1), ("twice", 2)):
-        assert wanted_in(order, {"forward": 1, "twice": 2}) == want
-        assert wanted_in(order, 3) == 3
-        assert wanted_in(order, {"forward": None}) is None
-
-
-def test_orders_that_are_missing_or_do_not_exist() -> None:
-    with pytest.raises(KeyError, match="forward"):
-        check("def f(x):\n    return x", [1], breaks={"reversed": 0})
-    with pytest.raises(ValueError, match="backward"):
-        check("def f(x):\n    return x", [1], breaks={"forward": 0, "backward": 0}, orders=1)

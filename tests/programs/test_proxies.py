@@ -51,7 +51,7 @@ def test_a_dict_that_nobody_else_has(body: str) -> None:
 
 def test_a_dict_that_the_function_changes() -> None:
     # The number of calls is guarded, so each call has a graph of its own.
-    breaks = {"forward": 2, "twice": 4}
+    breaks = {"forward": 2, "twice": 4, "both ways": 4}
     agrees("    return x * over['k'], over.get('k')", breaks)
 
 

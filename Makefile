@@ -4,6 +4,7 @@
 #     make demo    an unmodified script of five Hugging Face models, stock and mended
 #     make lint    ruff and mypy --strict
 #     make fuzz    20,000 generated programs against eager Python (COUNT=, SEED=, JOBS=, ARGS="--minutes 30")
+#     make orders  all tests, with the calls of each program in every order
 #     make sanitize  the C extension's tests under ASan and UBSan
 #     make refleaks  the same under a debug build of CPython, where there is one
 #     make census  every architecture of transformers, shrunk: whole before and after (hours; ARGS="--sample 60")
@@ -20,7 +21,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 RESULTS := benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
 
-.PHONY: build test fuzz demo lint bench census sanitize refleaks clean
+.PHONY: build test orders fuzz demo lint bench census sanitize refleaks clean
 
 build: $(STAMP)
 
@@ -33,8 +34,11 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard setup.py csrc/*)
 test: build
 	$(BIN)/python -m pytest $(ARGS) $(TESTS)
 
+orders: build
+	$(BIN)/python -m pytest --all-orders $(ARGS) $(TESTS)
+
 fuzz: build
-	$(BIN)/python -m pytest -m nightly $(TESTS)
+	$(BIN)/python -m pytest -m nightly --all-orders $(TESTS)
 	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED) --jobs $(JOBS) --out $(RESULTS)/fuzz_found.py $(ARGS)
 
 # The script itself prints one OK line for each model that equals eager.

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 
 import pytest
+
+from tests.orders import VARIABLE
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "make the calls of each program in all orders, each with nothing compiled before"
+    parser.addoption("--all-orders", action="store_true", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--all-orders"):
+        os.environ[VARIABLE] = "1"
 
 
 @pytest.fixture(autouse=True)

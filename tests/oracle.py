@@ -25,7 +25,7 @@ import textwrap
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,7 @@ from torch.utils._pytree import tree_leaves
 import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.reports import FrameResult
+from tests.orders import Wanted, in_order, orders_to_make, wanted_in
 
 _numbers = itertools.count()
 
@@ -82,60 +83,81 @@ class Change:
 def check(
     source: str,
     calls: Sequence[Any],
-    mends: str | None = "",
-    declines: str | None = "",
-    breaks: int | None = 0,
+    mends: Wanted[str] = "",
+    declines: Wanted[str] = "",
+    breaks: Wanted[int] = 0,
     backend: str = "eager",
     grad: bool = False,
-    orders: int = 3,
+    orders: int | None = None,
     **compile_kwargs: Any,
 ) -> Outcome:
-    """Compare the arms on a program.
+    """Compare the arms on a program, in each order of its calls.
 
     Args:
         source: a module that defines `f` and whatever else it needs; its first line is line 1. If it defines
             `change`, that is called before each call, with the call's number.
         calls: the argument tuples to call `f` with; a single argument need not be in a tuple; or changes between calls.
         mends, declines: None to accept anything; what the report must say, as "strategy@line" and "reason@line", sorted.
-        breaks: None to accept any number; graph breaks that must be left, skipped frames included.
+        breaks: None to accept any number; how many graph breaks must be left, skipped frames included,
+            a frame that is compiled again counted again.
         backend: for `torch.compile`.
         grad: run a backward pass from the float outputs and compare gradients.
-        orders: in how many orders to make the calls (both arms, then the other way round ...).
+        orders: how many orders to make that begin with nothing compiled: the calls as given, the other
+            way round, each twice. None for the calls as given and then the other way round, and for
+            the other way round alone if a guess follows the first call; `pytest --all-orders` makes
+            them all.
+
+    What is wanted holds in every order; a mapping by the names in `tests.orders` tells orders apart,
+    and all of them are made then.
 
     Returns:
         What was seen under mending in the last order.
     """
     calls = [call if isinstance(call, tuple) else (call,) for call in calls]
-    sequences = [calls, calls[::-1], [c for call in calls for c in (call, call)]][:orders]
-    outcome = None
-    for sequence in sequences:
-        expected = _run(source, sequence, grad, lambda f: f)
-        plain = _run(source, sequence, grad, gm.rewrite)
-        _assert_same(expected, plain, "rewritten code run by Python")
-        frames: list[FrameResult] = []
-        mender = session.new_mender(mends=True)
-        mender.on_frame.append(frames.append)
-        torch._dynamo.reset()
-        with session.mending_by(mender):
-            compiled = _run(
-                source,
-                sequence,
-                grad,
-                lambda f: torch.compile(f, backend=backend, **compile_kwargs),
-            )
-        _assert_same(expected, compiled, "compiled code")
-        outcome = Outcome(
-            graphs=sum(frame.graphs for frame in frames),
-            breaks=sum(bool(frame.break_reason) for frame in frames),
-            mends=_at_lines((m.strategy, m.site.lineno) for m in mender.report.mends),
-            declines=_at_lines((d.reason, d.site.lineno) for d in mender.report.declines),
+    wanted: dict[str, Wanted[Any]] = {"mends": mends, "declines": declines, "breaks": breaks}
+    tells_apart = any(isinstance(value, Mapping) for value in wanted.values())
+
+    def compared(order: str) -> Outcome:
+        return _compare(source, in_order(order, calls), backend, grad, **compile_kwargs)
+
+    outcomes = {order: compared(order) for order in orders_to_make(orders, tells_apart)}
+    last = [*outcomes.values()][-1]
+    # A guess compiles one way alone.
+    if orders is None and "reversed" not in outcomes and "speculate" in last.mends:
+        outcomes["reversed"] = compared("reversed")
+    _assert_wanted(outcomes, **wanted)
+    return last
+
+
+def _compare(
+    source: str, calls: Sequence[tuple[Any, ...]], backend: str, grad: bool, **compile_kwargs: Any
+) -> Outcome:
+    """Compare the arms on a program and one order of its calls."""
+    expected = _run(source, calls, grad, lambda f: f)
+    plain = _run(source, calls, grad, gm.rewrite)
+    _assert_same(expected, plain, "rewritten code run by Python")
+    frames: list[FrameResult] = []
+    mender = session.new_mender(mends=True)
+    mender.on_frame.append(frames.append)
+    torch._dynamo.reset()
+    with session.mending_by(mender):
+        compiled = _run(
+            source, calls, grad, lambda f: torch.compile(f, backend=backend, **compile_kwargs)
         )
-    assert outcome is not None
-    found = (outcome.mends, outcome.declines)
-    wanted = (found[0] if mends is None else mends, found[1] if declines is None else declines)
-    assert found == wanted, f"found {found}"
-    assert breaks is None or bool(outcome.breaks) == bool(breaks), outcome
-    return outcome
+    _assert_same(expected, compiled, "compiled code")
+    return Outcome(
+        graphs=sum(frame.graphs for frame in frames),
+        breaks=sum(bool(frame.break_reason) for frame in frames),
+        mends=_at_lines((m.strategy, m.site.lineno) for m in mender.report.mends),
+        declines=_at_lines((d.reason, d.site.lineno) for d in mender.report.declines),
+    )
+
+
+def _assert_wanted(outcomes: dict[str, Outcome], **wanted: Wanted[Any]) -> None:
+    for order, outcome in outcomes.items():
+        for name, value in wanted.items():
+            want, found = wanted_in(order, value), getattr(outcome, name)
+            assert want is None or found == want, f"{order}: {name} are {found!r} in {outcomes}"
 
 
 def agrees(source: str, calls: Sequence[Any], **kwargs: Any) -> Outcome:

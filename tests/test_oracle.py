@@ -1,13 +1,15 @@
-"""The oracle sees every difference a user would see."""
+"""The oracle sees every difference a user would see, and every expectation that does not hold."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 import torch
 
-from tests.oracle import _assert_same, _run
+from tests.oracle import Outcome, _assert_same, _assert_wanted, _run, check
+from tests.orders import ORDERS, wanted_in
 
 PROGRAM = """
 import warnings
@@ -83,3 +85,62 @@ def test_change_is_called_before_each_call() -> None:
     first, second = _run(source, [(torch.ones(1),)] * 2, False, lambda f: f)
     assert first.value == ("list", [("int", "0")])
     assert second.value == ("list", [("int", "0"), ("int", "1")])
+
+
+FIRST_CALL_DECIDES = """
+seen = []
+
+def f(x, n):
+    seen.append(n)
+    if seen[0] == 1:
+        if x.sum() > 0:
+            x = x * 2
+    else:
+        torch._dynamo.graph_break()
+        x = x + 1
+        torch._dynamo.graph_break()
+    return x - 1
+"""
+CALLS = [(torch.ones(2), 1), (-torch.ones(2), 2)]
+RIGHT: dict[str, Any] = {
+    "mends": {"forward": "where@6", "reversed": ""},
+    "declines": {"forward": "", "reversed": "call-not-traced@9 call-not-traced@11"},
+    # The two breaks of the function and one more as it is compiled again for the second call.
+    "breaks": {"forward": 0, "reversed": 3},
+}
+
+
+def test_what_is_wanted_of_each_order() -> None:
+    outcome = check(FIRST_CALL_DECIDES, CALLS, **RIGHT)
+    assert (outcome.mends, outcome.declines, outcome.breaks) == ("where@6", "", 0)
+    check(FIRST_CALL_DECIDES, CALLS, mends=None, declines=None, breaks=None)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("mends", "where@5"),
+        ("mends", "cond@6"),
+        ("mends", "where@6 where@7"),
+        ("declines", "call-not-traced@9"),
+        ("declines", "call-not-traced@9 call-not-traced@11 call-not-traced@12"),
+        ("breaks", 2),
+        ("breaks", 4),
+    ],
+)
+def test_wrong_in_one_order(order: str, name: str, wrong: object) -> None:
+    outcomes = {
+        made: Outcome(graphs=1, **{field: wanted_in(made, value) for field, value in RIGHT.items()})
+        for made in ORDERS
+    }
+    _assert_wanted(outcomes, **RIGHT)
+    with pytest.raises(AssertionError, match=f"{order}: {name} are"):
+        _assert_wanted(outcomes, **RIGHT | {name: RIGHT[name] | {order: wrong}})
+
+
+@pytest.mark.parametrize("name", ["mends", "declines", "breaks"])
+def test_what_holds_in_the_last_order_only(name: str) -> None:
+    expectations = RIGHT | {name: RIGHT[name]["reversed"]}
+    with pytest.raises(AssertionError, match=f"forward: {name} are"):
+        check(FIRST_CALL_DECIDES, CALLS, **expectations, orders=2)

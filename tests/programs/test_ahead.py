@@ -41,7 +41,12 @@ def test_many_sites_need_few_attempts() -> None:
         for i in range(10)
     )
     with gm.config.patch(retrace_limit=2):
-        found = check(f"def f(x):\n{body}    return x + 1", BOTH, mends=None, orders=1)
+        found = check(
+            f"def f(x):\n{body}    return x + 1",
+            BOTH,
+            mends="where@2 speculate@4 where@6 speculate@8 where@10 speculate@12 where@14 speculate@16 where@18 speculate@20 where@22 speculate@24 where@26 speculate@28 where@30 speculate@32 where@34 speculate@36 where@38 speculate@40",
+            orders=1,
+        )
     assert found.mends.count("where@") == 10
     assert found.mends.count("speculate@") == 10
 

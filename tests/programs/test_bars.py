@@ -27,6 +27,7 @@ def bars(
     **kwargs: object,
 ) -> Outcome:
     """Compare the arms on `def step(x)` with a body; `say` prints between what the bars show."""
+    # Which notes a program's bars come to varies; the tests look for the line where a bar is made.
     return check(program(body), calls, mends=None, declines=declines, breaks=breaks, **kwargs)  # type: ignore[arg-type]
 
 
@@ -89,7 +90,8 @@ def f(x):
 
 def test_bar_of_a_class_of_the_users() -> None:
     source = PRELUDE + SUBCLASS.lstrip("\n")
-    outcome = check(source, BOTH, mends="", declines=None, breaks=1)
+    outcome = check(source, BOTH, mends="", declines=None, breaks=None)  # also in tqdm's own code
+    assert outcome.breaks > 0
     lines = source.strip("\n").split("\n")
     line = lines.index("    for i in tqdm(items, **Show.how):") + 1
     assert f"effect-shows-time@{line}" in outcome.declines
@@ -209,5 +211,6 @@ def test_a_bar_that_counts_in_a_tensor() -> None:
     bar.update()
     bar.close()
     return x + count"""
-    outcome = bars(body, declines=None, breaks=1)
+    outcome = bars(body, declines=None, breaks=None)  # tqdm's own code breaks as well
+    assert outcome.breaks > 0
     assert f"effect-argument@{at(body, 'tqdm(')}" in outcome.declines

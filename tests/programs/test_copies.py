@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -34,10 +36,10 @@ def f(x):
     {body}
 """,
         [X, -X],
-        mends=None,
+        mends=None,  # with a line of the standard library's
         fullgraph=True,
     )
-    assert mends in outcome.mends
+    assert re.sub(r"@\d+", "", outcome.mends) == mends
 
 
 @pytest.mark.parametrize(

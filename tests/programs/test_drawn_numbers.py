@@ -15,28 +15,35 @@ CALLS = [A, B, C]
 HEAD = "import numpy as np\n\ndef f(x):\n    "
 
 
-def drawn(body: str, **kwargs: object) -> Outcome:
+def drawn(body: str, mends: str, **kwargs: object) -> Outcome:
     """The program is whole and exact, and something was drawn before its graph."""
-    kwargs = {"fullgraph": True, "mends": None} | kwargs
-    outcome = check(HEAD + body, CALLS, **kwargs)  # type: ignore[arg-type]
-    assert "draw@" in outcome.mends, outcome
-    return outcome
+    assert "draw@" in mends
+    return check(HEAD + body, CALLS, mends, fullgraph=True, **kwargs)  # type: ignore[arg-type]
 
 
 @EAGER_AND_AOT
 @pytest.mark.parametrize(
-    "body",
+    ("body", "mends"),
     [
-        "return x * np.random.uniform(0, 1)",
-        "return x * np.random.uniform(high=2.0, low=1.0) + np.random.normal()",
-        "share = np.random.beta(0.4, 0.4)\n    return share * x + (1 - share) * x.flip(0)",
-        "return x[: np.random.randint(1, 4)] * 2",
-        "return x * np.random.rand(1).item()",
-        "return x + torch.from_numpy(np.random.randn(4, 3)).float() * np.random.rand()",
-        "return x + torch.as_tensor(np.random.permutation(3)) * np.random.rand()",
-        "np.random.seed(3)\n    return x * np.random.rand()",
-        "noise = np.random.rand(*x.shape)\n    return x * noise.max().item(), noise",
-        "return x * 2, np.random.rand(), np.random.randint(5)",
+        ("return x * np.random.uniform(0, 1)", "draw@4"),
+        ("return x * np.random.uniform(high=2.0, low=1.0) + np.random.normal()", "draw@4"),
+        (
+            "share = np.random.beta(0.4, 0.4)\n    return share * x + (1 - share) * x.flip(0)",
+            "draw@4",
+        ),
+        ("return x[: np.random.randint(1, 4)] * 2", "capture@4 draw@4"),
+        ("return x * np.random.rand(1).item()", "capture@4 draw@4"),
+        (
+            "return x + torch.from_numpy(np.random.randn(4, 3)).float() * np.random.rand()",
+            "draw@4",
+        ),
+        ("return x + torch.as_tensor(np.random.permutation(3)) * np.random.rand()", "draw@4"),
+        ("np.random.seed(3)\n    return x * np.random.rand()", "draw@4 draw@5"),
+        (
+            "noise = np.random.rand(*x.shape)\n    return x * noise.max().item(), noise",
+            "draw@4 capture@5",
+        ),
+        ("return x * 2, np.random.rand(), np.random.randint(5)", "draw@4"),
     ],
     ids=[
         "uniform",
@@ -51,8 +58,8 @@ def drawn(body: str, **kwargs: object) -> Outcome:
         "returned",
     ],
 )
-def test_draws(body: str, backend: str) -> None:
-    drawn(body, backend=backend, grad=False)
+def test_draws(body: str, mends: str, backend: str) -> None:
+    drawn(body, mends, backend=backend, grad=False)
 
 
 def test_layers_that_are_dropped_while_training_only() -> None:
@@ -74,18 +81,21 @@ def test_layers_that_are_dropped_while_training_only() -> None:
             return x
         """,
         [*CALLS, (A, True), (B, True)],
-        mends=None,
+        mends="draw@9 speculate@11",
         grad=True,
     )
 
 
 def test_what_is_drawn_steers() -> None:
     """A draw that is made on one way only is taken back where the guess is wrong."""
-    drawn("""if np.random.rand() < 0.5:
+    drawn(
+        """if np.random.rand() < 0.5:
         return x * np.random.rand()
     print("other")
     return x + np.random.randint(3)
-""")
+""",
+        "draw@4 speculate@4 draw@5 defer@6 draw@7",
+    )
 
 
 def test_draws_under_a_condition_of_tensors() -> None:
@@ -94,34 +104,41 @@ def test_draws_under_a_condition_of_tensors() -> None:
     if y.sum() > 0:
         y = y + np.random.rand()
     return y, np.random.rand()
-"""
+""",
+        "draw@4 speculate@5 draw@6 draw@7",
     )
 
 
 def test_draws_are_taken_back_if_the_graph_raises() -> None:
-    drawn("""share = np.random.rand()
+    drawn(
+        """share = np.random.rand()
     x = x * share
     if (x < -0.3).any():
         raise ValueError("below")
     return x * np.random.rand()
-""")
+""",
+        "draw@4 speculate@6 draw@8",
+    )
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "mends"),
     [
-        "return x * float(np.random.choice([1.0, 2.0]))",
-        "order = [1, 2, 3]\n    np.random.shuffle(order)\n    return x * order[0]",
-        "return x + torch.as_tensor(np.random.rand(3) * np.random.choice(np.arange(3), 2)[0])",
-        "return x * np.random.uniform(0, x.sum().item() ** 2)",
-        "return x * np.random.default_rng(0).random()",
-        "return x * np.random.RandomState(0).rand()",
-        "return sum(x * np.random.rand() for _ in range(3))",
-        "return x * np.random.rand(-1).sum()",
+        ("return x * float(np.random.choice([1.0, 2.0]))", ""),
+        ("order = [1, 2, 3]\n    np.random.shuffle(order)\n    return x * order[0]", ""),
+        (
+            "return x + torch.as_tensor(np.random.rand(3) * np.random.choice(np.arange(3), 2)[0])",
+            "draw@4",
+        ),
+        ("return x * np.random.uniform(0, x.sum().item() ** 2)", "draw@4"),
+        ("return x * np.random.default_rng(0).random()", ""),
+        ("return x * np.random.RandomState(0).rand()", ""),
+        ("return sum(x * np.random.rand() for _ in range(3))", "draw@4"),
+        ("return x * np.random.rand(-1).sum()", ""),
     ],
 )
-def test_what_breaks_the_graph_draws_as_numpy(body: str) -> None:
-    check(HEAD + body, CALLS, mends=None, declines=None, breaks=None)
+def test_what_breaks_the_graph_draws_as_numpy(body: str, mends: str) -> None:
+    check(HEAD + body, CALLS, mends, declines=None, breaks=None)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +165,7 @@ def test_numbers_with_a_strategy_off(off: str) -> None:
     strategies = tuple(name for name in gm.config.strategies if name != off)
     with gm.config.patch(strategies=strategies):
         outcome = check(
-            HEAD + "return x * np.random.rand()", CALLS, mends=None, declines=None, breaks=1
+            HEAD + "return x * np.random.rand()", CALLS, mends="", declines=None, breaks=1
         )
     assert off not in outcome.mends
 

@@ -149,30 +149,30 @@ def test_changed_by_the_function(change: str, when: str) -> None:
     if when == "after":
         check(program(shows, change), BOTH, mends=f"defer@{FIRST}", orders=1)
         return
-    outcome = check(program(change, shows), BOTH, declines=None, mends=None, breaks=None, orders=1)
+    outcome = check(program(change, shows), BOTH, declines=None, mends="", breaks=None, orders=1)
     assert f"effect-argument@{FIRST + 1}" in outcome.declines
 
 
 @pytest.mark.parametrize(
-    "lines",
+    ("breaks", "lines"),
     [
-        ("n = {1}", "print(n)", "n.add(2)", "print(n)"),
-        ("pair.two.append(3)", "print(pair)"),
-        ("n = Pair([1], 2)", "print(n)", "n.one.append(2)", "print(n)"),
-        ("n = collections.deque([1])", "print(n)", "n.append(2)", "print(n)"),
-        ("n = collections.OrderedDict(a=1)", "print(n)", "n['b'] = 2", "print(n)"),
-        ("n = order.keys()", "print(n)", "order['z'] = 2", "print(n)"),
-        ("n = [1]", "n.append(n)", "print(n)"),
-        ("n = Data(0.3)", "print(n)"),
-        ("print(f'{plain:>9}')",),
-        ("y = F.dropout(x, 0.5)", "print(plain)"),
-        ("print(holder)", "holder.inner.add_(1)"),
-        ("print(net.layers[0].bias)", "with torch.no_grad(): net.layers[0].bias.add_(1)"),
-        ("global text", "text = 'set'", "print(plain)"),
+        (2, ("n = {1}", "print(n)", "n.add(2)", "print(n)")),
+        (2, ("pair.two.append(3)", "print(pair)")),
+        (2, ("n = Pair([1], 2)", "print(n)", "n.one.append(2)", "print(n)")),
+        (2, ("n = collections.deque([1])", "print(n)", "n.append(2)", "print(n)")),
+        (2, ("n = collections.OrderedDict(a=1)", "print(n)", "n['b'] = 2", "print(n)")),
+        (4, ("n = order.keys()", "print(n)", "order['z'] = 2", "print(n)")),
+        (1, ("n = [1]", "n.append(n)", "print(n)")),
+        (1, ("n = Data(0.3)", "print(n)")),
+        (1, ("print(f'{plain:>9}')",)),
+        (1, ("y = F.dropout(x, 0.5)", "print(plain)")),
+        (1, ("print(holder)", "holder.inner.add_(1)")),
+        (1, ("print(net.layers[0].bias)", "with torch.no_grad(): net.layers[0].bias.add_(1)")),
+        (1, ("global text", "text = 'set'", "print(plain)")),
     ],
 )
-def test_not_known_to_be_the_same_later(lines: tuple[str, ...]) -> None:
-    outcome = check(program(*lines), BOTH, declines=None, mends=None, breaks=1, orders=1)
+def test_not_known_to_be_the_same_later(breaks: int, lines: tuple[str, ...]) -> None:
+    outcome = check(program(*lines), BOTH, declines=None, mends="", breaks=breaks, orders=1)
     assert "effect-argument" in outcome.declines
 
 
@@ -186,7 +186,7 @@ def test_text_that_changes_something(made: str) -> None:
         print(odd.inner)
         return x + len(vars(odd.inner))
     """
-    outcome = check(source, [UP, UP], declines=None, mends=None, breaks=1, orders=1)
+    outcome = check(source, [UP, UP], declines=None, mends="", breaks=1, orders=1)
     assert "effect-argument" in outcome.declines
 
 
@@ -201,7 +201,7 @@ def test_object_that_is_another_kind_in_a_later_call() -> None:
             "    print('positive', data)",
         ),
         [UP, DOWN, None, UP, DOWN],
-        mends=None,
+        mends="defer@97 where@98 defer@99",
         breaks=None,
         orders=1,
     )

@@ -150,7 +150,7 @@ def test_error_filter_set_later_runs_the_original_code() -> None:
             return y + 1
         """,
         [(UP, None), (UP, "error"), (DOWN, None), (UP, None), (UP, "ignore"), (DOWN, None)],
-        mends=None,
+        mends="defer@12 defer@16 defer@21",
         declines=None,
         breaks=None,
         orders=1,
@@ -182,7 +182,7 @@ def test_error_surfaces_with_the_users_line() -> None:
                 raise
         """,
         [(UP, None), (UP, "error"), (DOWN, None), (UP, None)],
-        mends=None,
+        mends="defer@4",
         declines=None,
         breaks=None,
         orders=1,
@@ -206,7 +206,7 @@ def test_catch_warnings_inside_the_function() -> None:
             return x + len(caught)
         """,
         BOTH,
-        mends=None,
+        mends="",
         declines=None,
         breaks=None,
     )
@@ -244,7 +244,7 @@ def test_warnings_that_the_function_records(block: str, called: bool) -> None:
         {"" if called else "f = g"}
         """,
         BOTH,
-        mends=None,
+        mends="",
         declines=None,
         breaks=None,
     )
@@ -277,7 +277,7 @@ def test_closed_stream_raises_where_eager_does() -> None:
             return x + 1
         """,
         [(UP, False), (DOWN, False), (UP, True), (UP, False), (DOWN, False)],
-        mends=None,
+        mends="defer@14 defer@16",
         declines=None,
         breaks=None,
         orders=1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -43,7 +44,9 @@ def test_records(call: str) -> None:
     program = (
         f"import logging\nlogging.getLogger('program')\n\ndef f(x):\n    {call}\n    return x * 2"
     )
-    assert "polyfill" in check(program, [UP, DOWN, UP], mends=None).mends
+    outcome = check(program, [UP, DOWN, UP], mends=None)  # with a line of the standard library's
+    branch = "where@5 " if " if " in call else ""
+    assert re.sub(r"(?<=polyfill)@\d+", "", outcome.mends) == f"defer@5 {branch}polyfill"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +62,7 @@ def test_other_names(name: str) -> None:
             return x * 2, logging.getLogger({name}).name
         """,
         [UP, DOWN],
-        mends=None,
+        mends="" if name in ("5", "[1]", "x.sum()") else "defer@4",  # those raise
         declines=None,
         breaks=None,
     )

@@ -27,7 +27,7 @@ def test_in_an_arm(hook: str, calls: list[torch.Tensor]) -> None:
     outcome = check(
         f"def f(x):\n    y = x * 3\n    if y.sum() > 0:\n        {hook}\n    return (x * y).sum()\n",
         calls,
-        mends=None,
+        mends="speculate@3",
         declines=None,
         breaks=None,
         grad=True,
@@ -49,7 +49,7 @@ def test_in_an_arm_where_no_gradients_are_recorded() -> None:
             return (x * y).sum(), z
         """,
         LEAVES,
-        mends=None,
+        mends="speculate@5",
         declines=None,
         breaks=None,
         grad=True,
@@ -91,7 +91,7 @@ def test_of_an_input_after_a_guess(same: str) -> None:
             return (x * n).sum() + y.sum()
         """,
         LEAVES,
-        mends=None,
+        mends="speculate@3" if same == "x" else "",
         declines=None,
         breaks=None,
         grad=True,

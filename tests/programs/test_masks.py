@@ -29,7 +29,7 @@ def _agree(body: str, backend: str) -> Outcome:
                 return x
             """,
             _calls(),
-            mends=None,
+            mends="capture@3",
             declines=None,
             breaks=None,
             orders=1,

@@ -46,14 +46,12 @@ ADD = "out.index_add_(0, rows, experts[e](x[rows]).tanh())"
     ],
 )
 def test_done_with_any_number(body: str, backend: str) -> None:
-    outcome = check(ROUTED.format(body=body), CALLS, None, backend=backend, fullgraph=True)
-    assert outcome.mends == "capture@12 fold@13"
+    check(ROUTED.format(body=body), CALLS, "capture@12 fold@13", backend=backend, fullgraph=True)
 
 
 def test_under_inductor() -> None:
     body = "if rows.shape[0] == 0: continue\n            out.index_add_(0, rows, x[rows] * 2)"
-    outcome = check(ROUTED.format(body=body), CALLS, None, backend="inductor", orders=1)
-    assert outcome.mends == "capture@12 fold@13"
+    check(ROUTED.format(body=body), CALLS, "capture@12 fold@13", backend="inductor", orders=1)
 
 
 @pytest.mark.parametrize(
@@ -75,12 +73,15 @@ def test_under_inductor() -> None:
 )
 def test_where_it_matters_it_is_guessed(body: str) -> None:
     calls = [(X.clone(), ALL), (X.clone(), SOME), (X.clone(), NONE), (X.clone(), ALL)]
-    outcome = check(ROUTED.format(body=body), calls, None, None, None)
-    assert "fold" not in outcome.mends
+    if body.startswith("k ="):
+        mends = "capture@12 capture@13 speculate@14"
+    else:
+        also = " defer@14" * ("print" in body) + " capture@14" * ("_version" in body)
+        mends = f"capture@12 speculate@13{also}"
+    check(ROUTED.format(body=body), calls, mends, None, None)
 
 
 def test_gradients_of_experts_without_rows_stay_none() -> None:
     body = f"if rows.shape[0] == 0: continue\n            {ADD}"
     source = ROUTED.format(body=body).replace("requires_grad_(False)", "requires_grad_(True)")
-    outcome = check(source, CALLS, None, None, None, grad=True)
-    assert "speculate@13" in outcome.mends
+    check(source, CALLS, "capture@12 speculate@13", None, None, grad=True)

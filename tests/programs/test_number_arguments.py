@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -43,12 +45,13 @@ def test_calls(call: str, grad: bool, backend: str) -> None:
     outcome = check(
         f"import torch\nimport torch.nn.functional as F\ndef f(x, n):\n    n = n * 1\n    return {call} * 2\n",
         CALLS,
-        None,
+        None,  # with a line of torch's own for `pad`
         backend=backend,
         grad=grad,
         fullgraph=True,
     )
-    assert outcome.mends.startswith(("hoist@", "capture@"))
+    way = "capture@5" if "interpolate" in call else r"hoist@\d+" if "pad" in call else "hoist@5"
+    assert re.fullmatch(way, outcome.mends)
 
 
 @EAGER_AND_AOT
@@ -65,7 +68,7 @@ def test_writes_to_what_is_selected(view: str, backend: str) -> None:
 
 @pytest.mark.parametrize("call", ["x.sum(n.float())", "x.roll(n + 0.5, 0)", "x.select(n, 9)"])
 def test_arguments_that_eager_refuses(call: str) -> None:
-    check(f"def f(x, n):\n    n = n * 1\n    return {call}\n", CALLS, None, None, None)
+    check(f"def f(x, n):\n    n = n * 1\n    return {call}\n", CALLS, "", None, None)
 
 
 def test_what_takes_a_number() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -70,10 +71,10 @@ def test_one_graph(question: str) -> None:
             return x, asked()
         """,
         [X, -X],
-        mends=None,
+        mends=None,  # with a line of torch's own, where a Python function of torch's asks
         fullgraph=True,
     )
-    assert "probe" in outcome.mends
+    assert re.fullmatch(r"probe@\d+", outcome.mends)
     assert outcome.graphs == 1
 
 

@@ -14,6 +14,7 @@ import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.dynamo.proxies import has_dict_alone
 from tests.oracle import Outcome, check, load
+from tests.orders import Wanted
 
 UP, DOWN = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -3.0])
 PROGRAM = """
@@ -29,9 +30,9 @@ def f(x):
 """
 
 
-def agrees(body: str, breaks: int) -> None:
+def agrees(body: str, breaks: Wanted[int], mends: str = "") -> None:
     program = PROGRAM.format(body=body)
-    check(program, [UP, DOWN], mends=None, declines=None, breaks=breaks)
+    check(program, [UP, DOWN], mends, declines=None, breaks=breaks)
 
 
 @pytest.mark.parametrize(
@@ -45,11 +46,13 @@ def agrees(body: str, breaks: int) -> None:
     ids=["item", "methods", "signature", "beside a branch"],
 )
 def test_a_dict_that_nobody_else_has(body: str) -> None:
-    agrees(body, breaks=0)
+    agrees(body, breaks=0, mends="where@9" if "if x.sum()" in body else "")
 
 
 def test_a_dict_that_the_function_changes() -> None:
-    agrees("    return x * over['k'], over.get('k')", breaks=1)
+    # The number of calls is guarded, so each call has a graph of its own.
+    breaks = {"forward": 2, "twice": 4, "both ways": 4}
+    agrees("    return x * over['k'], over.get('k')", breaks)
 
 
 def test_a_guard_tells_the_proxies_apart() -> None:
@@ -70,7 +73,7 @@ def test_a_guard_tells_the_proxies_apart() -> None:
             return x * proxy["k"]
         """,
         calls=[(UP, 0), (UP, 1), (DOWN, 0), (DOWN, 1)],
-        mends=None,
+        mends="",
         declines=None,
         breaks=None,
     )

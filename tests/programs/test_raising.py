@@ -83,15 +83,15 @@ def test_effects_before_a_write_to_memory_that_overlaps(write: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "between",
+    ("between", "mends"),
     [
-        "if x.sum() > 0: x = x * 2",
-        "if x.sum() > 0: x = x",
-        "if x.sum() > 0: x = x * torch.rand(3)",
-        "print(x)",
+        ("if x.sum() > 0: x = x * 2", "where@12"),
+        ("if x.sum() > 0: x = x", "where@12"),
+        ("if x.sum() > 0: x = x * torch.rand(3)", "speculate@12"),
+        ("print(x)", "defer@12"),
     ],
 )
-def test_what_was_set_before_a_graph_raises_is_kept(between: str) -> None:
+def test_what_was_set_before_a_graph_raises_is_kept(between: str, mends: str) -> None:
     """Stock breaks the graph between the write and the operator that raises."""
     check(
         f"""
@@ -110,21 +110,20 @@ def test_what_was_set_before_a_graph_raises_is_kept(between: str) -> None:
             return x[at]
         """,
         [(UP, torch.tensor([0])), (UP, torch.tensor([7])), (-UP, torch.tensor([0, 9]))],
-        mends=None,
-        breaks=0,
+        mends,
     )
 
 
 @pytest.mark.parametrize(
-    "branch",
+    ("branch", "mends"),
     [
-        "y = y * 2 if x.sum() > 0 else y - 1",
-        "print(x)",
-        "y = x if y[0] > 1 else x.add_(1)",
-        "x.add_(1); y = y * 2 if x.sum() > 0 else y - 1",
+        ("y = y * 2 if x.sum() > 0 else y - 1", "where@4 defer@9"),
+        ("print(x)", "defer@4 defer@9"),
+        ("y = x if y[0] > 1 else x.add_(1)", "speculate@4 defer@9"),
+        ("x.add_(1); y = y * 2 if x.sum() > 0 else y - 1", "where@4 defer@9"),
     ],
 )
-def test_a_handler_catches_what_a_mended_graph_raises(branch: str) -> None:
+def test_a_handler_catches_what_a_mended_graph_raises(branch: str, mends: str) -> None:
     """Stock breaks the graph between the handler's `try` and the operator that raises."""
     check(
         f"""
@@ -144,8 +143,7 @@ def test_a_handler_catches_what_a_mended_graph_raises(branch: str) -> None:
                 return inner(x, at) + 1
         """,
         [(UP, torch.tensor([0])), (UP, torch.tensor([7])), (-UP, torch.tensor([0, 9]))],
-        mends=None,
-        breaks=0,
+        mends,
     )
 
 
@@ -164,7 +162,7 @@ def test_state_before_an_operator_that_raises() -> None:
             return y
         """,
         [(UP.double(), torch.ones(2, 3).double(), torch.tensor([0, 1, 0]))],
-        mends=None,
+        mends="",
         declines=None,
         breaks=None,
         orders=1,

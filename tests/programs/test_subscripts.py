@@ -92,7 +92,7 @@ def test_writes_to_an_input_and_a_view_that_goes_out(backend: str) -> None:
     check(
         "def f(x, n):\n    n = n * 1\n    view = x[:, n]\n    view.add_(1)\n    return view\n",
         [(X.clone(), torch.tensor(n)) for n in (1, 0, 2, 1)],
-        None,
+        "capture@3",
         None,
         None,
         backend=backend,
@@ -128,7 +128,7 @@ def test_masks_and_lists_are_not_numbers() -> None:
     check(
         "import torch\ndef f(x, n):\n    return x[(n * 1).to(torch.uint8)], [1, 2, 3][n * 1]\n",
         CALLS,
-        None,
+        "hoist@3",
         None,
         None,
     )

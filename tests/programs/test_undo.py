@@ -91,7 +91,7 @@ def test_writes_with_an_autograd_history_are_not_taken_back() -> None:
             return x
         """,
         [(x, torch.ones(2, 3)) for x in BOTH],
-        None,
+        "",
         "speculation-writes-input@4",
         None,
     )
@@ -124,7 +124,8 @@ def test_what_cannot_be_taken_back(statement: str) -> None:
             return x * 2 + w
         """,
         [(x.reshape(1, 3), UP.clone().requires_grad_()) for x in BOTH],
-        mends=None,
+        # torch breaks the graph at an in-place change of a shape; the branch is guessed after it.
+        mends="" if statement == "x.mul_(w)" else "speculate@3",
         declines=None,
         breaks=None,
     )
@@ -206,7 +207,7 @@ def test_around_a_function_with_a_backward_of_its_own(body: str, backend: str) -
             return y * 2
         """,
         [t.requires_grad_() for t in (torch.ones(3), torch.full((3,), -4.0), torch.zeros(3))],
-        mends=None,
+        mends="speculate@13",
         declines=None,
         breaks=None,
         grad=True,
@@ -287,7 +288,8 @@ def test_one_of_several_views_whose_base_was_changed() -> None:
             return x
         """,
         [(x.clone().requires_grad_(), rows, torch.tensor([0, 1, 2]), 2) for x in (DOWN, UP)],
-        mends=None,
+        # Each order goes another way first, and meets the writes there.
+        mends={"forward": "hoist@8 speculate@14", "reversed": "hoist@8 capture@9"},
         declines=None,
         breaks=None,
         grad=True,

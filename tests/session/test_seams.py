@@ -49,8 +49,8 @@ def label(seam: Seam) -> str:
 def held(without: Seam | None = None) -> list[tuple[Place, Any]]:
     """What is in each place, as it is stored there; but in those of one seam."""
     left_out = None if without is None else (without.owner, without.names[0])
-    seams = [seam for seam in ALL if (seam.owner, seam.names[0]) != left_out]
-    return [(place, place.value()) for seam in seams for place in seam.places()]
+    others = [seam for seam in ALL if (seam.owner, seam.names[0]) != left_out]
+    return [(place, place.value()) for seam in others for place in seam.places()]
 
 
 def assert_held(before: list[tuple[Place, Any]]) -> None:

@@ -212,7 +212,7 @@ def test_parameter_normalised_in_an_arm() -> None:
             return layer(x)
         """,
         LEAVES,
-        mends=None,
+        mends="",
         declines="gradient-of-written@6",
         breaks=1,
         grad=True,
@@ -240,7 +240,7 @@ def test_function_with_a_backward_of_its_own() -> None:
             return y, x
         """,
         LEAVES,
-        mends=None,
+        mends="speculate@14",
         declines=None,
         breaks=None,
         grad=True,

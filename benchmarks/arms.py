@@ -23,7 +23,7 @@ import torch
 from seen import Seen, aliasing, kept, leaves_of
 
 from graphmend_bc import session
-from graphmend_bc.reports import FrameResult, Report
+from graphmend_bc.reporting.report import FrameResult, Report
 
 CALLS = (1, 2, 1)
 """Seeds of the calls that each arm makes; the first compiles."""

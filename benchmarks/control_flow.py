@@ -46,7 +46,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import graphmend_bc as gm
 from graphmend_bc import session
-from graphmend_bc.reports import FrameResult
+from graphmend_bc.reporting.report import FrameResult
 
 WIDTH, BATCH = 256, 128
 SMALL_WIDTH, SMALL_BATCH = 8, 2

@@ -34,7 +34,7 @@ import torch
 from torch._dynamo.utils import counters
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo import reading
+from graphmend_bc.dynamo.graph import readback
 
 ARMS = ("stock", "mended", "deleted")
 WIDTH, BATCH, LAYERS = 128, 32, 4
@@ -155,18 +155,18 @@ def build(subject: Subject, arm: str, backend: str) -> Arm:
 
 def transfers_of(call: Callable[[], None]) -> int:
     """How often one call reads values of its graphs on the host."""
-    stock, count = reading.on_host, 0
+    stock, count = readback.on_host, 0
 
     def counted(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         nonlocal count
         count += 1
         return stock(tensors)
 
-    reading.on_host = counted
+    readback.on_host = counted
     try:
         call()
     finally:
-        reading.on_host = stock
+        readback.on_host = stock
     return count
 
 

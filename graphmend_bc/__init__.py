@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from graphmend_bc.attachment import attach as attach
     from graphmend_bc.explanation import Explanation as Explanation
     from graphmend_bc.explanation import explain as explain
-    from graphmend_bc.profiling import Profile as Profile
-    from graphmend_bc.profiling import profile as profile
-    from graphmend_bc.reports import Decline as Decline
-    from graphmend_bc.reports import Mend as Mend
-    from graphmend_bc.reports import Report as Report
+    from graphmend_bc.profiling.session import Profile as Profile
+    from graphmend_bc.profiling.session import profile as profile
+    from graphmend_bc.reporting.report import Decline as Decline
+    from graphmend_bc.reporting.report import Mend as Mend
+    from graphmend_bc.reporting.report import Report as Report
     from graphmend_bc.rewriting.plan import AskTruth as AskTruth
     from graphmend_bc.rewriting.plan import CallOperation as CallOperation
     from graphmend_bc.rewriting.plan import LiftBranch as LiftBranch
@@ -52,14 +52,14 @@ __version__ = "0.1.0"
 # The bytecode layers import no torch, so names are looked up when first asked for. No submodule
 # has the name of a public function: importing it would put the module in the function's place.
 _HOMES = {
-    "attach": "attachment",
+    "attach": "attachment.attach",
     "Explanation": "explanation",
     "explain": "explanation",
-    "Profile": "profiling",
-    "profile": "profiling",
-    "Decline": "reports",
-    "Mend": "reports",
-    "Report": "reports",
+    "Profile": "profiling.session",
+    "profile": "profiling.session",
+    "Decline": "reporting.report",
+    "Mend": "reporting.report",
+    "Report": "reporting.report",
     "AskTruth": "rewriting.plan",
     "CallOperation": "rewriting.plan",
     "LiftBranch": "rewriting.plan",

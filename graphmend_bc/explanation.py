@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from graphmend_bc import session
-from graphmend_bc.reports import Decline, FrameResult, Mend, Report
+from graphmend_bc.reporting.report import Decline, FrameResult, Mend, Report
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 from graphmend_bc import config
-from graphmend_bc.attachment import Handle as Attachment
-from graphmend_bc.attachment import attach_all
-from graphmend_bc.dynamo.seams import Seams
-from graphmend_bc.frame import compile_frame
-from graphmend_bc.mender import Mender
-from graphmend_bc.reports import Report
+from graphmend_bc.attachment.attach import Handle as Attachment
+from graphmend_bc.attachment.attach import attach_all
+from graphmend_bc.dynamo.patches.installer import Seams
+from graphmend_bc.engine.frame_compiler import compile_frame
+from graphmend_bc.engine.state import Mender
+from graphmend_bc.reporting.report import Report
 from graphmend_bc.rewriting import rewrite as rewrite_code
 from graphmend_bc.rewriting import widest_plan
 from graphmend_bc.runtime import identity_of

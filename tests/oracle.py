@@ -35,7 +35,7 @@ from torch.utils._pytree import tree_leaves
 
 import graphmend_bc as gm
 from graphmend_bc import session
-from graphmend_bc.reports import FrameResult
+from graphmend_bc.reporting.report import FrameResult
 from tests.orders import Wanted, in_order, orders_to_make, wanted_in
 
 _numbers = itertools.count()

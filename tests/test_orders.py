@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from graphmend_bc.dynamo import interceptors, join, overlap, proof, slices, undo
+from graphmend_bc.dynamo.before_graph import subgraph
+from graphmend_bc.dynamo.graph import input_aliasing, state_snapshot
+from graphmend_bc.dynamo.patches import frames
+from graphmend_bc.dynamo.predication import merge
+from graphmend_bc.dynamo.rollback import graph_proof
 from tests import oracle
 from tests.oracle import Outcome, agrees, check
 from tests.orders import VARIABLE, wanted_in
@@ -104,7 +108,7 @@ def f(x, y):
 
 
 def _wrong_guess_unnoticed(monkeypatch: pytest.MonkeyPatch, likely: bool) -> None:
-    stock = interceptors.watched
+    stock = frames.watched
 
     def watched(graph: Callable[..., Any], compilation: Any) -> Callable[..., Any]:
         def blind(*args: Any, **kwargs: Any) -> Any:
@@ -114,23 +118,23 @@ def _wrong_guess_unnoticed(monkeypatch: pytest.MonkeyPatch, likely: bool) -> Non
         guesses = [guess.likely for guess, _ in compilation.trace.guesses]
         return stock(blind if guesses == [likely] else graph, compilation)
 
-    monkeypatch.setattr(interceptors, "watched", watched)
+    monkeypatch.setattr(frames, "watched", watched)
 
 
 def _memory_stays_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    stock = undo.Before.restore
+    stock = state_snapshot.Before.restore
     monkeypatch.setattr(
-        undo.Before, "restore", lambda self: stock(dataclasses.replace(self, memory=()))
+        state_snapshot.Before, "restore", lambda self: stock(dataclasses.replace(self, memory=()))
     )
 
 
 def _value_goes_stale(monkeypatch: pytest.MonkeyPatch) -> None:
-    stock, first = slices.Slice.fresh, dict[str, Any]()
+    stock, first = subgraph.Slice.fresh, dict[str, Any]()
 
-    def fresh(self: slices.Slice, scope: dict[str, Any]) -> Any:
+    def fresh(self: subgraph.Slice, scope: dict[str, Any]) -> Any:
         return first.setdefault(self.label, stock(self, scope))
 
-    monkeypatch.setattr(slices.Slice, "fresh", fresh)
+    monkeypatch.setattr(subgraph.Slice, "fresh", fresh)
 
 
 # A fault of each kind, in a program that shows it.
@@ -149,20 +153,20 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, list[Any], bo
     ),
     "memory after a miss": (_memory_stays_changed, GUESSED, [UP, DOWN * 2], False),
     "aliasing": (
-        lambda patch: patch.setattr(proof, "check_choice", lambda *_: None),
+        lambda patch: patch.setattr(graph_proof, "check_choice", lambda *_: None),
         CHOSEN,
         [UP, DOWN],
         False,
     ),
     "gradients": (
-        lambda patch: patch.setattr(join, "check_same_reach", lambda *_: None),
+        lambda patch: patch.setattr(merge, "check_same_reach", lambda *_: None),
         GRADIENT,
         [UP.clone().requires_grad_(), DOWN.clone().requires_grad_()],
         True,
     ),
     "a stale value": (_value_goes_stale, COUNTED, [UP, UP * 3], False),
     "inputs that overlap": (
-        lambda patch: patch.setattr(overlap.Layout, "holds", lambda *_: True),
+        lambda patch: patch.setattr(input_aliasing.Layout, "holds", lambda *_: True),
         OVERLAP,
         [(UP.clone(), UP.clone()), (lambda both: (both[:3], both[1:]))(torch.arange(4.0))],
         False,

@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from graphmend_bc.dynamo.recorder import Recorder
+from graphmend_bc.dynamo.trace.op_recorder import Recorder
 
 IN_BOUNDS = {
     "arange": "table[torch.arange(5)]",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from graphmend_bc.reasons import REASONS, Refused
+from graphmend_bc.reporting.reasons import REASONS, Refused
 
 ROOT = Path(__file__).parent.parent
 NEVER_SEEN = {"internal-error"}

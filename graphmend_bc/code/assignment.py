@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from graphmend_bc.code.blocks import Block, Graph
+from graphmend_bc.code.comprehension_saves import restores
 from graphmend_bc.code.header import argument_names
 from graphmend_bc.code.kept import kept
 from graphmend_bc.code.listing import Op
 from graphmend_bc.code.liveness import Names, cell_names
-from graphmend_bc.code.saves import restores
 
 Facts = frozenset[str | int]
 """Names of assigned locals, and the ops that set an assigned local aside (see `saves`)."""

@@ -19,7 +19,7 @@ from graphmend_bc.code import facts
 from graphmend_bc.code.blocks import Graph
 from graphmend_bc.code.kept import kept
 from graphmend_bc.code.listing import Op
-from graphmend_bc.code.reach import reach
+from graphmend_bc.code.stack_reach import reach
 
 
 @dataclass(frozen=True, slots=True)

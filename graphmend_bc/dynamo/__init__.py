@@ -1,1 +1,5 @@
-"""The only package that touches torch internals: where Dynamo is met, what primitives mean."""
+"""Everything that touches TorchDynamo.
+
+Each package below states its duty and what it may import. Arrows go one way, from `patches` down to
+`graph`; `pyproject.toml` holds the order, and the tests check it.
+"""

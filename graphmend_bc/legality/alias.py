@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from graphmend_bc.reasons import Refused
+from graphmend_bc.reporting.reasons import Refused
 
 
 def storage_of(tensor: torch.Tensor) -> int:

@@ -10,7 +10,7 @@ import torch
 from graphmend_bc.legality import ops
 from graphmend_bc.legality.kernels import may_fail
 from graphmend_bc.legality.record import OpRecord, is_total
-from graphmend_bc.reasons import Refused
+from graphmend_bc.reporting.reasons import Refused
 
 
 def check_runs_untaken(records: Sequence[OpRecord], most_ops: int, *, writes: bool = False) -> None:

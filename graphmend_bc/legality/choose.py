@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from graphmend_bc.reasons import Refused
+from graphmend_bc.reporting.reasons import Refused
 
 
 def check_predicate(predicate: torch.Tensor) -> None:

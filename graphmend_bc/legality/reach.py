@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from graphmend_bc.reasons import Refused
+from graphmend_bc.reporting.reasons import Refused
 
 
 def check_same_reach(

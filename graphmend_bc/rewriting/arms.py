@@ -13,7 +13,7 @@ from graphmend_bc.code.listing import Handler, Op
 from graphmend_bc.code.liveness import live_in, reads, writes
 from graphmend_bc.code.producers import may_be_null, slots_before
 from graphmend_bc.code.regions import blocks_until
-from graphmend_bc.reasons import Refused
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.decision import Decision, decision_at
 
 _REFUSED_OPS = {

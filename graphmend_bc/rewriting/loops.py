@@ -23,7 +23,7 @@ from graphmend_bc.code.blocks import Block, Graph, predecessors
 from graphmend_bc.code.listing import Handler, Op
 from graphmend_bc.code.liveness import live_in, reads, writes
 from graphmend_bc.code.loops import Loop, loops
-from graphmend_bc.reasons import Refused
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.arms import check_op
 from graphmend_bc.rewriting.decision import decision_at, is_condition
 

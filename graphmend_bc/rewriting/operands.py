@@ -14,7 +14,7 @@ from typing import Any
 from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Emit
 from graphmend_bc.code.listing import Op
-from graphmend_bc.reasons import Refused
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.calls import Writer
 from graphmend_bc.runtime import Operands, Operation, SetAttribute, Site
 

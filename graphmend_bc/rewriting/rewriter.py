@@ -22,14 +22,14 @@ from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Emit, Header, Label
 from graphmend_bc.code.blocks import EXIT, Block, Graph, graph_of
 from graphmend_bc.code.listing import Op
-from graphmend_bc.reasons import Refused
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.arms import lift
-from graphmend_bc.rewriting.asking import guess_at, use_of, write_guess
 from graphmend_bc.rewriting.decision import Decision, decision_at
-from graphmend_bc.rewriting.defer import marked_callees, write_marked
+from graphmend_bc.rewriting.lifted_functions import AGAIN, PartWriter
 from graphmend_bc.rewriting.loops import Round, round_at, round_ended_by
+from graphmend_bc.rewriting.mark_callee import marked_callees, write_marked
 from graphmend_bc.rewriting.operands import write_marked_operands, write_operation
-from graphmend_bc.rewriting.parts import AGAIN, PartWriter
+from graphmend_bc.rewriting.outline import as_one_call
 from graphmend_bc.rewriting.plan import (
     AskTruth,
     CallOperation,
@@ -43,7 +43,7 @@ from graphmend_bc.rewriting.plan import (
     Rewrite,
 )
 from graphmend_bc.rewriting.scope import Scope
-from graphmend_bc.rewriting.whole import as_one_call
+from graphmend_bc.rewriting.truth_guards import guess_at, use_of, write_guess
 from graphmend_bc.runtime import Mark
 
 _UNCONDITIONAL = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})

@@ -12,7 +12,7 @@ from bytecode.instr import CellVar, FreeVar
 from graphmend_bc.code.assemble import Assembled, Emit, Header, Label, assemble
 from graphmend_bc.code.blocks import EXIT, Graph
 from graphmend_bc.code.listing import Op
-from graphmend_bc.reasons import Refused
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.calls import Writer, site_of_op
 from graphmend_bc.rewriting.origin import with_origin
 from graphmend_bc.rewriting.plan import Plan

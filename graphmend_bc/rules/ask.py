@@ -1,6 +1,6 @@
 """A truth value or number read from a tensor becomes a predicate of the graph."""
 
-from graphmend_bc.dynamo.asked import asked
+from graphmend_bc.dynamo.predication.tensor_predicates import asked
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule
 

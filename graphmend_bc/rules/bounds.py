@@ -1,6 +1,6 @@
 """A slice that begins or ends at a tensor has that number computed before the graph."""
 
-from graphmend_bc.dynamo.bounds import bounded
+from graphmend_bc.dynamo.before_graph.slice_bounds import bounded
 from graphmend_bc.rewriting.operands import SLICES
 from graphmend_bc.rewriting.plan import MarkOperands
 from graphmend_bc.rules.capture import CAPTURABLE

@@ -1,6 +1,6 @@
 """Only the arm that is taken runs, inside the graph, by `torch.cond`."""
 
-from graphmend_bc.reasons import Refused
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import LiftBranch
 from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule
 

@@ -1,6 +1,6 @@
 """What `copy.copy` does for a plain dict, list or set is their own method, which Dynamo traces."""
 
-from graphmend_bc.dynamo.copying import copied
+from graphmend_bc.dynamo.substitutes.copying import copied
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
 

@@ -1,6 +1,6 @@
 """A call that only observes runs after the graph."""
 
-from graphmend_bc.dynamo.effects import deferred
+from graphmend_bc.dynamo.effects.deferred_calls import deferred
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
 

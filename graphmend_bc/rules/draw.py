@@ -1,6 +1,6 @@
 """A function that draws from NumPy's generator on the host runs before the graph."""
 
-from graphmend_bc.dynamo.draw import drawn
+from graphmend_bc.dynamo.before_graph.numpy_random import drawn
 from graphmend_bc.legality.host_code import draws_on_host
 from graphmend_bc.rewriting.plan import Outline
 from graphmend_bc.rules.rule import Met, Rewrites, Rule

@@ -1,7 +1,7 @@
 """The same as a guess, with every condition of a short circuit guessed by itself."""
 
-from graphmend_bc.rewriting.asking import jumps_of_decision
 from graphmend_bc.rewriting.plan import AskTruth
+from graphmend_bc.rewriting.truth_guards import jumps_of_decision
 from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule
 
 

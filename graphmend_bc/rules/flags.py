@@ -1,6 +1,6 @@
 """A block with cuDNN's flags set is traced as if they were not, where no kernel looks at them."""
 
-from graphmend_bc.dynamo.flags import block
+from graphmend_bc.dynamo.substitutes.cudnn_flags import block
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
 

@@ -1,6 +1,6 @@
 """A list of the indices at which a mask is true is taken to have them all."""
 
-from graphmend_bc.dynamo.hits import listed
+from graphmend_bc.dynamo.speculation.full_mask_list import listed
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.capture import CAPTURABLE
 from graphmend_bc.rules.rule import Met, Rewrites, Rule

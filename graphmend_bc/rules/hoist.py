@@ -1,6 +1,6 @@
 """What depends on the frame's inputs only is computed before the graph; its result is an input."""
 
-from graphmend_bc.dynamo.hoist import hoisted
+from graphmend_bc.dynamo.before_graph.hoist import hoisted
 from graphmend_bc.rewriting.plan import CallOperation, MarkCallee
 from graphmend_bc.rules.capture import CAPTURABLE
 from graphmend_bc.rules.rule import Met, Rewrites, Rule

@@ -1,6 +1,6 @@
 """A tensor made to require a gradient that nobody can ask for is left as it is."""
 
-from graphmend_bc.dynamo.leaf import required
+from graphmend_bc.dynamo.substitutes.requires_grad import required
 from graphmend_bc.rewriting.plan import CallOperation
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
 

@@ -1,7 +1,7 @@
 """`functools.cached_property` and `logging.getLogger` are traced without the locks they hold."""
 
-from graphmend_bc.dynamo.once import prepared
-from graphmend_bc.polyfills import polyfill_by
+from graphmend_bc.catalog.polyfills import polyfill_by
+from graphmend_bc.dynamo.substitutes.first_use import prepared
 from graphmend_bc.rewriting.plan import Outline
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
 

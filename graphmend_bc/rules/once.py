@@ -1,8 +1,8 @@
 """A function that prepares a module the first time it is used is called while compiling."""
 
-from graphmend_bc.dynamo.once import prepared
-from graphmend_bc.polyfills import polyfill_by
-from graphmend_bc.preparations import preparation_by
+from graphmend_bc.catalog.first_use import preparation_by
+from graphmend_bc.catalog.polyfills import polyfill_by
+from graphmend_bc.dynamo.substitutes.first_use import prepared
 from graphmend_bc.rewriting.plan import Outline
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
 

@@ -17,12 +17,12 @@ from torch._dynamo.variables.lists import ListVariable
 from torch._dynamo.variables.misc import GetAttrVariable
 from torch._dynamo.variables.tensor import TensorVariable
 
-from graphmend_bc.dynamo.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.compilation import Compilation
-from graphmend_bc.dynamo.emit import method
-from graphmend_bc.dynamo.select import SiteTracer
-from graphmend_bc.dynamo.tracing import check_is_outermost
-from graphmend_bc.reasons import Refused
+from graphmend_bc.dynamo.graph.emit import method
+from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
+from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
+from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.tracing import check_is_outermost
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
 from graphmend_bc.runtime import Guess, Marker

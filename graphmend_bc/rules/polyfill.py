@@ -1,6 +1,6 @@
 """`itertools.groupby` is traced as a Python function that does the same."""
 
-from graphmend_bc.dynamo.groups import grouped
+from graphmend_bc.dynamo.substitutes.groupby import grouped
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
 

@@ -1,7 +1,7 @@
 """A question about the process is answered while tracing, and asked again by a guard."""
 
-from graphmend_bc.dynamo.asking import probed
-from graphmend_bc.probes import NAMES
+from graphmend_bc.catalog.probes import NAMES
+from graphmend_bc.dynamo.before_graph.guarded_constants import probed
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
 

@@ -1,6 +1,6 @@
 """A loop over the indices at which a mask is true is taken to go over all of them."""
 
-from graphmend_bc.dynamo.rows import known_rows
+from graphmend_bc.dynamo.speculation.full_mask_rows import known_rows
 from graphmend_bc.rewriting.plan import MarkOperands
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
 

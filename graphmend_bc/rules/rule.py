@@ -10,11 +10,11 @@ from typing import Any
 
 from graphmend_bc.code.blocks import Block, Graph, graph_of
 from graphmend_bc.code.listing import Op
-from graphmend_bc.reasons import Refused
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.branch_prediction import expectation
 from graphmend_bc.rewriting.decision import is_condition
-from graphmend_bc.rewriting.defer import CALLS, name_of_callee
-from graphmend_bc.rewriting.likely import expectation
 from graphmend_bc.rewriting.loops import ends_round, guards_round
+from graphmend_bc.rewriting.mark_callee import CALLS, name_of_callee
 from graphmend_bc.rewriting.plan import Rewrite
 
 Rewrites = Mapping[int, Rewrite]
@@ -106,7 +106,7 @@ class Rule:
         matches: what becomes of the instructions at a site, or None if the rule does not know it.
         gb_types: the break types it is for; empty for any.
         helps: whether it may succeed where a cheaper rule was refused for the given reason.
-        handler: what a tracer makes of the primitive that is written; see `dynamo/markers.py`. The
+        handler: what a tracer makes of the primitive; see `dynamo/trace/markers.py`. The
             name of a rule of ours stands for its handler. Lifted branches and loops, truth values
             and captures have none.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphmend_bc.runtime.deopt import Miss
-from graphmend_bc.runtime.handlers import pass_on
+from graphmend_bc.runtime.signal_handlers import pass_on
 
 
 @contextmanager

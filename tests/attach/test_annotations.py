@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo import annotations
+from graphmend_bc.dynamo.trace import profiler_labels
 
 X = torch.tensor([1.0, 2.0])
 
@@ -65,7 +65,7 @@ def test_deoptimisations() -> None:
 def test_nothing_is_recorded_without_the_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
     gm.enable()
     compiled = torch.compile(speaks, backend="aot_eager")
-    monkeypatch.setattr(annotations, "_RecordFunctionFast", None)
+    monkeypatch.setattr(profiler_labels, "_RecordFunctionFast", None)
     assert torch.equal(compiled(X), X * 2 + 1)
 
 
@@ -76,6 +76,6 @@ def test_the_code_of_a_graph_is_generated_before_its_first_call() -> None:
         lazy = torch.fx._lazy_graph_module._make_graph_module({}, torch.fx.Graph())
     assert isinstance(lazy, _LazyGraphModule)
     assert lazy.forward.__name__ == "_lazy_forward"
-    assert annotations._generated(lazy.forward).__name__ == "forward"
-    assert annotations._generated(lazy) is lazy
-    assert annotations._generated(speaks) is speaks
+    assert profiler_labels._generated(lazy.forward).__name__ == "forward"
+    assert profiler_labels._generated(lazy) is lazy
+    assert profiler_labels._generated(speaks) is speaks

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from graphmend_bc.attachment import attach_all, unmet_patterns
+from graphmend_bc.attachment.attach import attach_all, unmet_patterns
 from tests.attach import vendor
 
 pytest.importorskip("graphmend_bc._frame_hooks")

@@ -17,7 +17,7 @@ from torch._C._dynamo.eval_frame import get_eval_frame_callback
 from torch._dynamo.testing import CompileCounter
 
 import graphmend_bc as gm
-from graphmend_bc import frame_hooks
+from graphmend_bc.attachment import frame_hooks
 from tests.attach import vendor
 
 hooks = pytest.importorskip("graphmend_bc._frame_hooks")
@@ -152,7 +152,7 @@ def test_attached_functions_nested_through_eager_parts() -> None:
 def test_an_interruption_leaves_dynamo_off_and_counts_level(
     monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    from graphmend_bc.dynamo import handover
+    from graphmend_bc.dynamo.patches import torch_compile
 
     interrupted = [False]
 
@@ -165,9 +165,9 @@ def test_an_interruption_leaves_dynamo_off_and_counts_level(
         vendor.opaque(interrupt if place == "frame" else None)
         return x * 2
 
-    enter = handover.Handover.__call__
+    enter = torch_compile.Handover.__call__
 
-    def enter_interrupted(self: handover.Handover, code: CodeType) -> Any:
+    def enter_interrupted(self: torch_compile.Handover, code: CodeType) -> Any:
         if place == "enter":
             interrupt()
         callback, leave = enter(self, code)  # type: ignore[misc]
@@ -179,7 +179,7 @@ def test_an_interruption_leaves_dynamo_off_and_counts_level(
 
         return callback, leave_interrupted
 
-    monkeypatch.setattr(handover.Handover, "__call__", enter_interrupted)
+    monkeypatch.setattr(torch_compile.Handover, "__call__", enter_interrupted)
 
     def round_() -> None:
         interrupted[0] = True

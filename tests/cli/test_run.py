@@ -141,7 +141,7 @@ def test_summary_and_reports_come_also_when_the_program_fails(tmp_path: Path) ->
 
 
 def test_attach_compiles_a_function_that_the_program_only_calls(tmp_path: Path) -> None:
-    pytest.importorskip("graphmend_bc.attachment")
+    pytest.importorskip("graphmend_bc.attachment.attach")
     (tmp_path / "program.py").write_text("import lib, torch; print(lib.f(torch.ones(2)).tolist())")
     (tmp_path / "lib.py").write_text(
         "def f(x):\n    x = x * 2\n    if x.sum() > 0:\n        x = x + 1\n    return x\n"
@@ -153,7 +153,7 @@ def test_attach_compiles_a_function_that_the_program_only_calls(tmp_path: Path) 
 
 
 def test_attach_to_what_does_not_exist_is_refused_before_the_program_runs(tmp_path: Path) -> None:
-    pytest.importorskip("graphmend_bc.attachment")
+    pytest.importorskip("graphmend_bc.attachment.attach")
     (tmp_path / "program.py").write_text("print('it ran')")
     status, out, err = python(*MEND, "--attach", "missing_lib:f", "program.py", cwd=tmp_path)
     assert (status, out) == (2, "")

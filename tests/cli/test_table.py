@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from graphmend_bc.table import print_table
+from graphmend_bc.reporting.table import print_table
 
 HEADER = ["mended by", "where"]
 ROWS = [["where", "/a/very/long/path/" + "x" * 90 + ".py:12 in [f]"], ["defer", "g.py:3 in g"]]

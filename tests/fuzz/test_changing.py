@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from graphmend_bc.mender import Mender
+from graphmend_bc.engine.state import Mender
 from tests import oracle
 from tests.fuzz import verdict
 from tests.fuzz.callables import SURROUNDINGS

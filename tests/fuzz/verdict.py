@@ -16,7 +16,7 @@ from torch._dynamo import guards
 
 import graphmend_bc as gm
 from graphmend_bc import session
-from graphmend_bc.mender import Mender
+from graphmend_bc.engine.state import Mender
 from tests import oracle
 from tests.fuzz.programs import Program
 from tests.oracle import Seen

@@ -16,7 +16,7 @@ import torch
 from torch._C._dynamo.eval_frame import get_eval_frame_callback
 
 import graphmend_bc as gm
-from graphmend_bc.costs import BreakCost
+from graphmend_bc.profiling.costs import BreakCost
 
 hooks = pytest.importorskip("graphmend_bc._frame_hooks")
 

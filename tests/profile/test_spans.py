@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphmend_bc.spans import Span, chrome_trace, found_in, spans_of
+from graphmend_bc.profiling.spans import Span, chrome_trace, found_in, spans_of
 
 BASE = 1_700_000_000_000_000_000
 #: Generated code (record 0) from 0 to 1000 us with a graph (record 1) from 100 to 400 us within,

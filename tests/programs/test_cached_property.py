@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from graphmend_bc.preparations import is_same
+from graphmend_bc.catalog.first_use import is_same
 from graphmend_bc.runtime import cached
 from tests.oracle import check
 

@@ -161,16 +161,16 @@ def test_export_keeps_what_stock_does(capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.usefixtures("mending")
 def test_one_transfer_for_all_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphmend_bc.dynamo import reading
+    from graphmend_bc.dynamo.graph import readback
 
     calls: list[int] = []
-    stock = reading.on_host
+    stock = readback.on_host
 
     def counted(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         calls.append(len(tensors))
         return stock(tensors)
 
-    monkeypatch.setattr(reading, "on_host", counted)
+    monkeypatch.setattr(readback, "on_host", counted)
     history: list[float] = []
 
     def f(x: torch.Tensor) -> torch.Tensor:
@@ -189,7 +189,7 @@ def test_one_transfer_for_all_values(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_values_of_several_types_in_one_buffer() -> None:
-    from graphmend_bc.dynamo.reading import on_host
+    from graphmend_bc.dynamo.graph.readback import on_host
 
     tensors = [
         torch.tensor(True),

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from graphmend_bc.frame import Frame
-from graphmend_bc.plans import Plans
+from graphmend_bc.engine.frame_compiler import Frame
+from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.runtime import Site
 from tests.oracle import agrees, check
 

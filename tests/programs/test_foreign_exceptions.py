@@ -19,7 +19,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo.raised import is_operators
+from graphmend_bc.dynamo.rollback.raised_errors import is_operators
 from graphmend_bc.runtime.draws import Drawn, Draws
 from tests.oracle import check
 

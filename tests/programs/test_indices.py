@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo import recorder
+from graphmend_bc.dynamo.trace import op_recorder
 from graphmend_bc.legality.record import OpRecord, raises_on_values
 from tests.oracle import check
 
@@ -24,7 +24,7 @@ def accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     def stops(record: OpRecord) -> bool:
         return record.is_aten and raises_on_values(record)
 
-    monkeypatch.setattr(recorder, "stops_process", stops)
+    monkeypatch.setattr(op_recorder, "stops_process", stops)
 
 
 PROGRAM = """

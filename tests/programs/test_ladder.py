@@ -7,10 +7,10 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo.recorder import Recorder
-from graphmend_bc.ladder import rungs_above
-from graphmend_bc.plans import Plans
-from graphmend_bc.reasons import Refused
+from graphmend_bc.dynamo.trace.op_recorder import Recorder
+from graphmend_bc.engine.escalation import rungs_above
+from graphmend_bc.engine.site_plans import Plans
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rules.rule import Rung
 from graphmend_bc.runtime import Site

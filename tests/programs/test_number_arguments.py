@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from graphmend_bc.dynamo.number_arguments import takes_number
+from graphmend_bc.dynamo.before_graph.integer_arguments import takes_number
 from tests.backends import EAGER_AND_AOT
 from tests.oracle import check
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from graphmend_bc.preparations import preparation_by
+from graphmend_bc.catalog.first_use import preparation_by
 
 PLACE = "transformers.utils.output_capturing"
 PREPARATION = """

@@ -177,7 +177,9 @@ def test_calls_pay_for_the_way_back_only_where_something_could_be_lost(
     body: str, watched: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[Any] = []
-    monkeypatch.setattr("graphmend_bc.frame.give_way_back", lambda *args: given.append(args))
+    monkeypatch.setattr(
+        "graphmend_bc.engine.frame_compiler.give_way_back", lambda *args: given.append(args)
+    )
     scope: dict[str, Any] = {"torch": torch, "seen": []}
     exec(f"def f(x):\n    {body}", scope)
     with gm.enabled():

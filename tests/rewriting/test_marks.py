@@ -10,12 +10,12 @@ import pytest
 
 from graphmend_bc.code import facts
 from graphmend_bc.code.listing import decode
-from graphmend_bc.reasons import Refused
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting import Plan, rewrite
-from graphmend_bc.rewriting.defer import CALLS
+from graphmend_bc.rewriting.mark_callee import CALLS
 from graphmend_bc.rewriting.operands import SLICES
+from graphmend_bc.rewriting.outline import as_one_call
 from graphmend_bc.rewriting.plan import CallOperation, MarkCallee, MarkOperands, Rewrite
-from graphmend_bc.rewriting.whole import as_one_call
 
 SUBSCRIPTS = facts.op_set("BINARY_SUBSCR")
 

@@ -12,7 +12,7 @@ import pytest
 from bytecode import Bytecode, Instr, Label
 
 from graphmend_bc.code.listing import decode
-from graphmend_bc.reasons import Refused
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting import Plan, rewrite, widest_plan
 from graphmend_bc.rewriting.decision import is_condition
 from graphmend_bc.rewriting.plan import LiftBranch

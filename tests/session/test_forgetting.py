@@ -15,12 +15,12 @@ from torch._dynamo.utils import get_metrics_context
 import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.code.kept import forget_kept
-from graphmend_bc.dynamo.regions import resumed
-from graphmend_bc.history import Guessed, Tally
-from graphmend_bc.mender import Mender
-from graphmend_bc.reasons import Refused
-from graphmend_bc.reports import Decline, Mend
-from graphmend_bc.rewrites import site_of
+from graphmend_bc.dynamo.trace.generated_code import resumed
+from graphmend_bc.engine.rewrite_cache import site_of
+from graphmend_bc.engine.state import Mender
+from graphmend_bc.reporting.guess_stats import Guessed, Tally
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.report import Decline, Mend
 from graphmend_bc.rewriting import Plan, widest_plan
 from graphmend_bc.rewriting.origin import Origin, origin_of
 from graphmend_bc.runtime import Site, code_id, identity_of

@@ -11,15 +11,15 @@ import torch
 from torch._dynamo import convert_frame
 
 import graphmend_bc as gm
-from graphmend_bc import frame_hooks
-from graphmend_bc.dynamo import seams
-from graphmend_bc.dynamo.seam import ABSENT, Place, Seam
-from graphmend_bc.dynamo.seam_table import SEAMS
-from graphmend_bc.mender import Mender
+from graphmend_bc.attachment import frame_hooks
+from graphmend_bc.dynamo.patches import installer
+from graphmend_bc.dynamo.patches.patch import ABSENT, Place, Seam
+from graphmend_bc.dynamo.patches.table import SEAMS
+from graphmend_bc.engine.state import Mender
 from graphmend_bc.versions import MissingSeamError, UnsupportedVersionError
 
 X = torch.tensor([1.0, 2.0])
-ALL = (*seams._of_mender(Mender(), lambda *args: None, seams._Switch()), *SEAMS)
+ALL = (*installer._of_mender(Mender(), lambda *args: None, installer._Switch()), *SEAMS)
 NEEDED = [seam for seam in ALL if not seam.adds]
 
 
@@ -129,7 +129,7 @@ def test_a_failure_in_the_middle_puts_everything_back(
         raise failure
 
     *_, last = SEAMS
-    monkeypatch.setattr(seams, "SEAMS", (*SEAMS, Seam(last.owner, last.names, fail, "")))
+    monkeypatch.setattr(installer, "SEAMS", (*SEAMS, Seam(last.owner, last.names, fail, "")))
     before = held()
     with pytest.raises(type(failure)):
         gm.enable()
@@ -153,12 +153,12 @@ def test_what_stays_is_put_back_if_the_first_installation_fails(
             place.put(value)
         with monkeypatch.context() as patch:
             missing = Seam("torch._dynamo:no_such", ("f",), lambda stock: stock, "")
-            patch.setattr(seams, "SEAMS", (*SEAMS, missing))
+            patch.setattr(installer, "SEAMS", (*SEAMS, missing))
             with pytest.raises(MissingSeamError):
                 gm.enable()
             assert_held(stock)
             interrupted = Seam("torch._dynamo", ("reset",), lambda stock: 1 / 0, "")
-            patch.setattr(seams, "SEAMS", (*SEAMS, interrupted))
+            patch.setattr(installer, "SEAMS", (*SEAMS, interrupted))
             with pytest.raises(ZeroDivisionError):
                 gm.enable()
             assert_held(stock)

@@ -283,12 +283,12 @@ def test_switched_off_by_config() -> None:
 def test_failure_inside_us_ends_in_stock_behaviour_with_one_reason(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from graphmend_bc.dynamo import select
+    from graphmend_bc.dynamo.predication import site_tracer
 
     def fail(*args: object, **kwargs: object) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(select, "check_runs_untaken", fail)
+    monkeypatch.setattr(site_tracer, "check_runs_untaken", fail)
     gm.enable()
     with caplog.at_level(logging.WARNING, "graphmend_bc"):
         assert torch.equal(torch.compile(branching, backend="eager")(X), branching(X))
@@ -328,12 +328,12 @@ def test_errors_of_a_function_that_chooses_guards_are_the_users() -> None:
 
 
 def test_keyboard_interrupt_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphmend_bc.dynamo import select
+    from graphmend_bc.dynamo.predication import site_tracer
 
     def interrupt(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(select, "check_runs_untaken", interrupt)
+    monkeypatch.setattr(site_tracer, "check_runs_untaken", interrupt)
     gm.enable()
     with pytest.raises(KeyboardInterrupt):
         torch.compile(branching, backend="eager")(X)

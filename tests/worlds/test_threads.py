@@ -13,8 +13,8 @@ import torch
 
 import graphmend_bc as gm
 from graphmend_bc import session
-from graphmend_bc.history import Guessed, Tally
-from graphmend_bc.rewrites import site_of
+from graphmend_bc.engine.rewrite_cache import site_of
+from graphmend_bc.reporting.guess_stats import Guessed, Tally
 
 UP = torch.tensor([1.0, 2.0, 3.0])
 THREADS, CALLS = 8, 60

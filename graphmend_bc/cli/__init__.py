@@ -1,0 +1,4 @@
+"""`python -m graphmend_bc`: run, explain. One file a subcommand.
+
+May import: everything below.
+"""

@@ -1,0 +1,182 @@
+"""Keep the arguments of a deferred call as they are when the call is traced."""
+
+from __future__ import annotations
+
+from string import Formatter
+from typing import Any, cast
+
+import torch
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
+from torch._dynamo.variables.builder import wrap_fx_proxy
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.dicts import ConstDictVariable
+from torch._dynamo.variables.lists import ListVariable, SizeVariable, TupleVariable
+from torch._dynamo.variables.misc import StringFormatVariable
+from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
+from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
+
+from graphmend_bc.dynamo.after_graph.autograd_repr import HistoryVariable, node_of
+from graphmend_bc.dynamo.after_graph.host_value import HostVariable
+from graphmend_bc.dynamo.after_graph.passed_objects import check_whole, is_fixed
+from graphmend_bc.dynamo.trace.context import Compilation, TextsMoved
+from graphmend_bc.reporting.reasons import Refused
+
+LASTING = (SymNodeVariable, HostVariable, HistoryVariable)
+"""Values that nothing changes until the graph has run."""
+
+
+class Keeper:
+    """Makes values that will still be what they are now when the graph has run.
+
+    Args:
+        tx: translator of the frame in which the call stands.
+        compilation: what is being compiled.
+        gradients: what to do with a tensor that has a gradient: "show" its node, take its
+            "numbers" alone, or "refuse" it.
+        use: what the call does with an object of the user's; see `Observer.objects`.
+
+    Attributes:
+        objects: those that are passed as they are.
+    """
+
+    def __init__(
+        self,
+        tx: InstructionTranslatorBase,
+        compilation: Compilation,
+        gradients: str = "show",
+        use: str = "",
+    ) -> None:
+        self.tx = tx
+        self.gradients = gradients
+        self.use = use
+        self.objects: list[VariableTracker] = []
+        self._open: list[VariableTracker] = []
+        self.trace = compilation.trace
+        self.exact_texts = compilation.exact_texts
+        self.recorder = compilation.trace.listen(tx.output)
+
+    def __call__(self, value: VariableTracker) -> VariableTracker:
+        """The value to pass to the call later.
+
+        Raises:
+            Refused: it cannot be kept.
+        """
+        value = value.realize()
+        if any(value is outer for outer in self._open):
+            raise Refused("effect-argument", "It holds itself.")
+        self._open.append(value)
+        try:
+            return self._kept(value)
+        finally:
+            self._open.pop()
+
+    def _kept(self, value: VariableTracker) -> VariableTracker:
+        if isinstance(value, TensorVariable):
+            return self._tensor(value)
+        if isinstance(value, StringFormatVariable):
+            return self._text(value)
+        if type(value) is ListVariable:
+            items = [self(item) for item in value.items]
+            return ListVariable(items, mutation_type=ValueMutationNew())
+        if type(value) in (TupleVariable, SizeVariable):
+            make, items = cast(Any, type(value)), cast(Any, value).items
+            return cast(VariableTracker, make([self(item) for item in items]))
+        if type(value) is ConstDictVariable and value.python_type() is dict:
+            return self._dict(value)
+        if isinstance(value, LASTING) or is_fixed(value):
+            return value
+        return self._whole(value)
+
+    def _whole(self, value: VariableTracker) -> VariableTracker:
+        """An object that is passed as it is."""
+        check_whole(self.tx, value, self.use)
+        self.objects.append(value)
+        return value
+
+    def _dict(self, value: ConstDictVariable) -> VariableTracker:
+        keys = [key.vt.realize() for key in value.items]
+        if not all(is_fixed(key) for key in keys):
+            raise Refused("effect-argument", "A key of a dict is no constant.")
+        items = {key: self(item) for key, item in zip(keys, value.items.values(), strict=True)}
+        return ConstDictVariable(items, mutation_type=ValueMutationNew())
+
+    def _text(self, value: StringFormatVariable) -> VariableTracker:
+        plain, before = "!" not in value.format_string, len(self.objects)
+
+        def piece(arg: VariableTracker) -> VariableTracker:
+            arg = arg.realize()
+            if any(arg is made for made in self.trace.formatted):
+                return arg
+            if is_container(arg):
+                raise Refused("effect-argument", "A text shows a container as it was before.")
+            if plain and isinstance(arg, TensorVariable):
+                return self._tensor(arg, as_number=True)
+            try:
+                return self(arg)
+            except Refused as refused:
+                if isinstance(arg, UserDefinedObjectVariable) and not self.exact_texts:
+                    raise TextsMoved from refused
+                raise
+
+        args = [piece(arg) for arg in value.sym_args]
+        kwargs = {name: piece(arg) for name, arg in value.sym_kwargs.items()}
+        if len(self.objects) > before and not _is_bare(value.format_string):
+            raise Refused("effect-argument", "An object is formatted by a specification.")
+        text = StringFormatVariable(value.format_string, args, kwargs)
+        self.trace.kept_texts.append(text)
+        self.trace.texts_of_objects |= len(self.objects) > before
+        return text
+
+    def _tensor(self, value: TensorVariable, as_number: bool = False) -> VariableTracker:
+        example = value.as_proxy().node.meta["example_value"]
+        if value.python_type() is torch.nn.Parameter and self.use == "text":
+            return self._whole(value)
+        if value.python_type() is not torch.Tensor:
+            raise Refused("effect-argument", "It is a parameter or another kind of tensor.")
+        if not example.requires_grad:
+            return self._copy(value)
+        plain = self._call(value, "detach")
+        if self.gradients == "numbers" or (as_number and example.dim() == 0):
+            return self._copy(plain)
+        if self.gradients == "refuse" or self.trace.choices:
+            raise Refused("effect-shows-grad")
+        return HistoryVariable(self._copy(plain), node_of(example))
+
+    def _copy(self, value: VariableTracker) -> VariableTracker:
+        copy = self._call(value, "clone")
+        self.trace.snapshots.append((copy.as_proxy().node, len(self.recorder.written)))
+        return copy
+
+    def _call(self, value: VariableTracker, method: str) -> VariableTracker:
+        proxy = self.tx.output.create_proxy("call_method", method, (value.as_proxy(),), {})
+        return wrap_fx_proxy(self.tx, proxy)
+
+
+def is_container(value: VariableTracker) -> bool:
+    """True for containers that are copied."""
+    is_dict = type(value) is ConstDictVariable and value.python_type() is dict
+    return is_dict or type(value) in (ListVariable, TupleVariable)
+
+
+def kept_stream(value: VariableTracker) -> VariableTracker:
+    """The stream a call writes to: the object itself, not a copy.
+
+    Raises:
+        Refused: it was made inside the compiled function.
+    """
+    value = value.realize()
+    if value.source is None and not value.is_constant_none():
+        raise Refused("effect-argument", "The stream was made inside the compiled function.")
+    return value
+
+
+def as_dict(values: dict[str, VariableTracker]) -> VariableTracker:
+    """A new dict with constant keys."""
+    items = {ConstantVariable.create(name): value for name, value in values.items()}
+    return ConstDictVariable(items, mutation_type=ValueMutationNew())
+
+
+def _is_bare(text: str) -> bool:
+    """True for a format of fields alone, `{}` or `{!r}`, none of which looks inside its value."""
+    return all(not spec and not name for _, name, spec, _ in Formatter().parse(text))

@@ -1,0 +1,90 @@
+"""Notes of calls that Dynamo's generated code is to make right after the graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch._dynamo.bytecode_transformation import create_call_function
+from torch._dynamo.codegen import PyCodegen
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.lists import TupleVariable
+
+from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
+from graphmend_bc.dynamo.after_graph.host_reads import read_predicate
+from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.effects import Effect
+
+Note = tuple[VariableTracker, list[VariableTracker]]
+"""What is called, and with what."""
+
+
+class MadeVariable(VariableTracker):
+    """An object of ours that generated code makes once in each call, for the notes that use it.
+
+    Args:
+        make: makes it.
+    """
+
+    def __init__(self, make: RuntimeCallVariable, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.make = make
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        codegen.add_push_null(lambda: codegen(self.make))
+        codegen.extend_output(create_call_function(0, False))
+
+
+class MethodVariable(VariableTracker):
+    """A method of such an object, or of an attribute of it.
+
+    Args:
+        owner: the object.
+        path: from the object to the method.
+    """
+
+    _nonvar_fields = {"path", *VariableTracker._nonvar_fields}  # noqa: RUF012
+
+    def __init__(self, owner: MadeVariable, path: tuple[str, ...], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.owner = owner
+        self.path = path
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        codegen(self.owner)
+        codegen.extend_output([codegen.create_load_attr(name) for name in self.path])
+
+
+def predicates(
+    tx: InstructionTranslatorBase, compilation: Compilation, site: Site
+) -> TupleVariable:
+    """The branches around what is being traced, for after the graph.
+
+    Args:
+        tx: translator of the frame that is traced.
+        compilation: what is being compiled.
+        site: what is noted.
+    """
+    return TupleVariable(
+        [
+            TupleVariable(
+                [read_predicate(tx, compilation, site, value), ConstantVariable.create(taken)]
+            )
+            for value, taken in compilation.trace.predicates
+        ]
+    )
+
+
+def note(tx: InstructionTranslatorBase, effect: Effect, call: list[VariableTracker]) -> Note:
+    """Put a call off until after the graph.
+
+    Args:
+        tx: translator of the frame that is traced.
+        effect: where the call stands.
+        call: the callee, the predicates, the tuple of arguments and the dict of keywords.
+    """
+    entry = (RuntimeCallVariable("__gm_effect", effect.run), call)
+    tx.output.root_tx.debug_locals.append(entry)
+    return entry

@@ -1,0 +1,112 @@
+"""Python values read from tensors that nothing in the graph needs: `history.append(loss.item())`.
+
+Stock Dynamo breaks the graph at `.item()`, because the value is not known while tracing. If it only
+goes where values go after the graph (arguments of deferred calls, containers, attributes, results),
+it is enough that the host has it then. What asks for the value earlier refuses the site, and the
+frame is traced again with the break that stock has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
+
+from torch._dynamo.bytecode_transformation import create_call_function
+from torch._dynamo.codegen import PyCodegen
+from torch._dynamo.variables.base import VariableTracker
+
+from graphmend_bc.dynamo.after_graph.opaque_variable import refuse_questions
+from graphmend_bc.dynamo.trace.context import SiteRefused, Trace
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Site
+
+
+class HostVariable(VariableTracker):
+    """A Python value that the host has once the graph has run.
+
+    Args:
+        site: the call that asked for it.
+        kind: its Python type.
+    """
+
+    _nonvar_fields: ClassVar[set[str]] = {"site", "kind", *VariableTracker._nonvar_fields}  # type: ignore[misc]
+
+    def __init__(self, site: Site, kind: type, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.site = site
+        self.kind = kind
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def sample(self) -> Any:
+        """Some value of the type, to see whether an operation exists for it."""
+        return self.kind() if self.kind is list else self.kind(1)
+
+    def refuse(self, use: str) -> NoReturn:
+        """Give the site up: something needs the value while the graph is traced."""
+        raise SiteRefused(Refused("host-value-used", f"It is used in '{use}'."), self.site)
+
+
+class ReadVariable(HostVariable):
+    """What `tensor.item()` or `tensor.tolist()` gives.
+
+    Args:
+        tensor: an output of the graph that nothing else uses.
+        method: "item" or "tolist".
+        trace: the running attempt.
+    """
+
+    _nonvar_fields: ClassVar[set[str]] = {"method", "trace", *HostVariable._nonvar_fields}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        site: Site,
+        kind: type,
+        tensor: VariableTracker,
+        method: str,
+        trace: Trace,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(site, kind, **kwargs)
+        self.tensor = tensor
+        self.method = method
+        self.trace = trace
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        key = codegen.add_graph_output(self.tensor)
+        index = codegen.graph_outputs[key].index
+        self.trace.reads.note(codegen, index, self.method)
+        codegen.load_graph_output(index)
+
+
+class ComputedVariable(HostVariable):
+    """A function of host values and constants that cannot raise.
+
+    Args:
+        function: a plain Python function.
+        operands: its arguments.
+    """
+
+    _nonvar_fields: ClassVar[set[str]] = {"function", *HostVariable._nonvar_fields}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        site: Site,
+        kind: type,
+        function: Callable[..., Any],
+        operands: list[VariableTracker],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(site, kind, **kwargs)
+        self.function = function
+        self.operands = operands
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        module, name = self.function.__module__, self.function.__name__
+        codegen.add_push_null(lambda: codegen.load_import_from(module.lstrip("_"), name))
+        codegen.foreach(self.operands)
+        codegen.extend_output(create_call_function(len(self.operands), False))
+
+
+refuse_questions(HostVariable)

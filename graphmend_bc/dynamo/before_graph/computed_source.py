@@ -1,0 +1,83 @@
+"""Where a hoisted value comes from: guards compute it from the inputs, generated code keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch._dynamo import guards
+from torch._dynamo.codegen import PyCodegen
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._guards import GuardSource, Source
+
+from graphmend_bc.dynamo.before_graph.prologue import call_before_graph
+from graphmend_bc.dynamo.before_graph.subgraph import Slice
+
+_SLICES = "___graphmend_bc_slices"
+"""The name under which the text of a guard finds the slices."""
+
+
+@dataclass(frozen=True)
+class HoistedSource(Source):
+    """A value that a slice computes.
+
+    Attributes:
+        label: the slice's.
+        slice: what computes it.
+        local: the variable of the generated code that holds it; empty if only guards look at it.
+    """
+
+    label: str
+    slice: Slice = field(compare=False)
+    local: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        known: Any = guards._get_closure_vars().setdefault(_SLICES, {})
+        known[self.label] = lambda L, G: self.slice.fresh({"L": L, "G": G})
+
+    @property
+    def _name_template(self) -> str:
+        return f"{_SLICES}[{self.label!r}](L, G)"
+
+    @property
+    def guard_source(self) -> GuardSource:
+        return GuardSource.LOCAL
+
+    def get_value(self, globals: Any, locals: Any, cache: Any) -> Any:
+        if self not in cache:
+            cache[self] = self.slice.seen(*self.slice.arguments({**globals, **locals}))
+        return cache[self]
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        codegen.append_output(codegen.create_load(self.local))
+
+
+def hoisted_source(tx: InstructionTranslatorBase, piece: Slice) -> HoistedSource:
+    """A source for a slice's value, with code before the graph that puts the value in a local.
+
+    What the graph does to the inputs must not change the value, so it is asked once.
+    """
+    local = call_before_graph(tx, piece.recent, piece.sources, "hoisted")
+    return HoistedSource(piece.label, piece, local)
+
+
+def guarding(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`GuardBuilder.get_guard_manager_from_source`, which does not know this source."""
+
+    def get_guard_manager_from_source(self: Any, source: Source) -> Any:
+        if type(source) is not HoistedSource or source.name in self._cached_guard_managers:
+            return stock(self, source)
+        value = self.get(source)
+        self.guard_tree_values[id(value)] = value
+        module_globals = self.scope["G"]
+        manager = self.guard_manager.root.lambda_manager(
+            python_lambda=lambda f_locals: source.slice.fresh({"L": f_locals, "G": module_globals}),
+            source=source.name,
+            example_value=value,
+            guard_manager_enum=self.get_guard_manager_type(source, value),
+        )
+        self._cached_guard_managers[source.name] = manager
+        return manager
+
+    return get_guard_manager_from_source

@@ -1,0 +1,57 @@
+"""Which way a condition goes in the very call that a frame is compiled for.
+
+The first guess at a condition is best made with the values at hand: the part of the graph that
+computes the condition is run once, without a gradient. Whatever stands in the way of that is no
+harm, because the guess is checked after the graph like any other.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import torch
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.tensor import TensorVariable
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.before_graph.subgraph import Limits, slice_of
+from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime.signal_handlers import pass_on
+
+log = logging.getLogger("graphmend_bc")
+
+
+def look(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable) -> bool | None:
+    """The value of a condition in this call, or None if it is not to be had for free.
+
+    Args:
+        tx: translator of the frame that asks.
+        trace: the attempt that is running.
+        truth: the condition, a 0-dim bool tensor.
+    """
+    recorder = trace.recorder
+    assert recorder is not None
+    # An operator that stops the process may stand behind a guess that is wrong.
+    if recorder.foreign or recorder.guarded or tx.output.random_calls:
+        return None
+    root = tx.output.root_tx
+    try:
+        check_no_function_mode(tx)
+        node, limits = truth.as_proxy().node, Limits(config.look_limit, dear=True)
+        piece = slice_of([node], bool, "", recorder, limits)
+        arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})
+        if not all(type(a) in _PLAIN for a in arguments):
+            return None
+        return bool(piece.run(arguments))
+    except Refused as refused:
+        log.debug("graphmend_bc does not look ahead: %s", refused)
+    except Exception as error:  # what it is that fails is found out by the program itself
+        pass_on(error)
+        log.debug("graphmend_bc could not look ahead.", exc_info=True)
+    return None
+
+
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter, int, float, bool))
+"""Types whose operators run no code of the user's."""

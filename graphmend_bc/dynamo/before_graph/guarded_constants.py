@@ -1,0 +1,83 @@
+"""Answers of probes: constants of the trace, with guards that ask again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from torch._dynamo.guards import GuardBuilder, install_guard
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.constant import ConstantVariable
+
+from graphmend_bc.catalog.probes import is_fleeting, probe_of
+from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
+from graphmend_bc.dynamo.before_graph.subgraph import Slice
+from graphmend_bc.dynamo.graph.fx_nodes import sets_a_mode
+from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable, known_call
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime.signal_handlers import pass_on
+
+NO_ANSWER = object()
+"""What a guard finds if asking raises: a trace never rests on it."""
+
+
+def _answer(
+    callee: KnownCalleeVariable,
+    tx: InstructionTranslatorBase,
+    function: object,
+    args: list[VariableTracker],
+    kwargs: dict[str, VariableTracker],
+) -> VariableTracker | None:
+    """The answer of a probe, guarded on; None if the function is no probe.
+
+    Raises:
+        Refused: the frame may be told something else than a guard at its beginning.
+    """
+    if is_fleeting(function):
+        raise Refused("probe-not-fixed", "It asks the clock or the file system.")
+    probe = probe_of(function)
+    if probe is None or args or kwargs:
+        return None
+    if not probe.fixed:
+        _check_unset(tx, callee.compilation.trace)
+    value = asked(probe.ask)
+    if type(value) not in (bool, int, str, type(None)):
+        raise Refused("probe-not-fixed", "It gives no constant.")
+    guard_on(probe.name, probe.ask)
+    result: VariableTracker = ConstantVariable.create(value)
+    return result
+
+
+probed = known_call("probe", _answer)
+
+
+def asked(ask: Callable[[], Any]) -> Any:
+    """The answer, or that there is none."""
+    try:
+        return ask()
+    except Exception as error:
+        pass_on(error)
+        return NO_ANSWER
+
+
+def guard_on(name: str, ask: Callable[[], Any]) -> None:
+    """Compile anew if a function without arguments gives something else at the frame's beginning.
+
+    Args:
+        name: names the question; the same for the same question.
+        ask: the function; what it gives is compared by type and value.
+    """
+    again = Slice(name, (), partial(asked, ask))
+    install_guard(HoistedSource(name, again).make_guard(GuardBuilder.CONSTANT_MATCH))
+
+
+def _check_unset(tx: InstructionTranslatorBase, trace: Trace) -> None:
+    """Refuse where the frame may have changed the setting, or where eager Python would not ask."""
+    if trace.caches:
+        raise Refused("probe-not-fixed", "It is asked in a function that caches its results.")
+    for node in tx.output.graph.nodes:
+        if sets_a_mode(node):
+            raise Refused("probe-not-fixed", f"{node} sets something before it.")

@@ -1,0 +1,284 @@
+"""Calls whose result Dynamo cannot know: it is computed before the graph and enters as an input."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._dynamo import variables as vts
+from torch._dynamo.guards import GuardBuilder, install_guard
+from torch._dynamo.source import GetItemSource
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
+from torch._dynamo.variables.builder import VariableBuilder
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._guards import Source
+from torch.fx import Node
+
+from graphmend_bc.dynamo.after_graph.host_reads import is_plain
+from graphmend_bc.dynamo.before_graph.call_template import filled, form_of
+from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource, hoisted_source
+from graphmend_bc.dynamo.before_graph.integer_arguments import takes_number
+from graphmend_bc.dynamo.before_graph.mutation_check import check_unchanged, copies_of
+from graphmend_bc.dynamo.before_graph.subgraph import Limits, Slice, slice_of
+from graphmend_bc.dynamo.symbols.known_integers import is_index
+from graphmend_bc.dynamo.trace import tracing
+from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
+from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Marker, Operation
+from graphmend_bc.runtime.signal_handlers import pass_on
+
+
+def hoisted(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    marker: Marker,
+    args: list[VariableTracker],
+) -> VariableTracker:
+    """Handler: a callee whose call is to run before the graph, or such a subscript's value."""
+    if not isinstance(marker, Operation):
+        return HoistedCalleeVariable(marker.site, args[0], compilation)
+    item = HoistedCalleeVariable(marker.site, vts.BuiltinVariable(marker.function), compilation)
+    return item.call_function(tx, args[0].unpack_var_sequence(tx), {})
+
+
+class HoistedCalleeVariable(MarkedCalleeVariable):
+    """The callee of a call that is to run before the graph."""
+
+    def value(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """The call's value as an input of the graph."""
+        if tx.export:
+            raise Refused("under-export")
+        tracing.check_is_outermost(tx)
+        if isinstance(callee := self.callee.realize(), vts.BuiltinVariable) and callee.fn is range:
+            return callee.call_function(tx, [self.number(tx, arg) for arg in args], kwargs)
+        if (called := self._with_numbers(tx, callee, args, kwargs)) is not None:
+            return called
+        if isinstance(callee, vts.BuiltinVariable) and callee.fn is operator.getitem:
+            if not _is_mask(key := self._selecting(tx, args[1])):
+                return callee.call_function(tx, [args[0], key], kwargs)
+            args = [args[0], key]
+        trace = self.compilation.trace
+        function, operands = _called(self.callee.realize(), [arg.realize() for arg in args])
+        nodes, finish, what = _bound(function, operands, kwargs)
+        if not nodes:
+            raise Refused("hoist-not-input", "It asks no tensor.")
+        assert trace.recorder is not None
+        # Eager Python gets another tensor, or list, each time.
+        name = f"{self.site.name}:{self.site.lineno} {len(trace.hoisted)} {what}"
+        piece = slice_of(nodes, finish, name, trace.recorder, self.limits())
+        value = _evaluated(tx, piece)
+        _check_gradient(nodes, value)
+        if any(type(v) is float and v == 0 for v in torch.utils._pytree.tree_leaves(value)):
+            # A guard on the number does not tell 0.0 from -0.0; one on its text does.
+            text = piece.text()
+            install_guard(HoistedSource(text.label, text).make_guard(GuardBuilder.CONSTANT_MATCH))
+        trace.hoisted.append((self.site, value))
+        wrapped = _wrap(tx, value, hoisted_source(tx, piece))
+        trace.used[self.site] = "hoist"
+        return wrapped
+
+    def limits(self) -> Limits:
+        """What the slice may cost."""
+        return Limits.of_hoists()
+
+    def _with_numbers(
+        self,
+        tx: InstructionTranslatorBase,
+        callee: VariableTracker,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker | None:
+        """The call with numbers for tensors of whole numbers; None if there are none."""
+        first, function = _operator(callee)
+        numbers = [
+            self._numbers(tx, arg) if takes_number(function, first + place) else arg
+            for place, arg in enumerate(args)
+        ]
+        named = {
+            name: self._numbers(tx, arg) if takes_number(function, name) else arg
+            for name, arg in kwargs.items()
+        }
+        if all(map(operator.is_, (*numbers, *named.values()), (*args, *kwargs.values()))):
+            return None
+        return callee.call_function(tx, numbers, named)
+
+    def _numbers(self, tx: InstructionTranslatorBase, operand: VariableTracker) -> VariableTracker:
+        """An operand with numbers for what it is or holds; itself if there are no tensors."""
+        known = operand.realize()
+        if isinstance(known, (vts.TupleVariable, vts.ListVariable)):
+            if any(is_plain(item) for item in known.items):
+                return vts.TupleVariable([self.number(tx, item) for item in known.items])
+            return operand
+        return self.number(tx, known) if is_plain(known) else operand
+
+    def _selecting(self, tx: InstructionTranslatorBase, key: VariableTracker) -> VariableTracker:
+        """A key with numbers for the tensors in it that select by their number."""
+        key = key.realize()
+        if type(key) is vts.TupleVariable:
+            return vts.TupleVariable([self._selecting(tx, item) for item in key.items])
+        return self.number(tx, key) if is_index(key) else key
+
+    def number(self, tx: InstructionTranslatorBase, operand: VariableTracker) -> VariableTracker:
+        """An operand, or the number that it is if it is a tensor of whole numbers.
+
+        Raises:
+            Refused: it cannot be computed before the graph.
+        """
+        operand = operand.realize()
+        if not is_plain(operand):
+            return operand
+        dtype = operand.as_proxy().node.meta["example_value"].dtype
+        if dtype not in _INTEGERS:
+            raise Refused("hoist-not-input", f"It is a tensor of {dtype}.")
+        index = HoistedCalleeVariable(self.site, vts.BuiltinVariable(int), self.compilation)
+        return index.value(tx, [operand], {})
+
+
+def _operator(callee: VariableTracker) -> tuple[int, Any]:
+    """What is called as `takes_number` wants it, and the position of its first argument."""
+    if isinstance(callee, vts.GetAttrVariable) and is_plain(callee.obj):
+        return 1, callee.name
+    return 0, callee.value if isinstance(callee, vts.TorchInGraphFunctionVariable) else None
+
+
+def _is_mask(key: VariableTracker) -> bool:
+    """True for a key by which a tensor of unknown size may be chosen."""
+    items = key.items if type(key) is vts.TupleVariable else [key]
+    return any(is_plain(item) or isinstance(item, vts.ListVariable) for item in items)
+
+
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+@dataclass(frozen=True)
+class _Method:
+    """A method of tensors, by name."""
+
+    __name__: str
+
+    def __call__(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return getattr(tensor, self.__name__)(*args, **kwargs)
+
+
+def _called(
+    callee: VariableTracker, args: list[VariableTracker]
+) -> tuple[Callable[..., Any], list[VariableTracker]]:
+    """A Python function that does what the callee does, and its operands."""
+    if isinstance(callee, vts.GetAttrVariable) and is_plain(callee.obj):
+        return _Method(callee.name), [callee.obj, *args]
+    if isinstance(callee, vts.BuiltinVariable) and callee.fn in (
+        int,
+        float,
+        bool,
+        operator.getitem,
+    ):
+        return callee.fn, args
+    if isinstance(callee, vts.TorchInGraphFunctionVariable):
+        return callee.value, args
+    raise Refused("call-not-traced")
+
+
+def _bound(
+    function: Callable[..., Any],
+    operands: list[VariableTracker],
+    kwargs: dict[str, VariableTracker],
+) -> tuple[list[Node], Callable[..., Any], str]:
+    """The nodes of the operands that are tensors, the function of those alone, and its name."""
+    nodes: list[Node] = []
+    fixed = [form_of(operand, nodes) for operand in operands]
+    named = {name: form_of(value, nodes) for name, value in kwargs.items()}
+
+    def finish(*tensors: torch.Tensor) -> Any:
+        given = iter(tensors)
+        args = [filled(form, given) for form in fixed]
+        value = function(*args, **{name: filled(form, given) for name, form in named.items()})
+        _check_own(value, tensors)
+        return value
+
+    home = getattr(function, "__module__", None)
+    return nodes, finish, f"{home}.{getattr(function, '__name__', function)} {fixed} {named}"
+
+
+def _check_own(value: Any, tensors: Sequence[torch.Tensor]) -> None:
+    """Refuse a view: writes to it would not be seen in the tensor, nor the other way."""
+    known = {tensor.untyped_storage().data_ptr() for tensor in tensors} - {0}
+    for leaf in torch.utils._pytree.tree_leaves(value):
+        if isinstance(leaf, torch.Tensor) and leaf.untyped_storage().data_ptr() in known:
+            raise Refused("hoist-not-input", "It is a view of another tensor.")
+
+
+def _check_gradient(nodes: list[Node], value: Any) -> None:
+    """Refuse a value that eager Python could send a gradient back from."""
+    wanted = torch.is_grad_enabled() and any(
+        node.meta["example_value"].requires_grad for node in nodes
+    )
+    leaves = torch.utils._pytree.tree_leaves(value)
+    if wanted and any(isinstance(t, torch.Tensor) and t.is_floating_point() for t in leaves):
+        raise Refused("hoist-not-input", "Its gradient may be asked for.")
+
+
+def _evaluated(tx: InstructionTranslatorBase, piece: Slice) -> Any:
+    """The value in this call.
+
+    Raises:
+        Refused: it cannot be computed, draws, changes an input, or is of a type that cannot enter
+            the graph.
+    """
+    root = tx.output.root_tx
+    scope = {"L": root.f_locals, "G": root.f_globals}
+
+    def on_copies() -> None:
+        arguments = piece.arguments(scope)
+        copies = copies_of(arguments)
+        piece.run(copies)
+        check_unchanged(copies, arguments)
+
+    _checked(on_copies)
+    return _checked(lambda: piece.fresh(scope))
+
+
+def _checked(compute: Callable[[], Any]) -> Any:
+    """What a computation gives that neither raises nor draws."""
+    before = torch.get_rng_state()
+    try:
+        value = compute()
+    except Refused:
+        raise
+    except Exception as error:
+        pass_on(error)
+        raise Refused("hoist-not-input", f"It raises {type(error).__name__}.") from error
+    if not torch.equal(before, torch.get_rng_state()):
+        torch.set_rng_state(before)
+        raise Refused("hoist-not-input", "It draws random numbers.")
+    return value
+
+
+def _wrap(tx: InstructionTranslatorBase, value: Any, source: Source) -> VariableTracker:
+    """The value as an input with guards; containers are new in every call."""
+    if type(value) in (list, tuple):
+        install_guard(source.make_guard(GuardBuilder.SEQUENCE_LENGTH))
+        items = [_wrap(tx, item, GetItemSource(source, i)) for i, item in enumerate(value)]
+        if type(value) is tuple:
+            return vts.TupleVariable(items)
+        return vts.ListVariable(items, mutation_type=ValueMutationNew())
+    if type(value) not in (int, bool, float) and not _is_index(value):
+        raise Refused("hoist-not-input", f"It gives a {type(value).__name__}.")
+    if type(value) is float:  # Dynamo would make an unknown of the second value
+        install_guard(source.make_guard(GuardBuilder.CONSTANT_MATCH))
+        return ConstantVariable.create(value)
+    return VariableBuilder(tx, source)(value)
+
+
+def _is_index(value: Any) -> bool:
+    """True for a tensor without a gradient."""
+    return type(value) is torch.Tensor and not value.requires_grad

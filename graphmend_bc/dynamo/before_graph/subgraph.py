@@ -1,0 +1,267 @@
+"""Pieces of a graph that depend on the frame's inputs only, to be run before the graph."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._guards import Source
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.graph.fx_nodes import (
+    input_storages,
+    is_in_place,
+    name_called,
+    storages,
+    tensors_of,
+)
+from graphmend_bc.dynamo.graph.modes import check_modes
+from graphmend_bc.dynamo.trace.op_recorder import Recorder
+from graphmend_bc.reporting.reasons import Refused
+
+_DEAR = ("mm", "matmul", "linear", "conv", "attention", "einsum", "embedding", "lstm", "gru", "rnn")
+"""Parts of names of functions that are not run twice."""
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """Computes a value from the inputs of a frame, without a trace of having done so.
+
+    Attributes:
+        label: names the value; the same for the same computation.
+        sources: where its arguments are found in a frame.
+        function: from the arguments to the value.
+    """
+
+    label: str
+    sources: tuple[Source, ...]
+    function: Callable[..., Any]
+    _recent: threading.local = field(default_factory=threading.local)
+
+    def arguments(self, scope: dict[str, Any]) -> list[Any]:
+        """The arguments in a frame.
+
+        Args:
+            scope: the frame's locals as "L" and its globals as "G", as Dynamo names them.
+        """
+        return [source.get_value(scope, {}, {}) for source in self.sources]
+
+    def fresh(self, scope: dict[str, Any]) -> Any:
+        """The value in a frame that begins."""
+        arguments = self.arguments(scope)
+        value = self.run(arguments)
+        self._recent.last = [_Seen.of(argument) for argument in arguments], value
+        return value
+
+    def recent(self, *arguments: Any) -> Any:
+        """The value that was just computed for the guards of the frame that is running."""
+        value = self.seen(*arguments)
+        self._recent.last = None
+        return value
+
+    def seen(self, *arguments: Any) -> Any:
+        """The same, to be asked again: a guard may still rest on the very object."""
+        last = getattr(self._recent, "last", None)
+        if last is not None and all(map(_Seen.is_still, last[0], arguments)):
+            return last[1]
+        return self.run(arguments)
+
+    def text(self) -> Slice:
+        """The value's text, which tells 0.0 from -0.0."""
+        label, function = f"text of {self.label}", self.function
+        return Slice(label, self.sources, lambda *arguments: repr(function(*arguments)))
+
+    def run(self, arguments: Sequence[Any]) -> Any:
+        """The value for some arguments."""
+        with torch.no_grad():
+            return self.function(*arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """An argument as it was."""
+
+    value: Callable[[], Any]
+    version: int
+
+    @classmethod
+    def of(cls, argument: Any) -> _Seen:
+        if isinstance(argument, torch.Tensor):
+            return cls(weakref.ref(argument), _version(argument))
+        return cls(lambda: argument, 0)
+
+    def is_still(self, argument: Any) -> bool:
+        """True if the argument is the same and nobody changed it."""
+        if isinstance(argument, torch.Tensor):
+            return self.value() is argument and self.version == _version(argument)
+        known = self.value()
+        return type(known) is type(argument) and bool(known == argument)
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a slice may cost.
+
+    Attributes:
+        ops: most operators.
+        elements: most elements that they compute together; None for as many as there are.
+        dear: whether matrix products and the like may be among them.
+    """
+
+    ops: int
+    elements: int | None = None
+    dear: bool = False
+
+    @classmethod
+    def of_hoists(cls) -> Limits:
+        """What is set for values that are computed before the graph."""
+        return cls(config.hoist_op_limit, config.hoist_size_limit)
+
+
+def slice_of(
+    operands: Sequence[Node],
+    finish: Callable[..., Any],
+    name: str,
+    recorder: Recorder,
+    limits: Limits,
+) -> Slice:
+    """The slice of a graph that computes some of its nodes.
+
+    Args:
+        operands: nodes of the graph that is being traced.
+        finish: from their values to the slice's value.
+        name: says where, and all that `finish` does: the same name, the same function.
+        recorder: of the trace so far.
+        limits: what it may cost.
+
+    Raises:
+        Refused: it depends on more than the inputs, draws, writes to what it did not make, or costs
+            too much.
+    """
+    nodes, writers = _needed(operands, Counter(recorder.written))
+    if nodes:
+        check_modes(nodes[0].graph, set(nodes))
+    graph, copies = Graph(), dict[Node, Node]()
+    sources: list[Source] = []
+    size = 0
+    for node in nodes:
+        if node.op == "placeholder":
+            sources.append(_source(node))
+        else:
+            _check(node, limits, writes=node in writers)
+            if node in recorder.drawing:
+                raise Refused("hoist-not-input", f"{node.name} draws random numbers.")
+            size += _numel(node) if limits.elements is not None else 0
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+    if len(nodes) > limits.ops or (limits.elements is not None and size > limits.elements):
+        raise Refused("hoist-too-dear", f"It takes {len(nodes)} operators on {size} elements.")
+    graph.output(tuple(copies[node] for node in operands))
+    module = GraphModule(torch.nn.Module(), graph)
+    text = "\n".join([name, module.code, *(source.name for source in sources)])
+    label = f"{name} {hashlib.sha1(text.encode()).hexdigest()[:12]}"
+    run = module.forward  # a call of the module would print what is raised, and run hooks
+    return Slice(label, tuple(sources), lambda *arguments: finish(*run(*arguments)))
+
+
+def _needed(operands: Sequence[Node], written: Counter[int]) -> tuple[list[Node], set[Node]]:
+    """The nodes with everything they are computed from, in the order of the graph.
+
+    Returns:
+        The nodes, and those of them that write to memory which the graph made.
+
+    Raises:
+        Refused: what an input of the graph holds was changed, or it is not known by which nodes.
+    """
+    if not operands:
+        return [], set()
+    graph = operands[0].graph
+    inputs, writers, seen = input_storages(graph), set[Node](), set[int]()
+    found = _with_ancestors(set(), operands)
+    while changed := (storages(found) & written.keys()) - seen:
+        seen |= changed
+        for node in found:
+            if not inputs.isdisjoint(changed & storages([node])):
+                raise Refused("hoist-not-input", f"{node.name} was changed in place before.")
+        for storage in changed:
+            known = [node for node in graph.nodes if _writes(node) and storage in _target(node)]
+            if len(known) != written[storage]:
+                raise Refused("hoist-not-input", "Memory was changed in place before.")
+            writers.update(known)
+            found = _with_ancestors(found, known)
+    return [node for node in graph.nodes if node in found], writers
+
+
+def _with_ancestors(found: set[Node], operands: Iterable[Node]) -> set[Node]:
+    work, found = list(operands), set(found)
+    while work:
+        node = work.pop()
+        if node not in found:
+            found.add(node)
+            work += node.all_input_nodes
+    return found
+
+
+def _writes(node: Node) -> bool:
+    return is_in_place(node) or name_called(node) in _ASSIGNMENTS
+
+
+_ASSIGNMENTS = frozenset(
+    {
+        *("setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow"),
+        *("iand", "ior", "ixor", "ilshift", "irshift"),
+    }
+)
+"""Functions of `operator` that write."""
+
+
+def _target(node: Node) -> set[int]:
+    """The memory that a node writes to: that of its first argument."""
+    target = node.args[0] if node.args else None
+    return storages([target]) if isinstance(target, Node) else set()
+
+
+def _source(node: Node) -> Source:
+    argument = node.meta.get("grapharg")
+    source = getattr(argument, "source", None)
+    if not isinstance(source, Source) or source.is_ephemeral():
+        raise Refused("hoist-not-input", "An input of the graph has no name in the frame.")
+    return source
+
+
+def _check(node: Node, limits: Limits, *, writes: bool) -> None:
+    if node.op not in ("call_function", "call_method"):
+        raise Refused("hoist-not-input", f"The graph holds {node.name} itself.")
+    target = node.target
+    name = name_called(node) or str(target)
+    foreign = (
+        isinstance(target, HigherOrderOperator)
+        or (isinstance(target, OpOverload) and target.namespace not in ("aten", "prims"))
+        or "functorch" in str(getattr(target, "__module__", ""))  # means nothing without its level
+    )
+    if foreign or "out" in node.kwargs or (_writes(node) and not writes):
+        raise Refused("hoist-not-input", f"{name} is not run twice.")
+    if not limits.dear and any(part in name for part in _DEAR):
+        raise Refused("hoist-too-dear", f"It needs the result of {name}.")
+
+
+def _numel(node: Node) -> int:
+    total = 0
+    for tensor in tensors_of(node):
+        if free_unbacked_symbols(tensor):
+            raise Refused("hoist-not-input", f"The size of {node.name} is not known.")
+        numel = tensor.numel()
+        total += numel if isinstance(numel, int) else numel.node.hint
+    return total

@@ -1,0 +1,307 @@
+"""What a trace learns from what is absent: a key, an attribute, a name among the globals.
+
+Dynamo guards on what it finds. Where it finds nothing it raises the program's exception, or goes on
+to the next class, to `__getattr__` or to the builtins, mostly without a guard. Stock often breaks
+the graph before that matters. A frame with a mend goes on, so what it learned is guarded on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from typing import Any, Final
+
+import torch
+from torch._dynamo import exc, source
+from torch._dynamo.guards import GuardBuilder, GuardManagerType, install_guard
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.dicts import ConstDictVariable, DunderDictVariable
+from torch._dynamo.variables.misc import DeletedVariable
+from torch._dynamo.variables.user_defined import (
+    UserDefinedClassVariable,
+    UserDefinedObjectVariable,
+)
+from torch._guards import Guard, Source
+
+from graphmend_bc.dynamo.corrections.class_lookups import note_lookup
+from graphmend_bc.dynamo.trace.context import Compilation, Trace, current
+
+_NOTHING: Final = object()
+
+
+def install_absent(compilation: Compilation, tx: Any) -> None:
+    """Guard on what was absent, if the frame is mended; the graph is about to end."""
+    if compilation.is_mended:
+        _guard_globals(compilation.trace, tx)
+        install_guard(*compilation.trace.absent.values())
+        tx.output.guard_on_key_order.update(compilation.trace.ordered)
+
+
+def _note(where: Source, what: str, make: Callable[..., Any], **kwargs: Any) -> None:
+    if (compilation := current()) is not None:
+        compilation.trace.note_absent(where, what, make, **kwargs)
+
+
+# Keys
+
+
+def subscript(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """A dict's item, which raises if there is none."""
+
+    def getitem(self: Any, tx: Any, key: VariableTracker) -> Any:
+        try:
+            return stock(self, tx, key)
+        except exc.ObservedKeyError:
+            _note_key(tx, self, key)
+            raise
+
+    return getitem
+
+
+def ask_attributes(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`o.__dict__` is asked for a key, for which stock installs nothing."""
+
+    def install_dict_contains_guard(self: Any, tx: Any, args: list[VariableTracker]) -> None:
+        stock(self, tx, args)
+        _note_key(tx, self, args[0])
+
+    return install_dict_contains_guard
+
+
+def list_attributes(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """All of `o.__dict__` is looked at, for which stock installs nothing."""
+
+    def install_dict_keys_match_guard(self: Any) -> None:
+        stock(self)
+        _note_keys(self)
+
+    return install_dict_keys_match_guard
+
+
+def take_item(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`popitem`, which depends on all keys and their order."""
+
+    def call_method(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "popitem":
+            _note_keys(getattr(self, "_base_vt", None) or self)
+        return stock(self, tx, name, *args, **kwargs)
+
+    return call_method
+
+
+def show_items(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`repr` of a dict."""
+
+    def repr_impl(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _note_keys(self)
+        return stock(self, *args, **kwargs)
+
+    return repr_impl
+
+
+def default_item(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """An item of a `defaultdict`, which raises if there is no default."""
+
+    def mp_subscript_impl(self: Any, tx: Any, key: VariableTracker) -> Any:
+        try:
+            return stock(self, tx, key)
+        except exc.ObservedKeyError:
+            _note_key(tx, self._base_vt, key)
+            raise
+
+    return mp_subscript_impl
+
+
+def show_in_text(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`str` of a value made of dicts, which Dynamo computes at once."""
+
+    def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        if getattr(self, "fn", None) in (str, repr, ascii):
+            VariableTracker.visit(_note_if_dict, args)
+        return stock(self, tx, args, kwargs)
+
+    return call_function
+
+
+def _note_if_dict(value: VariableTracker) -> None:
+    if isinstance(value, ConstDictVariable):
+        _note_keys(value)
+
+
+def _note_key(tx: Any, found: Any, key: VariableTracker) -> None:
+    if not isinstance(found, ConstDictVariable) or found.source is None:
+        return
+    known = key.as_python_constant() if key.is_python_constant() else _NOTHING
+    if isinstance(found, DunderDictVariable):
+        if type(known) is str:
+            _note_own(found.source.base, found.items.item, known)  # type: ignore[attr-defined]
+    elif known is _NOTHING or key.source is not None or tx.output.side_effects.is_modified(found):
+        _note_keys(found)
+    else:
+        make = type(found).NOT_CONTAINS_GUARD
+        _note(found.source, f"{type(known).__name__} {known!r}", make, key=known)
+
+
+def _note_keys(found: Any) -> None:
+    """Guard on all keys that a dict had before the frame, in their order."""
+    compilation = current()
+    if found.source is not None and compilation is not None:
+        _note(found.source, "", GuardBuilder.DICT_KEYS_MATCH)
+        compilation.trace.ordered.add(found.source)
+
+
+# Attributes
+
+
+def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """An attribute, which is found, or found at the end of a search, or raises."""
+
+    def var_getattr(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            found = stock(self, tx, name, *args, **kwargs)
+        except exc.ObservedAttributeError:
+            _note_attribute(self, name)
+            raise
+        if isinstance(self, UserDefinedObjectVariable):
+            if name not in _own(self) and not _is_registered(self.value, name):
+                _note_search(self, name)
+                note_lookup(self, "__getattribute__")
+        elif (
+            isinstance(self, UserDefinedClassVariable)
+            and self.source is not None
+            and not any(name in vars(k) for k in self.value.__mro__)  # the metaclass has it
+        ):
+            _note(self.source, name, GuardBuilder.HASATTR, attr=name)
+        return found
+
+    return var_getattr
+
+
+def change_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`del o.name`, which raises if there is no such attribute."""
+
+    def change(self: Any, tx: Any, name: VariableTracker, value: VariableTracker) -> Any:
+        if isinstance(value, DeletedVariable) and name.is_python_constant():
+            key = name.as_python_constant()
+            if self.source is not None and not _runs_code(self.value, key):
+                _note(self.source, key, GuardBuilder.HASATTR, attr=key)
+        return stock(self, tx, name, value)
+
+    return change
+
+
+def has_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`hasattr` of what stock installs no guard for."""
+
+    def call_obj_hasattr(self: Any, tx: Any, name: str) -> Any:
+        answer = stock(self, tx, name)
+        if answer.is_python_constant() and not answer.as_python_constant():
+            _note_attribute(self, name)
+        return answer
+
+    return call_obj_hasattr
+
+
+def _is_registered(value: object, name: str) -> bool:
+    """True for a parameter, buffer or submodule, which no attribute of the module itself hides."""
+    tables = ("_parameters", "_buffers", "_modules")
+    return isinstance(value, torch.nn.Module) and any(
+        name in vars(value).get(table, ()) for table in tables
+    )
+
+
+def _note_attribute(owner: Any, name: str) -> None:
+    """An object has no such attribute."""
+    if isinstance(owner, UserDefinedObjectVariable) and (
+        _runs_code(owner.value, name) or owner.source is None or name in _own(owner)
+    ):
+        _note_search(owner, name)
+    elif owner.source is not None:
+        value = getattr(owner, "value", getattr(owner, "fn", None))
+        if isinstance(value, (ModuleType, FunctionType)):
+            if not isinstance(value, ModuleType) or _may_change(value):
+                _note_own(owner.source, owner, name)
+        else:
+            _note(owner.source, name, GuardBuilder.HASATTR, attr=name)
+
+
+def _runs_code(value: object, name: str) -> bool:
+    """True if asking an object for an attribute runs code of the user's, as a guard must not."""
+    kind = type(value)
+    asks = getattr(kind, "__getattr__", torch.nn.Module.__getattr__)
+    if kind.__getattribute__ is not object.__getattribute__:
+        return True
+    if asks is not torch.nn.Module.__getattr__:
+        return True
+    found = next((vars(k)[name] for k in kind.__mro__ if name in vars(k)), None)
+    return found is not None and not isinstance(found, (MemberDescriptorType, GetSetDescriptorType))
+
+
+def _note_search(owner: Any, name: str) -> None:
+    """An attribute was not found in the object itself."""
+    kind = type(owner.value)
+    if owner.source is not None and not any(name in vars(k) for k in kind.__mro__):
+        _note_own(owner.source, owner, name)
+    note_lookup(owner, name)
+
+
+def _note_own(where: Source, owner: Any, name: str) -> None:
+    """An object's own dict had no such name before the frame."""
+    own = _own(owner)
+    if isinstance(own, dict) and name not in own:
+        _note(where, name, GuardBuilder.NOT_PRESENT_IN_GENERIC_DICT, attr=name)
+
+
+def _own(owner: Any) -> Any:
+    """The names that an object had itself before the frame."""
+    value = getattr(owner, "value", getattr(owner, "fn", None))
+    return getattr(value, "__dict__", ())
+
+
+# Globals
+
+
+def load_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """A name that is not among the globals, and so is a builtin."""
+
+    def load(self: Any, inst: Any) -> None:
+        compilation, name = current(), inst.argval
+        if compilation is not None and name not in self.f_globals:
+            compilation.trace.builtins.setdefault((id(self.f_globals), name), self.f_globals)
+        stock(self, inst)
+
+    return load
+
+
+def _guard_globals(trace: Trace, tx: Any) -> None:
+    """No global may come to hide a builtin."""
+    for (_, name), module_globals in trace.builtins.items():
+        if module_globals is tx.output.global_scope:
+            guard = source.GlobalSource(name).make_guard(partial(_not_global, name=name))
+            install_guard(guard)
+            continue
+        module = sys.modules.get(module_globals.get("__name__", ""))
+        if module is not None and vars(module) is module_globals and _may_change(module):
+            where = tx.import_source(module.__name__)
+            make = partial(GuardBuilder.NOT_PRESENT_IN_GENERIC_DICT, attr=name)
+            install_guard(where.make_guard(make))
+
+
+def _not_global(builder: Any, guard: Guard, name: str) -> None:
+    manager = builder.guard_manager.root.globals_dict_manager(
+        f_globals=builder.runtime_global_scope,
+        source="G",
+        example_value=builder.scope["G"],
+        guard_manager_enum=GuardManagerType.GUARD_MANAGER,
+    )
+    manager.add_dict_contains_guard(False, name, [f"{name!r} not in G"], guard.user_stack)
+
+
+def _may_change(module: ModuleType) -> bool:
+    """False for modules of torch's and of the standard library, which Dynamo trusts as well."""
+    return module.__name__.partition(".")[0] not in _TRUSTED
+
+
+_TRUSTED: Final = sys.stdlib_module_names | {"torch"}

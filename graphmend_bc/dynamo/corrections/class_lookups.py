@@ -1,0 +1,123 @@
+"""What a trace learns from the classes of the program's objects: which class has a name first.
+
+Dynamo guards on the class of an object, but on little of what the class holds: not on its methods,
+and not on names that it lacks. In a frame with a mend, a class that is changed is noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Final
+
+import torch
+from torch._dynamo import source
+from torch._dynamo.guards import GuardBuilder
+from torch._guards import Source
+
+from graphmend_bc.dynamo.trace.context import current
+
+_HEAP_TYPE: Final = 1 << 9
+_METHODS: Final = (FunctionType, staticmethod, classmethod)
+
+
+def looked_up(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """A search for a name in the classes of an object, or in a class and its bases.
+
+    Of names that are not found, only those matter here that Python itself asks for: attributes are
+    noted where they are missed.
+    """
+
+    def lookup(self: Any, name: str) -> Any:
+        kind = self.value if isinstance(self.value, type) else type(self.value)
+        if name.startswith("__") or any(name in vars(k) for k in kind.__mro__):
+            note_lookup(self, name)
+        return stock(self, name)
+
+    return lookup
+
+
+def called(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """A module is called: where it has no hooks, Dynamo goes straight to `forward`."""
+
+    def call_function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if "forward" not in vars(self.value):
+            note_lookup(self, "forward")
+        return stock(self, *args, **kwargs)
+
+    return call_function
+
+
+def looked_up_in_bases(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """A search by `super()`."""
+
+    def resolved(self: Any, tx: Any, name: str) -> Any:
+        found = stock(self, tx, name)
+        owner, typevar = self.objvar, self.typevar
+        kind = owner.python_type()
+        where = getattr(owner, "cls_source", None)
+        if issubclass(kind, type):
+            kind, where = owner.value, owner.source
+        after = typevar.as_python_constant()
+        if after in kind.__mro__:
+            _note(kind, where, name, kind.__mro__.index(after) + 1)
+        return found
+
+    return resolved
+
+
+def note_lookup(owner: Any, name: str) -> None:
+    """Guard on what the classes of an object say about a name.
+
+    Args:
+        owner: the variable of an object or a class.
+        name: what was looked for.
+    """
+    value = owner.value
+    if isinstance(value, type):
+        _note(value, owner.source, name)
+    else:
+        _note(type(value), getattr(owner, "cls_source", None), name)
+
+
+def _note(kind: type, where: Source | None, name: str, start: int = 0) -> None:
+    compilation = current()
+    if compilation is None:
+        return
+    trace = compilation.trace
+    if where is None:
+        where = trace.classes.get(kind)  # an object that the frame made
+        if where is None:
+            return
+    else:
+        trace.classes.setdefault(kind, where)
+    for i, klass in enumerate(kind.__mro__[start:], start):
+        found = vars(klass).get(name)
+        if _may_change(klass, found) and (klass, name) not in trace.searched:
+            trace.searched.add((klass, name))
+            at = source.GetItemSource(source.TypeMROSource(where), i) if i else where
+            _guard(source.TypeDictSource(at), klass, name)
+        if name in vars(klass):
+            break
+
+
+def _may_change(klass: type, found: object) -> bool:
+    """False for builtin classes, and for torch's own but for methods of its layers."""
+    if not klass.__flags__ & _HEAP_TYPE or klass is torch.nn.Module:
+        return False
+    where = klass.__module__
+    return found is not None if where.startswith("torch.nn.") else not where.startswith("torch")
+
+
+def _guard(where: Source, klass: type, name: str) -> None:
+    compilation = current()
+    assert compilation is not None
+    if name not in vars(klass):
+        make: Any = GuardBuilder.DICT_NOT_CONTAINS
+        compilation.trace.note_absent(where, name, make, key=name)
+    elif isinstance(found := vars(klass)[name], _METHODS):
+        item = source.DictGetItemSource(where, name)
+        make = GuardBuilder.ID_MATCH
+        if isinstance(found, FunctionType):
+            make = GuardBuilder.CLOSURE_MATCH
+        compilation.trace.note_absent(item, "", make)

@@ -1,0 +1,64 @@
+"""What Dynamo does for real while it traces, although the program may not come by.
+
+torch.set_float32_matmul_precision("high")     sets it for the process, and again in the graph
+self.lazy(x)                                   gives a lazy module its parameters
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from graphmend_bc.dynamo.trace.context import SiteRefused, current
+from graphmend_bc.reporting.reasons import Refused
+
+_SETTER = re.compile(r"(^|_)set_")
+_PUT_BACK = frozenset(
+    (
+        "_set_default_dtype",
+        "_set_deterministic_algorithms",
+        "_set_grad_enabled",
+        "set_inplace_requires_grad_allowed",
+    )
+)
+"""What Dynamo puts back when it has traced, or a graph when it has run."""
+
+
+def call_torch(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`TorchInGraphFunctionVariable.call_function`: functions of torch's."""
+
+    def call_function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        name = getattr(self.value, "__name__", "")
+        if _SETTER.search(name) and name not in _PUT_BACK:
+            _check_is_met("arm-changes-mode", f"It calls {name}.")
+        return stock(self, *args, **kwargs)
+
+    return call_function
+
+
+def initialize_lazy(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`initialize_lazy_module`: the first call of a lazy module, and others."""
+
+    def initialize_lazy_module(tx: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
+        if hasattr(module, "_initialize_hook"):
+            name = type(module).__name__
+            _check_is_met("arm-changes-state", f"{name} gets its parameters in its first call.")
+        return stock(tx, module, *args, **kwargs)
+
+    return initialize_lazy_module
+
+
+def _check_is_met(in_arm: str, detail: str) -> None:
+    """Refuse ways that may not be taken.
+
+    Raises:
+        SiteRefused: with the branch around the call, or the guesses before it.
+    """
+    compilation = current()
+    trace = None if compilation is None else compilation.trace
+    if trace is not None and trace.arms:
+        raise SiteRefused(Refused(in_arm, detail), trace.arms[-1])
+    if trace is not None and trace.guesses:
+        sites = dict.fromkeys(guess.site for guess, _ in trace.guesses)
+        raise SiteRefused(Refused("speculation-has-effects", detail), *sites)

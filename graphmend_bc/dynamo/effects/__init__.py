@@ -1,0 +1,4 @@
+"""Calls without a used result that are deferred to the epilogue: print, loggers, warnings, tqdm.
+
+May import: after_graph, trace.
+"""

@@ -1,0 +1,291 @@
+"""Deferred effects: calls that only observe run after the graph, with their arguments as they were.
+
+Dynamo runs the `debug_locals` of the root translator right after the graph and before it replays
+side effects. An effect is put there from however deep an inlined function it was met in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import getattr_static
+from types import FunctionType
+from typing import Any, ClassVar, cast
+
+import torch
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.lists import TupleVariable
+
+from graphmend_bc import config
+from graphmend_bc.catalog.observers import LOGGER_BREAK as LOGGER_BREAK
+from graphmend_bc.catalog.observers import PRINT_BREAK as PRINT_BREAK
+from graphmend_bc.catalog.observers import Observer, makes_bar, observer_of
+from graphmend_bc.dynamo.after_graph.argument_snapshots import Keeper, as_dict, kept_stream
+from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
+from graphmend_bc.dynamo.after_graph.epilogue_calls import note, predicates
+from graphmend_bc.dynamo.after_graph.host_reads import MarkedReadVariable, is_read
+from graphmend_bc.dynamo.after_graph.passed_objects import behind
+from graphmend_bc.dynamo.effects import logging_levels
+from graphmend_bc.dynamo.effects.exception_handlers import is_handled
+from graphmend_bc.dynamo.effects.tqdm_loops import settle
+from graphmend_bc.dynamo.effects.tqdm_variables import BarMethodVariable, MarkedBarVariable
+from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, owner_of, places, real_object
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, current
+from graphmend_bc.dynamo.trace.tracing import check_is_outermost
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Marker, Site
+from graphmend_bc.runtime.effect_preflight import would_raise
+from graphmend_bc.runtime.effects import Effect
+from graphmend_bc.runtime.stack import is_machinery
+
+
+def deferred(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    mark: Marker,
+    args: list[VariableTracker],
+) -> VariableTracker:
+    """Handler: the callee of a marked call, one that defers if it only observes, else itself."""
+    site, callee = mark.site, args[0]
+    if tx.export or isinstance(callee, (DeferredCallVariable, MarkedReadVariable)):
+        return callee
+    if is_read(callee):
+        return MarkedReadVariable(site, callee, compilation)
+    function = callee.function if isinstance(callee, BarMethodVariable) else real_object(callee)
+    if logging_levels.is_question(function):
+        return logging_levels.QuestionVariable(site, callee, function, compilation)
+    if makes_bar(function):
+        return MarkedBarVariable(site, callee, compilation)
+    observer = observer_of(function, config.effects)
+    if observer is None:
+        return callee
+    return DeferredCallVariable(site, callee, function, observer, compilation)
+
+
+class DeferredCallVariable(MarkedCalleeVariable):
+    """A callee whose call is noted for later instead of being traced."""
+
+    _nonvar_fields: ClassVar[set[str]] = {  # type: ignore[misc]
+        "function",
+        "observer",
+        *MarkedCalleeVariable._nonvar_fields,
+    }
+
+    def __init__(
+        self,
+        site: Site,
+        callee: VariableTracker,
+        function: object,
+        observer: Observer,
+        compilation: Compilation,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(site, callee, compilation, **kwargs)
+        self.function = function
+        self.observer = observer
+
+    def call_function(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """Note the call; where that would not be exact, trace it as stock Dynamo does."""
+        trace = self.compilation.trace
+        try:
+            check_is_outermost(tx)
+            if trace.caches:
+                raise Refused("effect-in-cache")
+            self._check_result(tx)
+            is_users = not is_machinery(tx.output.root_tx.f_globals)
+            depth, handled = self._depth(tx, args, kwargs), is_handled(tx)
+            effect = Effect(places(tx, self.site), depth, is_users, handled)
+            self._check_raises(tx, effect, args, kwargs)
+            if not logging_levels.is_off(trace, self.function, self.observer, self.callee, args):
+                self._note(tx, effect, args, kwargs)
+        except Refused as refused:
+            trace.refused[self.site] = refused
+            if isinstance(self.callee, BarMethodVariable):
+                self.callee.was_refused(refused)
+            return self.callee.call_function(tx, args, kwargs)
+        trace.used[self.site] = "defer"
+        trace.gb_types[self.site] = self.observer.gb_type
+        return ConstantVariable.create(None)
+
+    def _note(
+        self,
+        tx: InstructionTranslatorBase,
+        effect: Effect,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> None:
+        _check_print_keywords(kwargs)
+        _check_owner(tx, self.callee)
+        keep = Keeper(tx, self.compilation, self.observer.gradients, self.observer.objects)
+        kept = [keep(arg) for arg in args]
+        stream = self.observer.stream
+        kept_kwargs = {
+            name: kept_stream(value) if name == stream else keep(value)
+            for name, value in kwargs.items()
+        }
+        trace = self.compilation.trace
+        around = predicates(tx, self.compilation, self.site)
+        call = [self.callee, around, TupleVariable(kept), as_dict(kept_kwargs)]
+        if keep.objects:
+            self._look_at_objects(tx, around, keep.objects)
+        if self.observer.raises or (effect.handled and self.function.__module__ == "logging"):
+            self._look_ahead(tx, effect, call)
+            if effect.handled:
+                trace.handled.append(self.site)
+        settle(tx, trace)
+        note(tx, effect, call)
+        trace.effects.append(self.site)
+        owner = owner_of(self.callee)
+        if self.observer.counts and owner is not None:
+            trace.counting.append((owner, self.site))
+        if isinstance(self.callee, BarMethodVariable):
+            self.callee.was_noted()
+
+    def _look_ahead(
+        self, tx: InstructionTranslatorBase, effect: Effect, call: list[VariableTracker]
+    ) -> None:
+        """Have the call looked at before the first effect of the frame runs."""
+        trace, effects = self.compilation.trace, tx.output.root_tx.debug_locals
+        if not trace.may_raise:
+            check = RuntimeCallVariable("__gm_ahead", trace.ahead.check)
+            effects.insert(int(bool(trace.objects)), (check, trace.may_raise))
+        trace.may_raise.append(TupleVariable(call))
+        trace.ahead.effects.append(effect)
+
+    def _look_at_objects(
+        self,
+        tx: InstructionTranslatorBase,
+        around: TupleVariable,
+        objects: list[VariableTracker],
+    ) -> None:
+        """Have the objects looked at first of all: they may be others in another call."""
+        trace, effects = self.compilation.trace, tx.output.root_tx.debug_locals
+        trace.whole.append(self.site)
+        if self.observer.objects == "read":
+            return
+        if not trace.objects:
+            check = RuntimeCallVariable("__gm_objects", trace.ahead.check_objects)
+            effects.insert(0, (check, trace.objects))
+        trace.objects.append(TupleVariable([around, TupleVariable(objects)]))
+
+    def _check_raises(
+        self,
+        tx: InstructionTranslatorBase,
+        effect: Effect,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> None:
+        """Refuse calls that would raise now, or warnings that the function catches itself."""
+        module = getattr(self.function, "__module__", "")
+        warns = module in ("warnings", "_warnings")
+        if not (warns or self.observer.raises or module == "logging"):
+            return
+        if warns and self.compilation.trace.catches:
+            raise Refused("effect-moved", "The function catches warnings.")
+        known = tuple(_constant(arg) for arg in args)
+        keywords = {name: _constant(value) for name, value in kwargs.items()}
+        if (stream := kwargs.get(self.observer.stream)) is not None:
+            keywords[self.observer.stream] = behind(stream.realize())
+        place = effect.places[: effect.depth][-1]
+        if would_raise(cast(Any, self.function), known, keywords, place, effect.handled):
+            why = "A filter turns the warning into an exception." if warns else ""
+            why = why or "The stream or a log handler may raise, which would not be in its place."
+            raise Refused("effect-raises", why)
+
+    def _check_result(self, tx: InstructionTranslatorBase) -> None:
+        if not self.observer.returns_none and tx.next_instruction.opname != "POP_TOP":
+            raise Refused("effect-result-used")
+
+    def _depth(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> int:
+        """How many stack frames the call looks at."""
+        if "stack_info" in kwargs and not _is_false(kwargs["stack_info"]):
+            raise Refused("effect-stack", "The keyword is 'stack_info'.")
+        reads_exception = not _is_false(kwargs["exc_info"]) if "exc_info" in kwargs else False
+        if reads_exception or getattr(self.function, "__name__", "") == "exception":
+            _check_no_exception(tx)
+        if "skip_file_prefixes" in kwargs:
+            raise Refused("effect-stack", "The keyword is 'skip_file_prefixes'.")
+        depth = kwargs.get(self.observer.stack)
+        if depth is None and self.function.__module__ in ("warnings", "_warnings"):
+            depth = args[2] if self.observer.stack and len(args) > 2 else None
+        if depth is None:
+            return 1
+        depth = depth.realize()
+        if not depth.is_python_constant() or type(depth.as_python_constant()) is not int:
+            raise Refused("effect-stack", "The stack level is no constant.")
+        return max(1, int(depth.as_python_constant()))
+
+
+def _constant(value: VariableTracker) -> object:
+    """The value if it is known now, else None."""
+    value = value.realize()
+    return value.as_python_constant() if value.is_python_constant() else None
+
+
+def enter_catching(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`CatchWarningsCtxManagerVariable.enter`: who sees later warnings is another question now."""
+
+    def enter(self: Any, tx: InstructionTranslatorBase) -> VariableTracker:
+        if (compilation := current()) is not None:
+            compilation.trace.catches = True
+        entered: VariableTracker = stock(self, tx)
+        return entered
+
+    return enter
+
+
+def _is_false(value: VariableTracker) -> bool:
+    value = value.realize()
+    return value.is_python_constant() and not value.as_python_constant()
+
+
+def _check_no_exception(tx: InstructionTranslatorBase | None) -> None:
+    """Refuse to look for the handled exception while the trace handles one of its own."""
+    while tx is not None:
+        if len(tx.exn_vt_stack):
+            raise Refused("effect-stack", "An exception is being handled in the function.")
+        tx = tx.parent
+
+
+def check_unread(compilation: Compilation, owner: VariableTracker, name: str) -> None:
+    """Refuse to read an object that a deferred call is going to change; its methods may be called.
+
+    Raises:
+        SiteRefused: the object is such a one.
+    """
+    kind = type(getattr(owner, "value", None))
+    if isinstance(getattr_static(kind, name, None), FunctionType):
+        return
+    for counting, site in compilation.trace.counting:
+        if counting is owner or getattr(counting, "value", None) is getattr(owner, "value", owner):
+            raise SiteRefused(Refused("effect-result-used", f"'{name}' is read."), site)
+
+
+def _check_owner(tx: InstructionTranslatorBase, callee: VariableTracker) -> None:
+    """Refuse methods of an object that the function has changed: the change is replayed later."""
+    owner = owner_of(callee)
+    if owner is not None and tx.output.side_effects.has_pending_mutation(owner):
+        raise Refused("effect-argument", "The object whose method it is was changed before.")
+    if isinstance(getattr(getattr(owner, "value", None), "n", None), torch.Tensor):
+        raise Refused("effect-argument", "It counts in a tensor, which it changes in place.")
+
+
+def _check_print_keywords(kwargs: dict[str, VariableTracker]) -> None:
+    """Refuse what would make the call itself raise, where the user may expect to catch it."""
+    for name in kwargs.keys() & {"sep", "end"}:
+        value = kwargs[name].realize()
+        if not value.is_python_constant() or not isinstance(
+            value.as_python_constant(), (str, type(None))
+        ):
+            raise Refused("effect-argument", f"The keyword is '{name}'.")

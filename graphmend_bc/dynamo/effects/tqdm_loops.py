@@ -1,0 +1,232 @@
+"""Loops over progress bars that are made inside the compiled function.
+
+`for x in bar` goes over a generator of the bar's: it counts when the next item is asked for, and
+closes the bar when there is none, or when Python lets go of it because the loop was left. The trace
+does not count references, so the stack of the frame that loops tells whether a loop was left; that
+is exact if nothing but that stack held the generator.
+"""
+
+from __future__ import annotations
+
+from inspect import CO_GENERATOR
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from torch._dynamo import exc
+from torch._dynamo.bytecode_transformation import Instruction
+from torch._dynamo.codegen import PyCodegen
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.iter import IteratorVariable
+from torch._dynamo.variables.lists import TupleVariable
+
+from graphmend_bc.code.blocks import graph_of
+from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
+from graphmend_bc.dynamo.after_graph.epilogue_calls import MadeVariable, MethodVariable, Note
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.tracing import check_is_outermost
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.mark_callee import CALLS, name_of_callee
+from graphmend_bc.runtime.bars import Walk
+from graphmend_bc.runtime.stack import is_machinery
+
+if TYPE_CHECKING:
+    from graphmend_bc.dynamo.effects.tqdm_variables import BarVariable
+
+_ENDS = (StopIteration, exc.ObservedUserStopIteration)
+
+
+class WalkVariable(IteratorVariable):
+    """What `iter(bar)` gives.
+
+    Args:
+        bar: the bar.
+        tx: translator of the frame that asks for it.
+
+    Attributes:
+        is_running: whether it has given an item and may give another.
+        loop: what the loop over it has on its stack; None if something else may hold it.
+    """
+
+    _nonvar_fields: ClassVar[set[str]] = {  # type: ignore[misc]
+        *("born", "owner", "entry", "count", "is_running", "has_ended"),
+        *IteratorVariable._nonvar_fields,
+    }
+
+    def __init__(self, bar: BarVariable, tx: InstructionTranslatorBase, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.bar = bar
+        self.born = (tx, tx.current_instruction)
+        self.walk = MadeVariable(RuntimeCallVariable("__gm_walk", Walk))
+        self.items: VariableTracker | None = None
+        self.owner: InstructionTranslatorBase | None = None
+        self.loop: VariableTracker | None = None
+        self.entry: Note | None = None
+        self.count = 0
+        self.is_running = self.has_ended = False
+
+    def python_type(self) -> type:
+        return GeneratorType
+
+    def tp_iternext_impl(self, tx: InstructionTranslatorBase) -> VariableTracker:
+        """The next item of what the bar goes over."""
+        if self.has_ended:
+            exc.raise_observed_exception(StopIteration, tx)
+        compilation = self.bar.compilation
+        check_not_in_arm(compilation)
+        settle(tx, compilation.trace)
+        if self.items is None:
+            self._begin(tx)
+        assert self.items is not None
+        self._step(tx)
+        try:
+            return self.items.next_variable(tx)
+        except _ENDS:
+            self._end(tx)
+            raise
+        except exc.ObservedException as error:
+            self._refuse("What it goes over raises.", error)
+
+    next_variable = tp_iternext_impl
+
+    def _begin(self, tx: InstructionTranslatorBase) -> None:
+        if self.bar.iterable is None:
+            self._refuse("It has nothing to go over.")
+        self._check_place(tx)
+        self.items = VariableTracker.build(tx, iter).call_function(tx, [self.bar.iterable], {})
+        self.is_running = True
+        self.bar.compilation.trace.walks.append(self)
+        owner = tx
+        while is_machinery(owner.f_globals) and owner.parent is not None:
+            owner = owner.parent
+        if owner.current_instruction.opname == "FOR_ITER" and self._is_held_by(owner):
+            self.owner, self.loop = owner, owner.stack[-1]
+
+    def _check_place(self, tx: InstructionTranslatorBase) -> None:
+        try:
+            check_is_outermost(tx)
+            frame: InstructionTranslatorBase | None = tx
+            while frame is not None:
+                if frame.f_code.co_flags & CO_GENERATOR and not is_machinery(frame.f_globals):
+                    raise Refused("effect-in-generator")
+                frame = frame.parent
+        except Refused as refused:
+            raise SiteRefused(refused, self.bar.site) from refused
+
+    def _is_held_by(self, owner: InstructionTranslatorBase) -> bool:
+        """True if the loop's stack is all that holds the generator.
+
+        It was made there by the instructions just before the loop: by `for x in bar`, by a builtin
+        as in `for x, y in zip(bar, ys)`, or by the generator that Dynamo takes for `enumerate`.
+        """
+        at = owner.indexof[owner.current_instruction]
+        call, ask = owner.instructions[at - 2], owner.instructions[at - 1]
+        if ask.opname != "GET_ITER":
+            return False
+        frame, instruction = self.born
+        if frame is owner:
+            return instruction is ask or instruction is call
+        is_enumerate = getattr(owner.stack[-1], "inline_tracer", None) is frame
+        return is_enumerate and _name_called(owner, call) == "enumerate"
+
+    def _step(self, tx: InstructionTranslatorBase) -> None:
+        """Note one more step; steps that follow each other are one note."""
+        notes = tx.output.root_tx.debug_locals
+        self.count += 1
+        if self.entry is not None and notes[-1] is self.entry:
+            self.entry[1][2] = self._arguments(ends=False)
+            return
+        self.count = 1
+        method = MethodVariable(self.walk, ("advance",))
+        self.entry = self.bar.note(tx, method, self._arguments(ends=False))
+
+    def _end(self, tx: InstructionTranslatorBase) -> None:
+        """The step that was noted last found nothing."""
+        assert self.entry is not None
+        if tx.output.root_tx.debug_locals[-1] is not self.entry:
+            self._refuse("What it goes over has an effect when it ends.")
+        self.count -= 1
+        self.entry[1][2] = self._arguments(ends=True)
+        self.has_ended, self.is_running, self.bar.closed = True, False, True
+
+    def _arguments(self, ends: bool) -> TupleVariable:
+        count, last = ConstantVariable.create(self.count), ConstantVariable.create(ends)
+        return TupleVariable([self.bar.stand, count, last])
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the loop was left before its end."""
+        held = self.owner is None or any(value is self.loop for value in self.owner.stack)
+        return self.is_running and not held
+
+    def leave(self, tx: InstructionTranslatorBase) -> None:
+        """Note that Python lets go of the generator."""
+        self.has_ended, self.is_running, self.bar.closed = True, False, True
+        self.bar.note(tx, MethodVariable(self.walk, ("leave",)), TupleVariable([]))
+
+    def _refuse(self, why: str, error: Exception | None = None) -> NoReturn:
+        raise SiteRefused(Refused("bar-escapes", why), self.bar.site) from error
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        self._refuse("The loop over it is not over when the graph ends.")
+
+
+def _name_called(tx: InstructionTranslatorBase, call: Instruction) -> str:
+    """The name of what an instruction calls; empty if it is no call."""
+    if call.opname not in CALLS or call.offset is None:
+        return ""
+    graph = graph_of(tx.f_code)
+    return name_of_callee(graph, graph.listing.at_offset(call.offset))
+
+
+def settle(tx: InstructionTranslatorBase, trace: Trace) -> None:
+    """Note the end of loops that were left since the last note; called before each.
+
+    Raises:
+        SiteRefused: several were left at once, and their order is not known.
+    """
+    left: list[Any] = [walk for walk in trace.walks if walk.is_left]
+    if len({id(walk.loop) for walk in left}) < len(left):
+        raise SiteRefused(Refused("bar-escapes", "Two bars end together."), left[0].bar.site)
+    for walk in reversed(left):  # Python lets go of the innermost loop first
+        walk.leave(tx)
+
+
+def settle_all(tx: InstructionTranslatorBase, trace: Trace, is_break: bool) -> None:
+    """At the end of a graph: no bar may be left that Python would close later.
+
+    A bar that nobody closes is closed when the function returns, if it is one of its variables.
+
+    Args:
+        tx: translator of the frame in which the graph ends.
+        trace: the running attempt.
+        is_break: whether the frame goes on after the graph.
+
+    Raises:
+        SiteRefused: it is not known when a bar would be closed.
+    """
+    settle(tx, trace)
+    for walk in trace.walks:
+        if walk.is_running:
+            raise SiteRefused(Refused("bar-escapes", "A loop over it is not over."), walk.bar.site)
+    still_open: list[Any] = [bar for bar in trace.bars if not bar.closed]
+    if not still_open:
+        return
+    bar = still_open[-1]
+    variables = bar.frame.symbolic_locals.values()
+    if is_break or len(still_open) > 1 or not any(value is bar for value in variables):
+        raise SiteRefused(Refused("bar-escapes", "It is still open when the graph ends."), bar.site)
+    bar.close(tx)
+
+
+def check_not_in_arm(compilation: Compilation) -> None:
+    """Refuse an arm of a branch that makes a bar, or goes over one.
+
+    Raises:
+        SiteRefused: an arm is being traced that may not be the one that is taken.
+    """
+    arms = compilation.trace.arms
+    if arms:
+        refused = Refused("arm-changes-state", "It makes a progress bar or goes over one.")
+        raise SiteRefused(refused, arms[-1])

@@ -1,0 +1,226 @@
+"""Progress bars that are made inside the compiled function.
+
+A bar only shows what the program does, so a real one is made after the graph and driven as the
+program drove it: each loop over it, each call of its methods and its end are notes among those of
+the other deferred calls. In the trace a variable stands for it that can be gone over, entered and
+called, but not asked. Whatever else is done with it refuses the site, and the frame is traced again
+without it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from inspect import isroutine
+from typing import Any, ClassVar, NoReturn
+
+from torch._dynamo.codegen import PyCodegen
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.ctx_manager import ContextWrappingVariable
+from torch._dynamo.variables.lists import TupleVariable
+
+from graphmend_bc.catalog.observers import BAR_BREAK, Bar, bar_made_by
+from graphmend_bc.dynamo.after_graph.argument_snapshots import as_dict
+from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
+from graphmend_bc.dynamo.after_graph.epilogue_calls import MadeVariable, MethodVariable, Note, note
+from graphmend_bc.dynamo.after_graph.opaque_variable import OpaqueIterable, refuse_questions
+from graphmend_bc.dynamo.effects.tqdm_arguments import arguments
+from graphmend_bc.dynamo.effects.tqdm_loops import WalkVariable, check_not_in_arm, settle
+from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, places, real_object
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
+from graphmend_bc.dynamo.trace.tracing import check_is_outermost
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.bars import Clock, Stand
+from graphmend_bc.runtime.effects import Effect
+from graphmend_bc.runtime.stack import is_machinery
+
+
+class MarkedBarVariable(MarkedCalleeVariable):
+    """The callee of a marked call that makes a bar."""
+
+    def call_function(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """The bar; stock Dynamo would break the graph inside a function of its own."""
+        try:
+            return self.value(tx, args, kwargs)
+        except Refused as refused:
+            raise SiteRefused(refused, self.site) from refused
+
+    def value(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """The bar.
+
+        Raises:
+            Refused: it would not be the bar that eager Python shows.
+            SiteRefused: it is made in one arm of a branch.
+        """
+        trace = self.compilation.trace
+        made = bar_made_by(real_object(self.callee))
+        if made is None:
+            raise Refused("effect-shows-time")
+        check_not_in_arm(self.compilation)
+        check_is_outermost(tx)
+        if trace.caches:
+            raise Refused("effect-in-cache")
+        where = places(tx, self.site)
+        if made.ranged:
+            args = [VariableTracker.build(tx, range).call_function(tx, list(args), {})]
+        given = arguments(tx, self.compilation, made, args, kwargs)
+        effect = Effect(where, 1, not is_machinery(tx.output.root_tx.f_globals))
+        bar = BarVariable(self.site, made, given.iterable, effect, self.compilation)
+        bar.frame = _outermost(tx)
+        settle(tx, trace)
+        bar.note(tx, MethodVariable(bar.stand, ("make",)), given.for_stand())
+        trace.bars.append(bar)
+        trace.effects.append(self.site)
+        trace.used[self.site] = "defer"
+        trace.gb_types[self.site] = BAR_BREAK
+        return bar
+
+
+class BarVariable(OpaqueIterable, ContextWrappingVariable):
+    """A bar that will be made after the graph.
+
+    Args:
+        site: the call that makes it.
+        made: its class.
+        iterable: what it goes over, if it does.
+        effect: where the call stands.
+        compilation: what is being compiled.
+
+    Attributes:
+        closed: whether it is closed by now, whatever the values of tensors.
+        frame: the outermost frame of the program's that is being traced.
+    """
+
+    _nonvar_fields: ClassVar[set[str]] = {  # type: ignore[misc]
+        *("site", "made", "effect", "compilation", "closed", "frame"),
+        *ContextWrappingVariable._nonvar_fields,
+    }
+
+    def __init__(
+        self,
+        site: Site,
+        made: Bar,
+        iterable: VariableTracker | None,
+        effect: Effect,
+        compilation: Compilation,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(target_values=None, **kwargs)
+        self.site = site
+        self.made = made
+        self.iterable = iterable
+        self.effect = effect
+        self.compilation = compilation
+        self.closed = False
+        self.frame: InstructionTranslatorBase | None = None
+        trace = compilation.trace
+        trace.clock = trace.clock or Clock()
+        make = partial(Stand, made.kind, trace.clock)
+        self.stand = MadeVariable(RuntimeCallVariable("__gm_bar", make))
+
+    def note(
+        self, tx: InstructionTranslatorBase, method: VariableTracker, args: TupleVariable
+    ) -> Note:
+        """Put something that is done with the bar off until after the graph."""
+        return note(tx, self.effect, [method, TupleVariable([]), args, as_dict({})])
+
+    def close(self, tx: InstructionTranslatorBase) -> None:
+        """Note that the bar is closed."""
+        check_not_in_arm(self.compilation)
+        settle(tx, self.compilation.trace)
+        self.note(tx, MethodVariable(self.stand, ("bar", "close")), TupleVariable([]))
+        self.closed = True
+
+    # What the program may do with it
+
+    def python_type(self) -> type:
+        return self.made.kind
+
+    def tp_iter_impl(self, tx: InstructionTranslatorBase) -> VariableTracker:
+        """`iter(bar)`."""
+        return WalkVariable(self, tx)
+
+    def var_getattr(self, tx: InstructionTranslatorBase, name: str) -> VariableTracker:
+        """A method of the bar, for a marked call."""
+        function = getattr(self.made.kind, name, None)
+        if not isroutine(function):
+            self.refuse(name)
+        return BarMethodVariable(self, name, function)
+
+    def enter(self, tx: InstructionTranslatorBase) -> VariableTracker:
+        """`with bar:`."""
+        return self
+
+    def exit(self, tx: InstructionTranslatorBase, *args: VariableTracker) -> VariableTracker:
+        """The end of `with bar:`; an exception goes on."""
+        self.close(tx)
+        return ConstantVariable.create(None)
+
+    def refuse(self, use: str) -> NoReturn:
+        """Give the bar up: the program does something else with it."""
+        raise SiteRefused(Refused("bar-escapes", f"It is used in '{use}'."), self.site)
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        raise SiteRefused(Refused("bar-escapes", "It is needed after the graph."), self.site)
+
+    reconstruct_type = reconstruct
+
+
+refuse_questions(BarVariable, ("tp_iter_impl", "var_getattr"))
+
+
+class BarMethodVariable(MethodVariable):
+    """A method of a bar; a marked call of it is deferred like that of any other bar.
+
+    Args:
+        obj: the bar.
+        name: of the method.
+        function: as the class of the bar has it.
+    """
+
+    _nonvar_fields: ClassVar[set[str]] = {"name", "function", *MethodVariable._nonvar_fields}  # type: ignore[misc]
+
+    def __init__(self, obj: BarVariable, name: str, function: object, **kwargs: Any) -> None:
+        super().__init__(obj.stand, ("bar", name), **kwargs)
+        self.obj = obj
+        self.name = name
+        self.function = function
+
+    def call_function(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> NoReturn:
+        """Refuse calls that are not deferred."""
+        self.obj.refuse(f"{self.name}()")
+
+    def was_noted(self) -> None:
+        """A call was deferred."""
+        if self.name == "close" and not self.obj.compilation.trace.predicates:
+            self.obj.closed = True
+
+    def was_refused(self, refused: Refused) -> NoReturn:
+        """A call cannot be deferred, so the bar cannot be made after the graph."""
+        raise SiteRefused(refused, self.obj.site)
+
+
+def _outermost(tx: InstructionTranslatorBase) -> InstructionTranslatorBase:
+    """The outermost frame of the program's; some versions of Dynamo put one around it."""
+    found, current = tx, tx.parent
+    while current is not None:
+        found = found if is_machinery(current.f_globals) else current
+        current = current.parent
+    return found

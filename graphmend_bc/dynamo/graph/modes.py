@@ -1,0 +1,52 @@
+"""Where a graph switches modes: before the graph they are as the frame found them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+from torch.fx import Graph, Node
+
+from graphmend_bc.dynamo.graph.fx_nodes import name_called
+from graphmend_bc.reporting.reasons import Refused
+
+
+def check_modes(graph: Graph, nodes: Collection[Node]) -> None:
+    """Refuse to compute something before the graph that the graph computes in another mode.
+
+    Args:
+        graph: what is traced so far; what is to be computed stands at its end.
+        nodes: what it is computed from.
+
+    Raises:
+        Refused: it may be something else in the mode that the frame begins in.
+    """
+    entered: list[Node] = []
+    ambient = _may_be_cast(graph)
+    for node in graph.nodes:
+        name = name_called(node)
+        if name in _ENTER:
+            entered.append(node)
+        elif name in _EXIT and entered:
+            entered.pop()
+        elif node in nodes and any(ambient or _matters(block) for block in entered):
+            raise Refused("hoist-not-input", f"{node.name} is computed in another mode.")
+    if any(ambient or _matters(block) for block in entered):
+        raise Refused("hoist-not-input", f"It is inside {name_called(entered[-1])}.")
+
+
+_ENTER = frozenset(("_enter_autocast", "_enter_inference_mode"))
+_EXIT = frozenset(("_exit_autocast", "_exit_inference_mode"))
+
+
+def _may_be_cast(graph: Graph) -> bool:
+    """True unless it is sure that autocast was off when the frame began."""
+    names = [name_called(node) for node in graph.nodes]
+    if names.count("_enter_autocast") > names.count("_exit_autocast"):
+        return True  # what is set now is the block's
+    return torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
+
+
+def _matters(block: Node) -> bool:
+    """False for a block that switches autocast off where it is off."""
+    return name_called(block) != "_enter_autocast" or block.args[2:3] != (False,)

@@ -1,0 +1,118 @@
+"""The seams at which a trace learns that something is absent, or what classes and hooks hold."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphmend_bc.dynamo.corrections import absent_names, class_lookups, module_hooks
+from graphmend_bc.dynamo.patches.patch import Seam
+
+_VARIABLES = "torch._dynamo.variables"
+_DICT = f"{_VARIABLES}.dicts:ConstDictVariable"
+_OWN_DICT = f"{_VARIABLES}.dicts:DunderDictVariable"
+_OBJECT = f"{_VARIABLES}.user_defined:UserDefinedObjectVariable"
+_CLASS = f"{_VARIABLES}.user_defined:UserDefinedClassVariable"
+_PYTHON_MODULE = f"{_VARIABLES}.misc:PythonModuleVariable"
+_FUNCTION = f"{_VARIABLES}.functions:UserFunctionVariable"
+_NN_MODULE = f"{_VARIABLES}.nn_module:UnspecializedNNModuleVariable"
+
+_ITEMS: Final = (
+    Seam(
+        _DICT,
+        ("getitem_const_raise_exception_if_absent",),
+        absent_names.subscript,
+        "a key that a dict lacks",
+    ),
+    Seam(_DICT, ("repr_impl",), absent_names.show_items, "the keys of a dict, in a text"),
+    Seam(
+        f"{_VARIABLES}.builtin:BuiltinVariable",
+        ("call_function",),
+        absent_names.show_in_text,
+        "the keys of a dict, in a text",
+    ),
+    Seam(
+        f"{_VARIABLES}.user_defined:DefaultDictVariable",
+        ("mp_subscript_impl",),
+        absent_names.default_item,
+        "a key that a dict with a default lacks",
+    ),
+    *(
+        Seam(owner, ("call_method",), absent_names.take_item, "a key that a method does not find")
+        for owner in (_DICT, f"{_VARIABLES}.user_defined:OrderedDictVariable")
+    ),
+    Seam(
+        _OWN_DICT,
+        ("install_dict_contains_guard",),
+        absent_names.ask_attributes,
+        "an attribute that is looked for in `__dict__`",
+    ),
+    Seam(
+        _OWN_DICT,
+        ("install_dict_keys_match_guard",),
+        absent_names.list_attributes,
+        "the attributes that `__dict__` holds",
+    ),
+)
+
+_ATTRIBUTES: Final = (
+    *(
+        Seam(owner, ("var_getattr",), absent_names.attribute, "an attribute that a value lacks")
+        for owner in (
+            _OBJECT,
+            _CLASS,
+            _PYTHON_MODULE,
+            _FUNCTION,
+            f"{_VARIABLES}.tensor:TensorVariable",
+        )
+    ),
+    *(
+        Seam(
+            owner,
+            ("call_obj_hasattr",),
+            absent_names.has_attribute,
+            "an attribute that is asked for",
+        )
+        for owner in (_PYTHON_MODULE, _FUNCTION)
+    ),
+    Seam(
+        _OBJECT,
+        ("method_setattr_standard",),
+        absent_names.change_attribute,
+        "an attribute that the frame itself sets or deletes",
+    ),
+    Seam(
+        "torch._dynamo.symbolic_convert:InstructionTranslatorBase",
+        ("load_builtin",),
+        absent_names.load_builtin,
+        "a global that a module lacks, where a builtin stands for it",
+    ),
+)
+
+_CLASSES: Final = (
+    Seam(
+        _OBJECT,
+        ("lookup_class_mro_attr",),
+        class_lookups.looked_up,
+        "what the class of a value holds",
+    ),
+    Seam(_CLASS, ("lookup_cls_mro_attr",), class_lookups.looked_up, "what a class holds"),
+    Seam(
+        f"{_VARIABLES}.user_defined:UserDefinedVariable",
+        ("_maybe_get_baseclass_method",),
+        class_lookups.looked_up,
+        "what the bases of a class hold",
+    ),
+    Seam(_NN_MODULE, ("call_function",), class_lookups.called, "the method that calls a module"),
+    Seam(
+        f"{_VARIABLES}.misc:SuperVariable",
+        ("_resolved_getattr_and_source",),
+        class_lookups.looked_up_in_bases,
+        "what `super()` finds",
+    ),
+    *(
+        Seam(owner, ("var_getattr",), module_hooks.asked, "the hooks of a module")
+        for owner in (_NN_MODULE, _PYTHON_MODULE)
+    ),
+)
+
+SEAMS: Final = (*_ITEMS, *_ATTRIBUTES, *_CLASSES)

@@ -1,0 +1,318 @@
+"""What happens at the seams: each function makes one of Dynamo's own into ours, which calls it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
+from types import CodeType
+from typing import Any
+
+import torch
+from torch._dynamo.variables.base import VariableTracker
+
+from graphmend_bc.dynamo.after_graph import host_arithmetic
+from graphmend_bc.dynamo.after_graph.host_value import HostVariable
+from graphmend_bc.dynamo.corrections import absent_names
+from graphmend_bc.dynamo.effects import deferred_calls, object_texts, tqdm_loops
+from graphmend_bc.dynamo.graph.fx_nodes import keep_unused_indexing
+from graphmend_bc.dynamo.graph.readback import reading
+from graphmend_bc.dynamo.predication import arm_mutation
+from graphmend_bc.dynamo.predication.tensor_predicates import HostNumberVariable
+from graphmend_bc.dynamo.rollback import graph_proof
+from graphmend_bc.dynamo.rollback.deopt_wrapper import keeping_modes, watched
+from graphmend_bc.dynamo.rollback.rollback_analysis import modes_of
+from graphmend_bc.dynamo.speculation import speculate
+from graphmend_bc.dynamo.speculation.index_bounds import check_indices
+from graphmend_bc.dynamo.substitutes import cudnn_flags, requires_grad
+from graphmend_bc.dynamo.symbols import unbacked
+from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.generated_code import TORCH
+from graphmend_bc.dynamo.trace.profiler_labels import annotated_graph
+from graphmend_bc.runtime.effects import naming_lost_effects
+
+
+def trace_frame(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`trace_frame`: an attempt begins."""
+
+    def trace_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None:
+            compilation.start_trace()
+            compilation.trace.handles = _may_handle(code)
+        return stock(code, *args, **kwargs)
+
+    return trace_frame
+
+
+def _may_handle(code: CodeType) -> bool:
+    """True for a function of the user's that has a `try` or a `with`."""
+    return bool(code.co_exceptiontable) and not code.co_filename.startswith(TORCH)
+
+
+def output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`OutputGraph.__init__`: listen to the operators."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        compilation = current()
+        if compilation is not None and compilation.may_mend:
+            # From the start: the first rewritten code may be met late, in a callee.
+            compilation.trace.listen(self)
+        if compilation is not None and compilation.captures:
+            unbacked.listen_to_captures(self, compilation)
+
+    return __init__
+
+
+def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`InliningInstructionTranslator.__init__`: trace the callee's rewritten code."""
+
+    def __init__(self: Any, parent: Any, code: CodeType, *args: Any, **kwargs: Any) -> None:
+        compilation = current()
+        if compilation is not None and not _is_in_coroutine(parent, code):
+            code = compilation.code_for(code)
+            compilation.trace.handles |= _may_handle(code)
+        stock(self, parent, code, *args, **kwargs)
+
+    return __init__
+
+
+def _is_in_coroutine(parent: Any, code: CodeType) -> bool:
+    """True for what is called inside a coroutine that is inlined.
+
+    Dynamo takes what it returns for what calling it gives. A break keeps that from being seen.
+    """
+    while parent is not None and not code.co_flags & _COROUTINES:
+        code, parent = parent.f_code, getattr(parent, "parent", None)
+    return bool(code.co_flags & _COROUTINES)
+
+
+_COROUTINES = CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
+
+
+def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`OutputGraph.call_user_compiler`: prove the whole graph, then watch it."""
+
+    def call_user_compiler(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
+        compilation = current()
+        if compilation is None:
+            return stock(self, gm, *args, **kwargs)
+        graph_proof.prove_graph(compilation, gm, self)
+        compiled = annotated_graph(stock(self, gm, *args, **kwargs), self)
+        if (clock := compilation.trace.clock) is not None:
+            compiled = clock.timing(compiled)
+        compiled = watched(reading(compiled, compilation.trace.to_read()), compilation)
+        compilation.graphs += 1
+        if compilation.trace.undo is not None:
+            return compiled
+        modes = modes_of(gm, self) if compilation.trace.used else None
+        compiled = compiled if modes is None else keeping_modes(compiled, modes)
+        return naming_lost_effects(compiled, compilation.trace.effects)
+
+    return call_user_compiler
+
+
+def compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`OutputGraph.compile_subgraph`: a graph ends, maybe inside a callee."""
+
+    def compile_subgraph(self: Any, tx: Any, reason: Any, *args: Any, **kwargs: Any) -> Any:
+        root, compilation = self.root_tx, current()
+        if compilation is not None and compilation.trace.bars:
+            is_break = tx is not root or reason.graph_break
+            tqdm_loops.settle_all(tx, compilation.trace, is_break)
+        if tx is not root and root.debug_locals:
+            tx.debug_locals, root.debug_locals = root.debug_locals + tx.debug_locals, []
+        if compilation is not None:
+            cudnn_flags.check_whole(compilation.trace)
+            check_indices(tx, compilation.trace)
+            speculate.gather(tx, compilation.trace)
+            object_texts.check_folded(compilation)
+            absent_names.install_absent(compilation, tx)
+        return stock(self, tx, reason, *args, **kwargs)
+
+    return compile_subgraph
+
+
+def compile_and_call(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`OutputGraph.compile_and_call_fx_graph`: add the outputs that are for us."""
+
+    def compile_and_call_fx_graph(
+        self: Any, tx: Any, rv: list[VariableTracker], *args: Any, **kwargs: Any
+    ) -> Any:
+        compilation = current()
+        ours = [] if compilation is None else compilation.trace.our_outputs()
+        return stock(self, tx, [*rv, *ours], *args, **kwargs)
+
+    return compile_and_call_fx_graph
+
+
+def remove_unused(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`OutputGraph.remove_unused_graphargs`: what may raise stays."""
+
+    def remove_unused_graphargs(self: Any) -> None:
+        if (compilation := current()) is not None and compilation.takes_part:
+            keep_unused_indexing(self.graph)
+        stock(self)
+
+    return remove_unused_graphargs
+
+
+def ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Questions to a tensor."""
+
+    def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None and compilation.trace.choices:
+            graph_proof.check_question(compilation, name)
+        if compilation is not None and compilation.trace.arms:
+            arm_mutation.check_hooks(compilation.trace, name)
+        if compilation is not None and compilation.trace.written_back:
+            arm_mutation.check_question(compilation.trace, self, name)
+        if compilation is not None and compilation.trace.leaves:
+            requires_grad.check_question(compilation.trace, self, name)
+        if compilation is not None and compilation.trace.captured:
+            unbacked.check_question(self, name)
+        if compilation is not None and name in _OF_AUTOGRAD and compilation.trace.used:
+            _notice_writes(tx, self)
+        return stock(self, tx, name, *args, **kwargs)
+
+    return ask
+
+
+_OF_AUTOGRAD = frozenset(("requires_grad", "grad_fn", "is_leaf"))
+"""What a write in place may change; Dynamo notices that only under the name that was written to."""
+
+
+def _notice_writes(tx: Any, tensor: Any) -> None:
+    """Stock would have looked anew after the break."""
+    value = tensor.as_proxy().node.meta.get("example_value")
+    if getattr(value, "requires_grad", tensor.requires_grad) != tensor.requires_grad:
+        tensor.synchronize_attributes(tx)
+
+
+def unpack_rows(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`TensorVariable.unpack_var_sequence`: rows, as iteration makes them.
+
+    Eager iterates over `unbind()`, whose outputs autograd forbids to change in place and whose
+    gradients it stacks; Dynamo takes row by row.
+    """
+
+    def unpack(self: Any, tx: Any, *args: Any, **kwargs: Any) -> Any:
+        compilation = current()
+        if compilation is None or not compilation.takes_part:
+            return stock(self, tx, *args, **kwargs)
+        if not (self.requires_grad and torch.is_grad_enabled()):
+            return stock(self, tx, *args, **kwargs)
+        return self.call_method(tx, "unbind", [], {}).unpack_var_sequence(tx)
+
+    return unpack
+
+
+def detect_assert(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`_detect_and_normalize_assert_statement`: an `assert` is a branch that raises."""
+
+    def detect(self: Any, *args: Any, **kwargs: Any) -> Any:
+        is_assert, compilation = stock(self, *args, **kwargs), current()
+        if not is_assert or compilation is None or not compilation.may_mend:
+            return is_assert
+        if not compilation.exact_asserts:
+            compilation.trace.stock_asserts = True
+            return True
+        self.pop()  # the message
+        compilation.trace.asserts.add((self.f_code, self.current_instruction.offset))
+        return False
+
+    return detect
+
+
+def call_cached(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`WrapperUserFunctionVariable.call_function`: calls of functions that cache results."""
+
+    def call_function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        compilation = current()
+        if compilation is None or not hasattr(self.wrapper_obj, "cache_info"):
+            return stock(self, *args, **kwargs)
+        trace = compilation.trace
+        trace.caches += 1
+        try:
+            return stock(self, *args, **kwargs)
+        finally:
+            trace.caches -= 1
+
+    return call_function
+
+
+def ask_object(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Attributes of the user's objects."""
+
+    def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None and compilation.trace.counting:
+            deferred_calls.check_unread(compilation, self, name)
+        return stock(self, tx, name, *args, **kwargs)
+
+    return ask
+
+
+def ask_module(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Attributes of modules."""
+
+    def var_getattr(self: Any, tx: Any, name: str) -> Any:
+        if (compilation := current()) is not None and compilation.trace.blocks:
+            cudnn_flags.check_question(compilation.trace, self.value, name)
+        return stock(self, tx, name)
+
+    return var_getattr
+
+
+def ask_identity(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Hash and equality of a tensor."""
+
+    def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None and compilation.trace.choices:
+            graph_proof.check_identity(compilation, [self])
+        return stock(self, *args, **kwargs)
+
+    return ask
+
+
+def ask_id(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`id(tensor)`."""
+
+    def call_id(self: Any, tx: Any, *args: VariableTracker, **kwargs: Any) -> Any:
+        if (compilation := current()) is not None and compilation.trace.choices:
+            graph_proof.check_identity(compilation, [arg.realize() for arg in args])
+        return stock(self, tx, *args, **kwargs)
+
+    return call_id
+
+
+def compare_identity(function: Callable[..., Any], stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`is` and `is not`."""
+
+    def compare(tx: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> Any:
+        unbacked.check_truths(args)
+        for value in args:
+            if isinstance(value, HostVariable):
+                return host_arithmetic.computed(value, function, args, kwargs)
+        if (compilation := current()) is not None and compilation.trace.choices:
+            operands = [arg.realize() for arg in args]
+            if all(operand.is_tensor() for operand in operands):
+                graph_proof.check_identity(compilation, operands)
+        return stock(tx, args, kwargs)
+
+    return compare
+
+
+def compare_numbers(function: str, stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Comparisons of numbers that are only compared."""
+
+    def compare(tx: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> Any:
+        for number, other, reverse in ((args[0], args[1], False), (args[1], args[0], True)):
+            if isinstance(number, HostNumberVariable):
+                return number.compare(tx, function, other.realize(), reverse)
+        unbacked.check_truths(args)
+        for value in args:
+            if isinstance(value, HostVariable):
+                return host_arithmetic.computed(value, getattr(operator, function), args, kwargs)
+        return stock(tx, args, kwargs)
+
+    return compare

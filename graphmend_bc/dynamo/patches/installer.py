@@ -1,0 +1,150 @@
+"""Put the seams in, all or none, and take them out again.
+
+`seam_table.py` has those that are the same whoever mends; those that call the mender are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any, Protocol
+
+from graphmend_bc.dynamo.patches.patch import Place, Seam
+from graphmend_bc.dynamo.patches.table import SEAMS
+from graphmend_bc.dynamo.rollback import eager_fallback
+
+CompileFrame = Callable[[Callable[..., Any], CodeType, list[Any], dict[str, Any]], Any]
+"""Compiles a frame; gets Dynamo's own function, the code object and the other arguments."""
+
+
+class Mender(Protocol):
+    """What the seams call."""
+
+    def unguarded(self, code: CodeType, error: Exception) -> None:
+        """The guards of a frame that was mended could not be made."""
+
+    def forget(self) -> None:
+        """Dynamo was reset."""
+
+
+@dataclass(slots=True)
+class _Switch:
+    """Whether the seams of one installation still mend.
+
+    They may be reached after they were taken out, if somebody wrapped them meanwhile.
+    """
+
+    on: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Put:
+    """What was put in a place, and what it takes to put that back."""
+
+    place: Place
+    before: Any
+    ours: Any
+    stays: bool
+
+    def undo(self) -> None:
+        # Somebody may have wrapped us since; leaving theirs in place is the lesser harm.
+        if self.place.value() is self.ours:
+            self.place.put(self.before)
+
+
+class Seams:
+    """Installs the seams for one mender and takes them out again.
+
+    Args:
+        mender: told of what happens to the frames that were compiled.
+        compile_frame: compiles one frame.
+    """
+
+    def __init__(self, mender: Mender, compile_frame: CompileFrame) -> None:
+        self._mender = mender
+        self._compile_frame = compile_frame
+        self._switch = _Switch()
+        self._put: list[_Put] = []
+
+    def install(self) -> None:
+        """Put all seams in place. If one cannot be, none is.
+
+        Raises:
+            MissingSeamError: this torch lacks what a seam replaces.
+        """
+        self._switch = _Switch()
+        seams = (*_of_mender(self._mender, self._compile_frame, self._switch), *SEAMS)
+        places = [(seam, place) for seam in seams for place in seam.places()]
+        try:
+            for seam, place in places:
+                self._replace(seam, place)
+        except BaseException:
+            self._take_out(for_good=True)
+            raise
+
+    def remove(self) -> None:
+        """Put back what was there."""
+        self._take_out(for_good=False)
+
+    def _take_out(self, *, for_good: bool) -> None:
+        self._switch.on = False
+        while self._put:
+            put = self._put.pop()
+            if for_good or not put.stays:
+                put.undo()
+
+    def _replace(self, seam: Seam, place: Place) -> None:
+        before = place.value()
+        if seam.stays and hasattr(before, "__graphmend_bc__"):
+            return
+        ours = place.made(seam.make)
+        if ours is before:
+            return
+        if seam.stays:
+            ours.__graphmend_bc__ = True
+        # Noted first: an interrupt may come between the two.
+        self._put.append(_Put(place, before, ours, seam.stays))
+        place.put(ours)
+
+
+def _of_mender(mender: Mender, ours: CompileFrame, switch: _Switch) -> tuple[Seam, ...]:
+    """The seams that call the mender. Without them nothing is compiled for it, so none mends."""
+
+    def compiling(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def compile_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
+            if not switch.on:
+                return stock(code, *args, **kwargs)
+            return ours(stock, code, list(args), kwargs)
+
+        return compile_frame
+
+    def resetting(stock: Callable[..., Any]) -> Callable[..., Any]:
+        def reset() -> None:
+            if switch.on:
+                mender.forget()
+            stock()
+
+        return reset
+
+    convert = "torch._dynamo.convert_frame"
+    return (
+        Seam(
+            convert,
+            ("compile_frame",),
+            compiling,
+            "one call per frame to compile: the mending loop runs around it",
+        ),
+        Seam(
+            f"{convert}:ConvertFrameAssert",
+            ("__call__",),
+            lambda stock: eager_fallback.convert(mender.unguarded, stock),
+            "one call of a frame is left to eager Python",
+        ),
+        Seam(
+            "torch._dynamo",
+            ("reset",),
+            resetting,
+            "`torch._dynamo.reset()` forgets what was mended",
+        ),
+    )

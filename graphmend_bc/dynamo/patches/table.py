@@ -1,0 +1,300 @@
+"""All that is replaced in torch without regard to who mends: a table of seams.
+
+Seams of one attribute are put in one after the other; the last one is met first.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from graphmend_bc.dynamo.after_graph import host_arithmetic
+from graphmend_bc.dynamo.before_graph import computed_source, numpy_random
+from graphmend_bc.dynamo.corrections import (
+    bounded_deques,
+    dropout,
+    mapping_proxies,
+    tensor_formatting,
+    trace_time_effects,
+    user_sets,
+)
+from graphmend_bc.dynamo.effects import deferred_calls, object_texts
+from graphmend_bc.dynamo.patches import absence_table, primitives
+from graphmend_bc.dynamo.patches import frames as at
+from graphmend_bc.dynamo.patches.patch import Seam
+from graphmend_bc.dynamo.predication.tensor_predicates import COMPARISONS
+from graphmend_bc.dynamo.rollback import quiet_errors
+from graphmend_bc.dynamo.symbols import (
+    ctc_fake_impls,
+    symbolic_arithmetic,
+    tensor_indexing,
+    unbacked,
+)
+
+_CONVERT = "torch._dynamo.convert_frame"
+_TRANSLATOR = "torch._dynamo.symbolic_convert:InstructionTranslatorBase"
+_INLINING = "torch._dynamo.symbolic_convert:InliningInstructionTranslator"
+_COMPARISONS = "torch._dynamo.symbolic_convert:compare_op_handlers"
+_GRAPH = "torch._dynamo.output_graph:OutputGraph"
+_VARIABLES = "torch._dynamo.variables"
+_TENSOR = f"{_VARIABLES}.tensor:TensorVariable"
+_BUILTIN = f"{_VARIABLES}.builtin:BuiltinVariable"
+
+
+def _read_proxy(stock: Any) -> Any:
+    return mapping_proxies.read_proxy(stock.__name__, stock)
+
+
+def _unless_known(shapes: Callable[..., Any], stock: Callable[..., Any] | None) -> Any:
+    return shapes if stock is None else stock
+
+
+_FRAME: Final = (
+    Seam(
+        _TRANSLATOR,
+        ("_load_const",),
+        primitives.load_const,
+        "a primitive is a constant Dynamo does not know; resume functions made from rewritten code"
+        " hold primitives, and may be compiled after `disable()`",
+        stays=True,
+    ),
+    Seam(
+        "torch.fx.graph_module",
+        ("print",),
+        quiet_errors.printing,
+        "a graph that raises and is taken back prints nothing, after `disable()` neither",
+        adds=True,
+        stays=True,
+    ),
+    Seam(
+        _CONVERT,
+        ("trace_frame",),
+        at.trace_frame,
+        "one call per attempt: what an attempt found is forgotten with it",
+    ),
+    Seam(
+        _INLINING,
+        ("__init__",),
+        at.inline,
+        "the code object of an inlined callee is replaced by the rewritten one",
+    ),
+    Seam(
+        "torch._dynamo.guards:GuardBuilder",
+        ("get_guard_manager_from_source",),
+        computed_source.guarding,
+        "guards on values that are computed from the inputs",
+    ),
+    Seam(
+        "torch._dynamo.exc",
+        ("get_dynamo_observed_exception",),
+        unbacked.raising,
+        "an exception that tracing raises because of a number known only at run time is not the"
+        " program's",
+    ),
+)
+
+_OF_GRAPHS: Final = (
+    Seam(_GRAPH, ("__init__",), at.output_graph, "operators are listened to from the start"),
+    Seam(
+        _GRAPH,
+        ("call_user_compiler",),
+        at.call_user_compiler,
+        "the graph is complete: proofs over the whole graph",
+    ),
+    Seam(
+        _GRAPH,
+        ("compile_subgraph",),
+        at.compile_subgraph,
+        "effects noted at the root run also when a nested break ends the graph",
+    ),
+    Seam(
+        _GRAPH,
+        ("compile_and_call_fx_graph",),
+        at.compile_and_call,
+        "further outputs of the graph, for the wrapper around it",
+    ),
+    Seam(
+        _GRAPH,
+        ("remove_unused_graphargs",),
+        at.remove_unused,
+        "operators that may raise stay in the graph although nothing uses them",
+    ),
+    Seam(
+        "torch._dynamo.side_effects:SideEffects",
+        ("codegen_update_mutated",),
+        user_sets.replayed,
+        "what a frame changed in sets of a class of the user's",
+    ),
+    *(
+        Seam(
+            "torch._subclasses.fake_impls:op_implementations_dict",
+            (known,),
+            partial(_unless_known, shapes),
+            "shapes of operators that torch's own table lacks",
+            adds=True,
+        )
+        for known, shapes in ctc_fake_impls.SHAPES.items()
+    ),
+)
+
+_OF_TENSORS: Final = (
+    *(
+        Seam(
+            _TENSOR,
+            (name,),
+            at.ask_tensor,
+            "questions about memory and autograd of tensors, once one is chosen",
+        )
+        for name in ("call_method", "var_getattr", "call_obj_hasattr")
+    ),
+    Seam(
+        _TENSOR,
+        ("hash_impl", "get_python_hash", "is_python_equal"),
+        at.ask_identity,
+        "hash and equality of tensors, once one is chosen",
+    ),
+    Seam(
+        _TENSOR, ("call_method",), tensor_indexing.call_method, "subscripts by numbers of tensors"
+    ),
+    Seam(_TENSOR, ("unpack_var_sequence",), at.unpack_rows, "the rows a tensor is unpacked to"),
+    Seam(
+        f"{_VARIABLES}.tensor:SymNodeVariable",
+        ("create",),
+        symbolic_arithmetic.symbol_made,
+        "operations on numbers known only at run time",
+    ),
+)
+
+_OF_OPERATORS: Final = (
+    Seam(_BUILTIN, ("call_id",), at.ask_id, "`id` of a tensor, once one is chosen"),
+    Seam(
+        _BUILTIN,
+        ("call_function",),
+        tensor_indexing.call_builtin,
+        "subscripts by numbers of tensors",
+    ),
+    Seam(
+        _BUILTIN,
+        ("call_function",),
+        host_arithmetic.call_builtin,
+        "operators on values that the host reads from tensors after the graph",
+    ),
+    Seam(_BUILTIN, ("call_function",), object_texts.call_builtin, "texts of objects"),
+    *(
+        Seam(
+            _COMPARISONS,
+            (name,),
+            partial(at.compare_identity, identity),
+            "`is` between tensors: a chosen tensor must not be compared by identity",
+        )
+        for name, identity in (("is", operator.is_), ("is not", operator.is_not))
+    ),
+    *(
+        Seam(
+            _COMPARISONS,
+            (name,),
+            partial(at.compare_numbers, function),
+            "comparisons of values that the host reads from tensors",
+        )
+        for name, function in COMPARISONS.items()
+    ),
+)
+
+_OF_VALUES: Final = (
+    Seam(
+        f"{_VARIABLES}.user_defined:UserDefinedObjectVariable",
+        ("var_getattr",),
+        at.ask_object,
+        "attributes of an object that a deferred call is going to change",
+    ),
+    Seam(
+        f"{_VARIABLES}.misc:PythonModuleVariable",
+        ("var_getattr",),
+        at.ask_module,
+        "flags of cuDNN, inside a block that sets them",
+    ),
+    Seam(
+        f"{_VARIABLES}.misc:NumpyVariable",
+        ("call_function",),
+        numpy_random.draw_as_numpy,
+        "draws from NumPy's generator, for which Dynamo takes torch's",
+    ),
+    Seam(
+        f"{_VARIABLES}.dicts:MappingProxyVariable",
+        ("call_method", "mp_subscript_impl"),
+        _read_proxy,
+        "reading a proxy whose dict cannot be the one that the frame changed",
+    ),
+    Seam(
+        f"{_VARIABLES}.lists:DequeVariable",
+        ("call_method", "var_getattr", "sq_concat_impl"),
+        bounded_deques.bounded,
+        "the largest length of a deque that was there before",
+    ),
+    Seam(
+        f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
+        ("call_function",),
+        trace_time_effects.call_torch,
+        "settings of the process, which Dynamo sets while it traces",
+    ),
+    Seam(
+        f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
+        ("call_function",),
+        dropout.call_torch,
+        "dropout that drops nothing gives its argument",
+    ),
+    Seam(
+        f"{_VARIABLES}.nn_module",
+        ("initialize_lazy_module",),
+        trace_time_effects.initialize_lazy,
+        "lazy modules, which Dynamo initialises while it traces",
+    ),
+    Seam(
+        f"{_VARIABLES}.functions:WrapperUserFunctionVariable",
+        ("call_function",),
+        at.call_cached,
+        "functions that cache their results: Dynamo traces them every time",
+    ),
+    Seam(
+        f"{_VARIABLES}.misc:StringFormatVariable",
+        ("__init__",),
+        tensor_formatting.make_format,
+        "when a text was made, and of what",
+    ),
+    Seam(
+        f"{_VARIABLES}.misc:StringFormatVariable",
+        ("reconstruct",),
+        object_texts.reconstruct_text,
+        "a text that is shown by an effect and made of an object",
+    ),
+    Seam(
+        "torch._dynamo.symbolic_convert",
+        ("_detect_and_normalize_assert_statement",),
+        at.detect_assert,
+        "`assert` on a tensor, of which Dynamo makes an operator that raises another exception",
+    ),
+    Seam(_TRANSLATOR, ("_convert_value",), tensor_formatting.convert_value, "`!r` of a tensor"),
+    Seam(
+        _TRANSLATOR,
+        ("_format_value",),
+        tensor_formatting.format_value,
+        "`!r` is left to the format",
+    ),
+    Seam(
+        f"{_VARIABLES}.ctx_manager:CatchWarningsCtxManagerVariable",
+        ("enter",),
+        deferred_calls.enter_catching,
+        "warnings after a `catch_warnings` stay where they are",
+    ),
+)
+
+SEAMS: Final = (
+    *_FRAME,
+    *_OF_GRAPHS,
+    *_OF_TENSORS,
+    *_OF_OPERATORS,
+    *_OF_VALUES,
+    *absence_table.SEAMS,
+)

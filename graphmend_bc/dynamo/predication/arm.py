@@ -1,0 +1,183 @@
+"""Trace one arm of a branch into the graph, and hold it to changing nothing but the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch._dynamo import exc
+from torch._dynamo.current_scope_id import current_scope_id, enter_new_scope
+from torch._dynamo.output_graph import OutputGraph
+from torch._dynamo.side_effects import SideEffects
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import (
+    VariableTracker,
+)
+from torch._ops import HigherOrderOperator
+from torch.fx import Graph, Node
+
+from graphmend_bc.dynamo.graph.fx_nodes import is_in_place, name_called
+from graphmend_bc.dynamo.predication.arm_mutation import write_to_copies
+from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.program_objects import existing
+from graphmend_bc.legality.record import OpRecord
+from graphmend_bc.reporting.reasons import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """What tracing one arm gave.
+
+    Attributes:
+        result: the value it returned.
+        nodes: the FX nodes it added.
+        records: the operators that ran on fake tensors.
+        writes: by tensor from outside that it writes to, the copy that it writes to instead.
+    """
+
+    result: VariableTracker
+    nodes: tuple[Node, ...]
+    records: tuple[OpRecord, ...]
+    writes: Mapping[Node, Node] = field(default_factory=dict)
+
+    def allocated(self) -> set[int]:
+        """Storages that the arm's own operators allocated."""
+        return {storage for record in self.records for storage in record.allocated()}
+
+
+def trace_arm(
+    tx: InstructionTranslatorBase,
+    trace: Trace,
+    function: VariableTracker,
+    live_ins: Sequence[VariableTracker],
+    check: Callable[[Sequence[OpRecord]], None],
+    *,
+    writes: frozenset[str] = frozenset(),
+    copied: bool = False,
+) -> Arm:
+    """Call an arm's function in the trace.
+
+    Args:
+        tx: translator of the frame the branch is in.
+        trace: the attempt that is running.
+        function: the arm.
+        live_ins: its arguments.
+        check: refuses operators that must not stand in the arm.
+        writes: names of operators by which it may write to tensors from outside.
+        copied: whether such tensors become copies.
+
+    Raises:
+        Refused: the arm could be noticed although it is not taken.
+    """
+    output = tx.output
+    last = next(iter(reversed(output.graph.nodes)), None)
+    recorder, effects = trace.listen(output), len(trace.effects)
+    _check_live_ins(live_ins)
+    with recorder.recording() as records, _state_unchanged(output), enter_new_scope():
+        try:
+            result = function.call_function(tx, list(live_ins), {})
+        except exc.ObservedException as error:
+            raise Refused("arm-raises", f"It raises {type(error).__name__}.") from error
+    if trace.depth:
+        trace.met += existing(output.side_effects)
+    nodes = _nodes_after(output.graph, last)
+    _check_nodes(nodes, writes=writes)
+    check(records)
+    copies = write_to_copies(output, recorder, nodes, records) if copied else {}
+    if copies and len(trace.effects) > effects:
+        raise Refused("arm-mutates-tensor", "An effect of the arm may show it.")
+    return Arm(result.realize(), nodes, tuple(records), copies)
+
+
+def _check_live_ins(live_ins: Sequence[VariableTracker]) -> None:
+    """Refuse iterators and dicts with defaults: reading them changes them untold."""
+
+    def check(value: VariableTracker) -> None:
+        name = type(value).__name__
+        if any(kind in name for kind in _CHANGED_BY_READING):
+            raise Refused("arm-changes-state", f"It may read from a {name}.")
+
+    VariableTracker.visit(check, [value.realize() for value in live_ins])
+
+
+_CHANGED_BY_READING = ("Iterator", "GeneratorObject", "DefaultDict", "Enumerate", "Cycle", "Islice")
+
+
+def _nodes_after(graph: Graph, last: Node | None) -> tuple[Node, ...]:
+    """The nodes added at the end since `last` was the last one; inputs go to the front."""
+    added = []
+    for node in reversed(graph.nodes):
+        if node is last:
+            break
+        added.append(node)
+    return tuple(reversed(added))
+
+
+def _check_nodes(nodes: Sequence[Node], *, writes: frozenset[str]) -> None:
+    """Refuse what the fake tensor mode does not see as an operator."""
+    for node in nodes:
+        if isinstance(node.target, HigherOrderOperator):
+            raise Refused("arm-op-unknown", f"The operator is {node.target}.")
+        if node.op == "call_function" and any(m in str(node.target) for m in _MODE_SWITCHES):
+            raise Refused("arm-changes-mode")
+        if is_in_place(node) and name_called(node) not in writes:
+            raise Refused("arm-mutates-tensor", f"The operator is {node.target}.")
+
+
+_MODE_SWITCHES = ("_set_grad_enabled", "autocast", "inference_mode")
+
+
+@contextmanager
+def _state_unchanged(output: OutputGraph) -> Iterator[None]:
+    """Refuse an arm that changes anything in Dynamo's model of the world outside itself."""
+    effects = output.side_effects
+    hooks, modes, draws = len(effects.tensor_hooks), _modes(), len(output.random_calls)
+    with attributes_unchanged(effects):
+        yield
+        if _modes() != modes:
+            raise Refused("arm-changes-mode")
+    if len(effects.tensor_hooks) != hooks:
+        raise Refused("arm-changes-state", "It registers a hook on a tensor.")
+    if len(output.random_calls) != draws:
+        raise Refused("arm-draws-random")
+
+
+@contextmanager
+def attributes_unchanged(effects: SideEffects) -> Iterator[None]:
+    """Refuse an arm that sets attributes of objects from outside itself.
+
+    Args:
+        effects: where Dynamo notes such changes.
+    """
+    before = {item: dict(names) for item, names in effects.store_attr_mutations.items()}
+    scope = current_scope_id()
+    yield
+    for item, names in effects.store_attr_mutations.items():
+        created_here = getattr(item.mutation_type, "scope", 0) > scope
+        if not created_here and names != before.get(item, {}):
+            shown = ", ".join(sorted(map(repr, names)))
+            raise Refused("arm-changes-state", f"It sets {shown}.")
+
+
+def _modes() -> tuple[object, ...]:
+    return (
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("cpu"),
+        torch.is_autocast_enabled("cuda"),
+        torch.get_default_dtype(),
+        torch.get_autocast_dtype("cpu"),
+        torch.get_autocast_dtype("cuda"),
+        torch.is_autocast_cache_enabled(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.get_float32_matmul_precision(),
+        torch.get_num_threads(),
+        torch.backends.cudnn.enabled,
+        torch.backends.cudnn.benchmark,
+        torch.backends.cudnn.deterministic,
+        torch.is_warn_always_enabled(),
+        torch.is_anomaly_enabled(),
+    )

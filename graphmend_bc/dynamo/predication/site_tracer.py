@@ -1,0 +1,188 @@
+"""Trace one site: a branch with both of its arms, a short circuit, a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.tensor import TensorVariable
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.graph.emit import call, method
+from graphmend_bc.dynamo.predication.arm import Arm, trace_arm
+from graphmend_bc.dynamo.predication.arm_mutation import as_outside, write_back
+from graphmend_bc.dynamo.predication.cond import conditional
+from graphmend_bc.dynamo.predication.merge import Join
+from graphmend_bc.dynamo.speculation.speculate import guess
+from graphmend_bc.dynamo.symbols.known_integers import number_in
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
+from graphmend_bc.dynamo.trace.tracing import inline, is_true
+from graphmend_bc.dynamo.trace.truth_overrides import check_truth_is_plain
+from graphmend_bc.legality import choose
+from graphmend_bc.legality.arm import check_runs_untaken
+from graphmend_bc.legality.fold import constant_truth
+from graphmend_bc.legality.ops import IN_PLACE
+from graphmend_bc.legality.record import OpRecord
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Both, Branch, Guess, Site
+
+
+class SiteTracer:
+    """Traces one branch site.
+
+    Args:
+        tx: translator of the frame in which the primitive is called.
+        compilation: what is being compiled.
+        site: the branch in the user's code.
+    """
+
+    def __init__(self, tx: InstructionTranslatorBase, compilation: Compilation, site: Site) -> None:
+        self.tx = tx
+        self.site = site
+        self.compilation = compilation
+        self.trace = compilation.trace
+        self.recorder = compilation.trace.listen(tx.output)
+
+    def branch(
+        self,
+        primitive: Branch,
+        condition: TensorVariable,
+        when_true: VariableTracker,
+        when_false: VariableTracker,
+        live_ins: Sequence[VariableTracker],
+    ) -> VariableTracker:
+        """The value of the branch: both arms computed, one result chosen.
+
+        Raises:
+            Refused: it could not be shown to be exact.
+        """
+        predicate = self.truth(condition)
+        if self.recorder.draws and not self.trace.depth:
+            self.trace.drawn.append(predicate)
+        if primitive.conditional:
+            return self._conditional(predicate, when_true, when_false, live_ins)
+        taken = self._arm(when_true, live_ins, predicate, True)
+        other = self._arm(when_false, live_ins, predicate, False)
+        left, right = (as_outside(arm.result, arm.writes, live_ins) for arm in (taken, other))
+        join = Join(self.tx, self.trace, self.site, predicate, taken, other)
+        result = join.choose(left, right)
+        write_back(self.tx, self.trace, self.site, predicate, taken.writes, other.writes)
+        self.trace.used.setdefault(self.site, "where")
+        return result
+
+    def _conditional(
+        self,
+        predicate: TensorVariable,
+        when_true: VariableTracker,
+        when_false: VariableTracker,
+        live_ins: Sequence[VariableTracker],
+    ) -> VariableTracker:
+        self.trace.arms.append(self.site)
+        result = conditional(
+            self.tx, self.trace, self.site, predicate, (when_true, when_false), live_ins
+        )
+        self.trace.arms.pop()
+        self.trace.used.setdefault(self.site, "cond")
+        return result
+
+    def both(
+        self,
+        primitive: Both,
+        condition: TensorVariable,
+        test: VariableTracker,
+        live_ins: Sequence[VariableTracker],
+    ) -> VariableTracker:
+        """The value of a short circuit, as a 0-dim bool tensor or a constant.
+
+        Raises:
+            Refused: it could not be shown to be exact.
+        """
+        first = self.truth(condition)
+        arm = self._arm(test, live_ins, first, primitive.first)
+        second = arm.result.realize()
+        if arm.writes:
+            raise Refused("arm-mutates-tensor", "A condition writes to it.")
+        if not primitive.first:
+            first = call(self.tx, "logical_not", first)
+        self.trace.used.setdefault(self.site, "where")
+        if isinstance(second, TensorVariable):
+            truth = self.truth(second)
+            if not primitive.second:
+                truth = call(self.tx, "logical_not", truth)
+            return call(self.tx, "logical_and", first, truth)
+        second = inline(self.tx, is_true, second)
+        agrees = second.as_python_constant() is primitive.second
+        return first if agrees else ConstantVariable.create(False)
+
+    def fold(self, condition: TensorVariable) -> bool | None:
+        """The truth value of the condition if it is known now; what it was computed from stays."""
+        if (number := number_in(self.trace, condition)) is not None:
+            self.trace.used[self.site] = "fold"
+            return bool(number)
+        truth = constant_truth(condition.as_proxy().node)
+        if truth is not None:
+            # As an output of the graph the draw cannot be dropped as dead.
+            self.trace.kept.append(condition)
+            self.trace.used[self.site] = "fold"
+        return truth
+
+    def guess(self, condition: TensorVariable, primitive: Guess) -> VariableTracker:
+        """The truth value of the condition, taken for granted.
+
+        Raises:
+            Refused: there would be no place for the check, or no end to the guesses.
+        """
+        truth = self.truth(condition)
+        return ConstantVariable.create(guess(self.tx, self.compilation, primitive, truth))
+
+    def _arm(
+        self,
+        function: VariableTracker,
+        live_ins: Sequence[VariableTracker],
+        predicate: TensorVariable,
+        taken: bool,
+    ) -> Arm:
+        self.enter_arm()
+        self.trace.predicates.append((predicate, taken))
+        arm = trace_arm(
+            self.tx, self.trace, function, live_ins, _check_untaken, writes=IN_PLACE, copied=True
+        )
+        # Left in place if the arm fails, so that the break can be told to be inside it.
+        self.trace.arms.pop()
+        self.trace.predicates.pop()
+        return arm
+
+    def enter_arm(self) -> None:
+        """Note that what is traced now is in an arm of the site.
+
+        Raises:
+            SiteRefused: there were too many.
+        """
+        self.trace.arms_traced = self.trace.arms_traced + 1 if self.trace.arms else 1
+        if self.trace.arms_traced > config.arm_limit:
+            refused = Refused("arm-too-dear", f"More than {config.arm_limit} arms would be traced.")
+            raise SiteRefused(refused, self.trace.arms[0])
+        self.trace.arms.append(self.site)
+
+    # Values
+
+    def truth(self, condition: TensorVariable) -> TensorVariable:
+        """The predicate as a 0-dim bool tensor, equal to `bool(condition)`."""
+        value = condition.as_proxy().node.meta["example_value"]
+        check_truth_is_plain(condition)
+        choose.check_predicate(value)
+        if value.dim() != 0:
+            condition = method(self.tx, "reshape", condition, ())
+        if value.dtype is not torch.bool:
+            return method(self.tx, "to", condition, torch.bool)
+        # The predicate must stay what it is now: its backward and its effects ask for it later.
+        copy = method(self.tx, "clone", condition)
+        self.trace.snapshots.append((copy.as_proxy().node, len(self.recorder.written)))
+        return copy
+
+
+def _check_untaken(records: Sequence[OpRecord]) -> None:
+    check_runs_untaken(records, config.where_op_limit, writes=True)

@@ -1,0 +1,264 @@
+"""The way back of a frame: watch its graph, and run its original code when the graph is no good."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from functools import partial
+from types import CodeType
+from typing import Any, cast
+
+import torch._dynamo
+from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
+from torch._dynamo.convert_frame import compile_lock
+from torch._dynamo.guards import DeletedGuardManagerWrapper, GuardManagerWrapper
+from torch.autograd import forward_ad
+
+from graphmend_bc.dynamo.graph.input_aliasing import Layout
+from graphmend_bc.dynamo.graph.state_snapshot import Before, Undo
+from graphmend_bc.dynamo.rollback import checkpoints
+from graphmend_bc.dynamo.rollback.quiet_errors import taken_back
+from graphmend_bc.dynamo.rollback.raised_errors import is_operators, let_go_of_graph
+from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.generated_code import as_the_users
+from graphmend_bc.dynamo.trace.profiler_labels import deoptimisation
+from graphmend_bc.reporting.guess_stats import Tally
+from graphmend_bc.rewriting.deopt import with_way_back
+from graphmend_bc.runtime.deopt import Deoptimizer, Miss
+from graphmend_bc.runtime.draws import Draws
+from graphmend_bc.runtime.effect_preflight import Ahead
+
+log = logging.getLogger("graphmend_bc")
+
+
+def give_way_back(
+    result: Any, code: CodeType, module_globals: dict[str, Any], draws: Draws | None = None
+) -> None:
+    """Wrap the bytecode of a `compile_frame` result, in place.
+
+    Args:
+        result: what Dynamo's `compile_frame` returned.
+        code: the frame's own code object.
+        module_globals: the frame's globals.
+        draws: what it draws before its graph.
+    """
+    # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
+    take_back = None if draws is None else draws.take_back
+    original = Deoptimizer(as_the_users(code), module_globals, take_back)
+    run = deoptimisation(original.run, code)
+    deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
+    result.bytecode = with_way_back(result.bytecode, code, deoptimizer)
+
+
+def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[..., Any]:
+    """A compiled graph without the outputs that are for us.
+
+    It raises `Miss`, and leaves nothing behind, if it can be taken back and a guess it rests on was
+    wrong or one of its operators raised. What else comes out of it passes as it is.
+    """
+    trace = compilation.trace
+    extra = len(trace.our_outputs())
+    if trace.undo is not None:
+        guesses = tuple(guess for guess, _ in trace.guesses)
+        trace.tally = tally = Tally(guesses, tuple(trace.captured))
+        ahead = trace.ahead if trace.may_raise or trace.objects else None
+        graph = _taking_back(graph, trace.undo, tally, extra, compilation, ahead)
+    elif extra:
+        graph = _without_outputs(graph, extra)
+    if trace.leaves_more:
+        graph = _outside_of_checkpoints(graph)
+    if trace.functional:
+        graph = _without_tangents(graph)
+    return graph if trace.layout is None else _in_layout(graph, trace.layout)
+
+
+def keeping_modes(graph: Callable[..., Any], modes: Undo) -> Callable[..., Any]:
+    """A compiled graph that puts modes back if it raises, as the program's `with` blocks would."""
+
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        before = modes.remember(args)
+        try:
+            return graph(*args, **kwargs)
+        except BaseException:
+            before.restore()
+            raise
+
+    return run_graph
+
+
+def _without_outputs(graph: Callable[..., Any], extra: int) -> Callable[..., Any]:
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        return graph(*args, **kwargs)[:-extra]
+
+    return run_graph
+
+
+def _without_tangents(graph: Callable[..., Any]) -> Callable[..., Any]:
+    """The operators for conditions and loops drop the tangents of forward-mode differentiation."""
+
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        if forward_ad._current_level >= 0:
+            raise Miss
+        return graph(*args, **kwargs)
+
+    return run_graph
+
+
+def _in_layout(graph: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        if not layout.holds(args):
+            log.info(
+                "Inputs that a graph changes share memory in another way than when it was compiled;"
+                " the original code of its frame runs."
+            )
+            raise Miss
+        return graph(*args, **kwargs)
+
+    return run_graph
+
+
+def _outside_of_checkpoints(graph: Callable[..., Any]) -> Callable[..., Any]:
+    """A recomputation that stops in the graph would lose what is done after it."""
+
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        if checkpoints.stops_early():
+            raise Miss
+        return graph(*args, **kwargs)
+
+    return run_graph
+
+
+def _taking_back(
+    graph: Callable[..., Any],
+    undo: Undo,
+    tally: Tally,
+    extra: int,
+    compilation: Compilation,
+    ahead: Ahead | None,
+) -> Callable[..., Any]:
+    single = len(tally.guesses) == 1  # then one output is both questions
+    guessed, shares = bool(tally.guesses), bool(undo.inputs or undo.draws)
+    code, missed = compilation.code, compilation.missed
+
+    @taken_back
+    def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int | None]:
+        """The results, or which guess was wrong.
+
+        Raises:
+            _OperatorFailed: an operator raised.
+        """
+        region = checkpoints.region()
+        mark = None if region is None else region.begin(code, tally)
+        before = undo.remember(args)
+        tally.calls += 1
+        try:
+            results = graph(*args, **kwargs)
+        except BaseException as error:
+            let_go_of_graph(error)
+            if (mark is not None and mark.repeats) or not is_operators(error):
+                before.restore_modes()  # as the program's `with` blocks would
+                raise
+            before.restore()
+            if mark is not None:
+                mark.thrown_away()
+            raise _OperatorFailed(error) from None
+        # The one transfer to the host; which guess was wrong is asked only if one was.
+        if guessed and bool(results[-1]):
+            wrong = 0 if single else results[-2].tolist().index(True)
+            before.restore()
+            if mark is not None:
+                mark.thrown_away()
+            return None, wrong
+        if mark is not None:
+            mark.used()
+        if ahead is not None:
+            ahead.undone.restore = partial(_withdraw, before, mark)
+        return results, None
+
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if shares:
+                with undo.alone(args):
+                    results, wrong = attempt(args, kwargs)
+            else:
+                results, wrong = attempt(args, kwargs)
+        except _OperatorFailed as failed:
+            # No local may hold the error: its traceback holds them, and the graph's modes.
+            text, said = repr(failed.error), str(failed.error)
+            log.info("A compiled graph raised %s; the original code of its frame runs.", text)
+            asserts = "Runtime assertion failed" in said
+            missed(tally, tally.suspect(said) if asserts else None)
+            raise Miss from failed.error
+        if wrong is not None:
+            missed(tally, wrong)
+            raise Miss
+        return results[:-extra] if extra else results
+
+    return run_graph
+
+
+def _withdraw(before: Before, mark: checkpoints.Mark | None) -> None:
+    """Undo a graph whose results were about to be used."""
+    before.restore()
+    if mark is not None:
+        mark.withdrawn()
+
+
+class _OperatorFailed(BaseException):
+    """An operator of a graph raised, and the graph was taken back.
+
+    Args:
+        error: what it raised.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
+def forget_compiled(code: CodeType, change: Callable[[], None]) -> None:
+    """Make Dynamo compile a code object anew at its next call.
+
+    Not while a thread compiles: it would keep a graph that rests on the old guesses. A later miss
+    will try again. Nor while a checkpoint's recomputation is to run a graph of it again.
+
+    Args:
+        code: the frame's own code.
+        change: called before, if it is done: what is to be guessed otherwise.
+    """
+    if checkpoints.is_awaited(code) or not compile_lock.acquire(blocking=False):
+        return
+    try:
+        change()
+        for entry in _debug_get_cache_entry_list(code):
+            known = entry.guard_manager
+            if isinstance(known, DeletedGuardManagerWrapper) or known.extra_state is None:
+                continue
+            known.extra_state.invalidate(entry, _Forgotten(known, entry.code))
+    finally:
+        compile_lock.release()
+
+
+class _Forgotten(DeletedGuardManagerWrapper):
+    """In the place of a cache entry's guards.
+
+    The entry stays, because another thread may be looking at it (`reset_code` would free it), but
+    must not count as a recompilation of the frame: no object is the one it was made for.
+
+    Args:
+        former: the guards. They are kept, because another thread may be waiting to check them.
+        code: the generated code. It is kept, because torch frees code that only a captured
+            traceback holds while it holds a lock, and may then wait for a thread that wants it.
+    """
+
+    def __init__(self, former: GuardManagerWrapper, code: CodeType) -> None:
+        super().__init__("graphmend_bc guesses otherwise now")
+        self.former = former, code
+        self.id_matched_objs = {"": cast(Any, object)}

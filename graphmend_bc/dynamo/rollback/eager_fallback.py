@@ -1,0 +1,115 @@
+"""Leave one call of a frame to eager Python: the program raises what Dynamo would raise otherwise.
+
+x + torch.ones(4)     for an `x` of three elements is a TorchRuntimeError while tracing
+x.clamp_(max=y)       for a larger `y` lets the fake `x` grow, and the guards that are made fail
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
+from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
+from torch._dynamo import exc
+from torch._dynamo.types import ConvertFrameReturn
+
+from graphmend_bc.dynamo.trace.generated_code import OURS, TORCH
+from graphmend_bc.runtime.signal_handlers import pass_on
+
+
+@dataclass(slots=True)
+class _Conversion:
+    """One frame that Dynamo was given to convert.
+
+    Attributes:
+        is_call: False if it is exported.
+        mended: its code object, once it was compiled with a mend; its guards are made after that.
+    """
+
+    is_call: bool
+    mended: CodeType | None = None
+
+
+_CURRENT: ContextVar[_Conversion | None] = ContextVar("graphmend_bc_conversion", default=None)
+
+
+class RunsEagerly(exc.TorchRuntimeError):
+    """The frame and what it calls run as they are; of a kind that Dynamo passes on as it is."""
+
+    def __init__(self) -> None:
+        super().__init__("The frame runs without compilation.")
+
+
+def can_leave(error: Exception) -> bool:
+    """True if the program may raise in this call, or torch by looking at its tensors.
+
+    An exported program is not called.
+
+    Args:
+        error: what `compile_frame` raised.
+    """
+    is_torchs = (
+        isinstance(error, (exc.TorchRuntimeError, IndexError)) or type(error) is RuntimeError
+    )
+    conversion = _CURRENT.get()
+    return conversion is not None and conversion.is_call and is_torchs and not _is_ours(error)
+
+
+def note_mended(code: CodeType) -> None:
+    """A frame was compiled with a mend.
+
+    Args:
+        code: the frame's own code object.
+    """
+    if (conversion := _CURRENT.get()) is not None:
+        conversion.mended = code
+
+
+def _is_ours(error: Exception) -> bool:
+    """True if this library raised it, or what it called that is not torch."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for frame in reversed(frames):
+        if frame.f_code.co_filename.startswith((OURS, TORCH)):
+            return frame.f_code.co_filename.startswith(OURS)
+    return False
+
+
+def _is_hooks(error: Exception) -> bool:
+    """True if neither torch nor this library raised it: it was given to `torch.compile`."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return not frame.f_code.co_filename.startswith((OURS, TORCH))
+
+
+def convert(
+    unguarded: Callable[[CodeType, Exception], None], stock: Callable[..., Any]
+) -> Callable[..., Any]:
+    """`ConvertFrameAssert.__call__`: what becomes of a frame that is called.
+
+    Args:
+        unguarded: told of a mended frame whose guards could not be made.
+        stock: Dynamo's own.
+    """
+
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        conversion = _Conversion(is_call=not self._export)
+        token = _CURRENT.set(conversion)
+        try:
+            return stock(self, *args, **kwargs)
+        except RunsEagerly:
+            pass
+        except Exception as error:
+            pass_on(error)
+            if conversion.mended is None or not conversion.is_call or _is_hooks(error):
+                raise
+            unguarded(conversion.mended, error)
+        finally:
+            _CURRENT.reset(token)
+        skip = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
+        return ConvertFrameReturn(frame_exec_strategy=skip, apply_to_code=False)
+
+    return __call__

@@ -1,0 +1,168 @@
+"""Whether a graph can be taken back, and what has to be remembered for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+from torch._dynamo.output_graph import OutputGraph
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.graph.fx_nodes import (
+    input_storages,
+    is_in_place,
+    name_called,
+    sets_a_mode,
+    storages,
+)
+from graphmend_bc.dynamo.graph.state_snapshot import Undo
+from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.op_recorder import Recorder
+from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.reporting.reasons import Refused
+
+
+def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph) -> Undo:
+    """How nothing is left of a graph when its results are thrown away.
+
+    Args:
+        trace: of the frame that the graph is of.
+        gm: the graph.
+        opaque: its higher-order operators that are not ours.
+        output: Dynamo's, which has made it.
+
+    Raises:
+        Refused: something would be left.
+    """
+    recorder = trace.recorder
+    assert recorder is not None
+    if recorder.foreign is not None:
+        raise Refused("speculation-has-effects", f"The operator is {recorder.foreign}.")
+    inputs = input_storages(gm.graph)
+    for node in opaque:
+        if not _leaves_nothing(node, inputs):
+            raise Refused("speculation-has-effects", f"The operator is {node.target}.")
+    for op in recorder.guarded.values():
+        raise Refused("speculation-guards-index", f"The operator is {op}.")
+    if output.random_calls:
+        raise Refused("speculation-has-effects", "Python's own generator is drawn from.")
+    for node in gm.graph.nodes:
+        name = name_called(node)
+        resets = name != "set_" or recorder.resets
+        if is_in_place(node) and name in _CHANGE_MORE_THAN_VALUES and resets:
+            raise Refused("speculation-has-effects", f"The operator is {name_called(node)}.")
+        if sets_a_mode(node):
+            raise Refused("speculation-has-effects", f"It calls {name_called(node)}.")
+    if any(device.type not in ("cpu", "cuda") for device in recorder.draws):
+        raise Refused("speculation-has-effects", "The device's generator cannot be reset.")
+    if trace.captured and recorder.squeezed:
+        raise Refused("capture-fails", "It depends on such a size how many dimensions there are.")
+    if trace.captured and recorder.unsized:
+        raise Refused("capture-fails", "A write in place may fail for such a size.")
+    # The graph's inputs are copied in every call, which is worth while only if it may raise.
+    known = (trace.guesses, trace.captured, trace.handles, trace.draws, trace.stock_asserts)
+    needed = any(known) or recorder.checks
+    if not needed and not inputs.isdisjoint(recorder.written):
+        raise Refused("speculation-writes-input", "It is not known to raise.")
+    written = _written_inputs(recorder, gm, output.export)
+    return Undo(written, tuple(recorder.draws), _calls(gm, _SWITCHES))
+
+
+def modes_of(gm: GraphModule, output: OutputGraph) -> Undo | None:
+    """How the modes are put back that a graph switches for a while, if it raises meanwhile.
+
+    Args:
+        gm: a graph that is not taken back.
+        output: Dynamo's, which has made it.
+
+    Returns:
+        None if it switches none, or leaves them switched: those are the program's to put back.
+    """
+    switches = _calls(gm, _SWITCHES)
+    if not (switches or _calls(gm, {"_set_grad_enabled"})):
+        return None
+    _, grad = output.tracing_context.global_context.global_state["grad_enabled"]
+    return Undo(switches=switches) if grad == torch.is_grad_enabled() else None
+
+
+def _calls(gm: GraphModule, names: Collection[str]) -> bool:
+    return any(name_called(node) in names for node in gm.graph.nodes)
+
+
+def _written_inputs(recorder: Recorder, gm: GraphModule, exports: bool) -> tuple[int, ...]:
+    """Positions of inputs whose memory the graph changes, or changed in the call that is traced."""
+    written, found = set(recorder.written), list[int]()
+    sizes = dict[int, int | torch.SymInt]()
+    inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    if written & storages(node for node in gm.graph.nodes if node.op == "get_attr"):
+        raise Refused("speculation-writes-input", "It is no argument of the graph.")
+    for position, node in enumerate(inputs):
+        tensor = node.meta.get("example_value")
+        if not isinstance(tensor, torch.Tensor) or storage_of(tensor) not in written:
+            continue
+        storage = storage_of(tensor)
+        if type(tensor) is not FakeTensor or storage in recorder.attached or _has_history(tensor):
+            raise Refused("speculation-writes-input", "The write has an autograd history.")
+        found.append(position)
+        sizes[storage] = tensor.untyped_storage().nbytes()
+    _check_size(sum(sizes.values()), exports)
+    return tuple(found)
+
+
+def _has_history(tensor: torch.Tensor) -> bool:
+    try:
+        return tensor.grad_fn is not None
+    except RuntimeError:  # one of several views, whose base was changed: torch makes no new history
+        return True
+
+
+def _check_size(size: int | torch.SymInt, exports: bool) -> None:
+    """Refuse to copy too many bytes; how many a dynamic size makes of them is guarded."""
+    if isinstance(size, torch.SymInt):
+        if exports or free_unbacked_symbols(size):
+            raise Refused("speculation-writes-input", "Its size is not known.")
+        most = size.node.shape_env.bound_sympy(size.node.expr).upper
+        # A bound is the user's, who marked the dimension; a guard must not make it narrower.
+        size = int(most) if most.is_Integer else size
+    if size > config.snapshot_limit:
+        what = f"Its {size} bytes are" if isinstance(size, int) else "It is"
+        raise Refused(
+            "speculation-writes-input",
+            f"{what} more than config.snapshot_limit, {config.snapshot_limit}.",
+        )
+
+
+def _leaves_nothing(node: Node, inputs: set[int]) -> bool:
+    """True for a higher-order operator that is gone with its results.
+
+    `autograd_function_apply` does nothing but run the operators that were recorded inside it. A
+    hook stays with its tensor, which may be an input: `x.contiguous()` is often `x`.
+    """
+    if name_called(node) == "register_hook" and isinstance(node.args[0], Node):
+        return storages([node.args[0]]).isdisjoint(inputs)
+    return name_called(node) == "autograd_function_apply"
+
+
+_SWITCHES = frozenset(("_enter_autocast", "_exit_autocast", "_sdpa_kernel"))
+
+_CHANGE_MORE_THAN_VALUES = frozenset(
+    (
+        "as_strided_",
+        "detach_",
+        "rename_",
+        "requires_grad_",
+        "resize_",
+        "resize_as_",
+        "set_",
+        "share_memory_",
+        "squeeze_",
+        "swapaxes_",
+        "swapdims_",
+        "t_",
+        "transpose_",
+        "unsqueeze_",
+    )
+)

@@ -1,0 +1,121 @@
+"""Loops over the indices at which a mask is true: `for e in mask.nonzero()`.
+
+The rows are guessed to be those of all indices, as in lists of them (hits.py), or of all but the
+last: routers have a place behind the last expert for tokens that go nowhere. Either way it is known
+which index is in which row.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from graphmend_bc.dynamo.graph.emit import compared, method
+from graphmend_bc.dynamo.speculation.full_mask_list import is_cheap, mask_of_rows
+from graphmend_bc.dynamo.speculation.speculate import assume, guess
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Guess, Marker, Site
+
+
+def known_rows(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    marker: Marker,
+    args: list[VariableTracker],
+) -> VariableTracker:
+    """Handler: guess how many indices a loop goes over, and with that, which ones.
+
+    What Dynamo knows the length of is left alone.
+
+    Raises:
+        SiteRefused: it is not known to hold indices of a mask, or holds others.
+    """
+    (value,) = args[0].unpack_var_sequence(tx)
+    try:
+        _know_rows(tx, compilation, marker.site, value)
+    except Refused as refused:
+        raise SiteRefused(refused, marker.site) from refused
+    return args[0]
+
+
+def _know_rows(
+    tx: InstructionTranslatorBase, compilation: Compilation, site: Site, value: VariableTracker
+) -> None:
+    rows = value.realize()
+    if type(rows) is not TensorVariable or not _is_unsized(rows):
+        return
+    node, trace = rows.as_proxy().node, compilation.trace
+    assert trace.recorder is not None
+    tensor = node.meta["example_value"]
+    mask = mask_of_rows(node)
+    if mask is None or storage_of(tensor) in trace.recorder.written:
+        raise Refused("list-not-full", "It is not known to hold such indices.")
+    if is_cheap(trace, mask):
+        raise Refused("list-not-full", "A guess could miss, and they can be had before the graph.")
+    trace.recorder.ranges.count(tensor, _guessed_length(tx, compilation, site, rows, mask))
+    trace.counts = True
+
+
+def _is_unsized(tensor: TensorVariable) -> bool:
+    shape = tensor.as_proxy().node.meta["example_value"].shape
+    return bool(shape) and bool(free_unbacked_symbols(shape[0]))
+
+
+def _guessed_length(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    site: Site,
+    rows: TensorVariable,
+    mask: Node,
+) -> int:
+    """How many of the first indices there are, and no others."""
+    length = len(mask.meta["example_value"])
+    size = rows.call_method(tx, "size", [ConstantVariable.create(0)], {})
+    assert isinstance(size, SymNodeVariable)
+
+    def is_so(compare: Callable[[Any, Any], Any], number: int, likely: bool) -> bool:
+        condition = compared(tx, compare, size, number)
+        return assume(tx, compilation, Guess(site, likely=likely), condition)
+
+    if is_so(operator.eq, length, not _is_never_last(compilation.trace, mask)):
+        return length
+    # Asked so that the likely answer is no, as to the first question: one turn holds for all.
+    if length < 2 or is_so(operator.ne, length - 1, False):
+        raise Refused("list-not-full", f"There are {length} indices.")
+    last = method(tx, "reshape", method(tx, "select", rows, 0, length - 2), ())
+    is_last = method(tx, "eq", last, length - 1)
+    if guess(tx, compilation, Guess(site, likely=False), is_last):
+        raise Refused("list-not-full", f"There are {length} indices.")
+    return length - 1
+
+
+_FAR = 8
+
+
+def _is_never_last(trace: Trace, mask: Node) -> bool:
+    """True if a mask looks as if its last element could not be true.
+
+    It comes from `one_hot` of numbers that are all smaller than the last class.
+    """
+    assert trace.recorder is not None
+    node: Any = mask
+    for _ in range(_FAR):
+        if not isinstance(node, Node) or not node.args:
+            return False
+        if node.target is torch.nn.functional.one_hot:
+            classes = node.kwargs.get("num_classes", node.args[-1])
+            found = trace.recorder.ranges.of(cast(Node, node.args[0]).meta["example_value"])
+            return isinstance(classes, int) and found.is_within(0, classes - 1)
+        node = node.args[0]
+    return False

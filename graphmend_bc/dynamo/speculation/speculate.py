@@ -1,0 +1,157 @@
+"""Take a truth value for granted, and have the graph say whether that was wrong.
+
+Each guess adds a 0-dim bool tensor to the graph: True if the guess was wrong and mattered. At the
+end of the graph they become two outputs, which were wrong and whether any was, that only the
+wrapper around the compiled graph sees (way_back.py). A single guess is one output.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, cast
+
+import torch
+from torch import SymBool
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.utils import is_numpy_ndarray
+from torch._dynamo.variables.builder import wrap_fx_proxy
+from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
+from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr, expect_true
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.before_graph.concrete_eval import look
+from graphmend_bc.dynamo.graph.emit import as_tensor, call, compared, method
+from graphmend_bc.dynamo.trace.context import Compilation, Trace
+from graphmend_bc.dynamo.trace.generated_code import without_resumption
+from graphmend_bc.reporting.guess_stats import Guessed
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Guess
+
+
+def guess(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    primitive: Guess,
+    truth: TensorVariable,
+    *,
+    asserted: SymBool | None = None,
+) -> bool:
+    """The value that a condition is taken to have.
+
+    Args:
+        tx: translator of the frame that asks.
+        compilation: what is being compiled.
+        primitive: where it asks, and what the bytecode suggests.
+        truth: the condition, a 0-dim bool tensor.
+        asserted: the condition itself, if the graph will raise where the value is wrong.
+
+    Raises:
+        Refused: there would be no place for the check, or no end to the guesses.
+    """
+    if tx.export:
+        raise Refused("under-export")
+    if primitive.unbounded:
+        raise Refused("loop-unbounded")
+    check_numbers(tx.output.root_tx)
+    trace, site = compilation.trace, primitive.site
+    occurrence = sum(guessed.site == site for guessed, _ in trace.guesses)
+    if occurrence >= config.guess_limit:
+        raise Refused("loop-unbounded", f"It was guessed {occurrence} times in one trace.")
+
+    def seen() -> bool | None:
+        return primitive.likely if primitive.firm else look(tx, trace, truth)
+
+    value = compilation.likely(site, occurrence, seen, primitive.likely)
+    wrong = call(tx, "logical_not", truth) if value else truth
+    for predicate, taken in trace.predicates:
+        around = predicate if taken else call(tx, "logical_not", predicate)
+        wrong = call(tx, "logical_and", wrong, around)
+    assert trace.recorder is not None
+    trace.recorder.guessed = True
+    text = "" if asserted is None else _text(asserted, value)
+    trace.guesses.append((Guessed(site, occurrence, value, primitive.firm, text), wrong))
+    trace.used[site] = "speculate"
+    return value
+
+
+def check_numbers(frame: InstructionTranslatorBase) -> None:
+    """Show that eager Python would compute with the numbers it has if it ran the frame.
+
+    Dynamo hands a NumPy number over a graph break as an array, which torch promotes otherwise.
+
+    Args:
+        frame: the frame that is compiled.
+
+    Raises:
+        Refused: one of its variables is such an array.
+    """
+    if without_resumption(frame.f_code.co_name) == frame.f_code.co_name:
+        return
+    for name, value in frame.f_locals.items():
+        if is_numpy_ndarray(value) and value.ndim == 0:
+            raise Refused("array-after-break", f"It is '{name}'.")
+
+
+def assume(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    primitive: Guess,
+    condition: SymNodeVariable,
+) -> bool:
+    """The truth value that a condition on numbers known only at run time is taken to have.
+
+    Dynamo learns it too, where the condition is about sizes and other ints, so that what follows
+    from it need not be guessed again.
+
+    Args:
+        tx, compilation, primitive: as for `guess`.
+        condition: a comparison, or a number that is asked whether it is zero.
+
+    Raises:
+        Refused: there would be no place for the check, or no end to the guesses.
+    """
+    if condition.python_type() is not bool:
+        condition = compared(tx, operator.ne, condition, 0)
+    symbol: Any = condition.sym_num
+    told = not compilation.trace.predicates and all(
+        s.is_integer for s in symbol.node.expr.free_symbols
+    )
+    truth = as_tensor(tx, condition.as_proxy(), torch.bool)
+    value = guess(tx, compilation, primitive, truth, asserted=symbol if told else None)
+    if told:
+        expect_true(_holding(symbol, value))
+    return value
+
+
+def _holding(condition: SymBool, value: bool) -> SymBool:
+    """What is true if a condition has a value."""
+    return condition if value else cast(SymBool, torch.sym_not(condition))  # type: ignore[no-untyped-call]
+
+
+def _text(condition: SymBool, value: bool) -> str:
+    """How the error of an assertion tells what it asserts."""
+    return str(canonicalize_bool_expr(_holding(condition, value).node.expr))
+
+
+def gather(tx: InstructionTranslatorBase, trace: Trace) -> None:
+    """At the end of a graph: make one question of all guesses, and one answer to look them up."""
+    # A draw that only a predicate needs must happen even if both arms turned out to be the same.
+    trace.kept += [value for value in trace.drawn if not value.as_proxy().node.users]
+    trace.drawn.clear()
+    if not trace.guesses or trace.questions:
+        return
+    wrongs = [wrong for _, wrong in trace.guesses]
+    home = _device(wrongs[0])
+    moved = [w if _device(w) == home else method(tx, "to", w, home) for w in wrongs]
+    if len(moved) == 1:
+        trace.questions = [*moved]
+        return
+    stack = tx.output.create_proxy(
+        "call_function", torch.stack, ([w.as_proxy() for w in moved],), {}
+    )
+    which = cast(TensorVariable, wrap_fx_proxy(tx, stack))
+    trace.questions = [which, call(tx, "any", which)]
+
+
+def _device(value: TensorVariable) -> torch.device:
+    return cast(torch.device, value.as_proxy().node.meta["example_value"].device)

@@ -1,0 +1,103 @@
+"""Functions that prepare a module or make a logger the first time it is used.
+
+Eager calls them in the first call of the frame; we do when the frame is compiled, which is just
+before. Then the frame is traced anew, with everything as it is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.functions import NestedUserFunctionVariable
+
+from graphmend_bc.catalog.first_use import Preparation, preparation_by
+from graphmend_bc.catalog.polyfills import polyfill_by
+from graphmend_bc.dynamo.before_graph.concrete_eval import look
+from graphmend_bc.dynamo.trace.context import Compilation, Trace
+from graphmend_bc.dynamo.trace.tracing import as_break, inline
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Marker, Site
+
+
+class Prepared(Exception):
+    """Something was prepared; the frame has to be traced anew."""
+
+
+def prepared(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    marker: Marker,
+    args: list[VariableTracker],
+) -> VariableTracker:
+    """Handler: what a function gives that finds its argument prepared.
+
+    Raises:
+        Prepared: it was not prepared yet.
+    """
+    try:
+        return _prepared(tx, compilation, marker.site, args[0], args[1:])
+    except Refused as refused:
+        raise as_break(compilation, marker.site, refused) from refused
+
+
+def _prepared(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    site: Site,
+    function: VariableTracker,
+    args: Sequence[VariableTracker],
+) -> VariableTracker:
+    assert isinstance(function, NestedUserFunctionVariable)
+    preparation = preparation_by(function.get_code())
+    polyfill = polyfill_by(function.get_code())
+    if preparation is not None:
+        _prepare(tx, compilation, site, preparation, args)
+    elif polyfill is None:
+        raise Refused("once-not-sure", "The function is not known.")
+    if polyfill is not None:
+        compilation.trace.used[site] = "polyfill"
+        return inline(tx, polyfill, function, *args)
+    compilation.trace.used[site] = "once"
+    return function.call_function(tx, list(args), {})
+
+
+def _prepare(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    site: Site,
+    preparation: Preparation,
+    args: Sequence[VariableTracker],
+) -> None:
+    subject = _subject(args, preparation)
+    if preparation.is_done(subject):
+        return
+    if tx.export:
+        raise Refused("under-export")
+    if compilation.trace.arms or not _guesses_hold(tx, compilation.trace):
+        raise Refused("once-not-sure", "It depends on a condition.")
+    preparation.function(subject)
+    if not preparation.is_done(subject):  # another version of the function; not called again
+        raise Refused("once-not-sure", "It did not prepare its argument.")
+    raise Prepared(
+        f"{subject if isinstance(subject, str) else type(subject).__name__} was prepared at {site}."
+    )
+
+
+def _subject(args: Sequence[VariableTracker], preparation: Preparation) -> Any:
+    """The module that is to be prepared, or the name of what is."""
+    found = args[0].realize() if len(args) == 1 else None
+    if found is not None and preparation.by_name and found.is_python_constant():
+        return found.as_python_constant()
+    model = getattr(found, "value", None)
+    if not isinstance(model, torch.nn.Module):
+        raise Refused("once-not-sure", "Its argument is no module, and not known.")
+    return model
+
+
+def _guesses_hold(tx: InstructionTranslatorBase, trace: Trace) -> bool:
+    """True if what was guessed so far is known to be right in this call."""
+    return all(look(tx, trace, wrong) is False for _, wrong in trace.guesses)

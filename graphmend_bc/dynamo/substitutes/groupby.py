@@ -1,0 +1,80 @@
+"""What `itertools.groupby` gives: iterators that Dynamo traces in Python, of their own types.
+
+They can be iterated over and asked for their type; nothing else is known of them, and they cannot
+leave the frame.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, ClassVar, cast
+
+from torch._dynamo import variables as vts
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.functions import LocalGeneratorObjectVariable
+from torch._dynamo.variables.iter import IteratorVariable
+
+from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable, known_call
+from graphmend_bc.dynamo.trace.tracing import inline
+from graphmend_bc.runtime import groups
+
+_GROUP: type = type(next(itertools.groupby((0,)))[1])
+
+
+class GroupsVariable(IteratorVariable):
+    """An iterator over groups, or over the items of one.
+
+    Args:
+        generator: what it is in `runtime/groups.py`.
+        kind: its type.
+    """
+
+    _nonvar_fields: ClassVar[set[str]] = {"kind", *IteratorVariable._nonvar_fields}  # type: ignore[misc]
+
+    def __init__(self, generator: VariableTracker, kind: type, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.generator = generator
+        self.kind = kind
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def next_variable(self, tx: InstructionTranslatorBase) -> VariableTracker:
+        """The next group with its key, or the next item."""
+        given = vts.BuiltinVariable(next).call_function(tx, [self.generator], {})
+        if self.kind is _GROUP:
+            return given
+        key, group = cast(vts.TupleVariable, given).items
+        return vts.TupleVariable([key, GroupsVariable(group, _GROUP)])
+
+    tp_iternext_impl = next_variable  # torch 2.13's name
+
+
+def _grouped(
+    callee: KnownCalleeVariable,
+    tx: InstructionTranslatorBase,
+    function: object,
+    args: list[VariableTracker],
+    kwargs: dict[str, VariableTracker],
+) -> VariableTracker | None:
+    """What `itertools.groupby` gives; None if its items may go on after their end."""
+    del callee
+    if function is not itertools.groupby:
+        return None
+    items = args[0] if args else kwargs.get("iterable")
+    if items is None or not isinstance(items.realize(), _END_FOR_GOOD):
+        return None
+    return GroupsVariable(inline(tx, groups.groupby, *args, **kwargs), itertools.groupby)
+
+
+grouped = known_call("polyfill", _grouped)
+
+
+_END_FOR_GOOD = (
+    vts.BaseListVariable,
+    vts.ConstDictVariable,
+    vts.ConstantVariable,
+    LocalGeneratorObjectVariable,
+)
+"""An iterator over these, once it gave nothing, gives nothing more."""

@@ -1,0 +1,135 @@
+"""Subscripts of tensors by tensors without a dimension that hold one whole number.
+
+Eager Python asks such an index for its number and selects by it, which Dynamo cannot trace. The
+number stands for it instead: the one it is known to be, or one that the graph reads when it runs.
+
+    x[:, t]      torch.select(x, 1, t.item())[:]
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import torch
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.builder import wrap_fx_proxy
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.lists import BaseListVariable, SliceVariable, TupleVariable
+from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
+from torch.fx.experimental.symbolic_shapes import expect_true
+
+from graphmend_bc.dynamo.symbols.known_integers import is_index, number_in, with_numbers
+from graphmend_bc.dynamo.trace.context import Compilation, current
+
+
+def call_method(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`TensorVariable.call_method`: a tensor tells its number, and such indices select."""
+
+    def call(
+        self: Any, tx: Any, name: str, args: list[VariableTracker], *rest: Any, **kwargs: Any
+    ) -> Any:
+        compilation = current()
+        if compilation is None or not (compilation.trace.counts or compilation.captures):
+            return stock(self, tx, name, args, *rest, **kwargs)
+        if name == "item" and (number := number_in(compilation.trace, self)) is not None:
+            return ConstantVariable.create(number)
+        if name in ("__getitem__", "__setitem__"):
+            self, key = _selected(tx, compilation, self, args[0])
+            if key is None and name == "__getitem__":
+                return self
+            args = [key or ConstantVariable.create(...), *args[1:]]
+        return stock(self, tx, name, args, *rest, **kwargs)
+
+    return call
+
+
+def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`BuiltinVariable.call_function`: subscripts, and `operator.index`."""
+
+    def call(self: Any, tx: Any, args: list[VariableTracker], *rest: Any, **kwargs: Any) -> Any:
+        compilation = current() if self.fn in (operator.getitem, operator.index) else None
+        if compilation is None or not (compilation.trace.counts or compilation.captures):
+            return stock(self, tx, args, *rest, **kwargs)
+        target = args[0].realize()
+        if self.fn is operator.index:
+            number = number_in(compilation.trace, target)
+            if number is not None:
+                return ConstantVariable.create(int(number))
+        elif type(target) is TensorVariable:
+            target, key = _selected(tx, compilation, target, args[1])
+            if key is None:
+                return target
+            args = [target, key]
+        elif isinstance(target, BaseListVariable):
+            args = [target, with_numbers(compilation.trace, args[1])]
+        return stock(self, tx, args, *rest, **kwargs)
+
+    return call
+
+
+def _selected(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    target: TensorVariable,
+    key: VariableTracker,
+) -> tuple[TensorVariable, VariableTracker | None]:
+    """The part of a tensor that such indices select, and what is left of the key, if anything."""
+    key = with_numbers(compilation.trace, key)
+    if not compilation.captures or type(target) is not TensorVariable:
+        return target, key
+    items = [item.realize() for item in key.items] if type(key) is TupleVariable else [key]
+    tensor = target.as_proxy().node.meta["example_value"]
+    found = list(_places(items, tensor.dim()))
+    if not found or tensor.layout is not torch.strided or tensor.is_nested:
+        return target, key
+    for place, dim in reversed(found):
+        target = _select(tx, target, dim, cast(TensorVariable, items.pop(place)))
+    return target, TupleVariable(items) if items else None
+
+
+def _places(items: list[VariableTracker], dims: int) -> Iterator[tuple[int, int]]:
+    """Each such index by its place in the key, and the dimension it selects from."""
+    takes = [_takes(item) for item in items]
+    if None in takes or takes.count(-1) > 1:
+        return
+    known = cast(list[int], takes)
+    dim, left = 0, dims - sum(max(n, 0) for n in known)
+    if left < 0:
+        return
+    for place, (item, taken) in enumerate(zip(items, known, strict=True)):
+        if is_index(item):
+            yield place, dim
+        dim += left if taken == -1 else taken
+
+
+def _takes(item: VariableTracker) -> int | None:
+    """How many dimensions a part of a key takes; -1 for an ellipsis, None if it is not known."""
+    if is_index(item) or isinstance(item, (SliceVariable, SymNodeVariable)):
+        return 1
+    if type(item) is TensorVariable:
+        tensor = item.as_proxy().node.meta["example_value"]
+        is_mask = tensor.dtype in (torch.bool, torch.uint8)
+        return (tensor.dim() or None) if is_mask else 1
+    if not isinstance(item, ConstantVariable):
+        return None
+    value = item.value
+    return {int: 1, type(None): 0, type(...): -1}.get(type(value))
+
+
+def _select(
+    tx: InstructionTranslatorBase, target: TensorVariable, dim: int, index: TensorVariable
+) -> TensorVariable:
+    """What the index selects; the graph raises if it is not from 0 to the size of the dimension."""
+    number = index.call_method(tx, "item", [], {})
+    proxy = target.as_proxy()
+    if isinstance(number, SymNodeVariable):
+        symbol: Any = number.sym_num
+        size = proxy.node.meta["example_value"].shape[dim]
+        for fact in (symbol >= 0, symbol < size):
+            expect_true(fact)
+    arguments = (proxy, dim, number.as_proxy())
+    node = tx.output.create_proxy("call_function", torch.select, arguments, {})
+    return cast(TensorVariable, wrap_fx_proxy(tx, node))

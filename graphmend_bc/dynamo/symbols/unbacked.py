@@ -1,0 +1,114 @@
+"""Where Dynamo makes symbols for sizes and numbers that are known only at run time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn, TypeGuard
+
+import torch
+from torch._dynamo.output_graph import OutputGraph
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.tensor import SymNodeVariable
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from graphmend_bc.dynamo.trace.breaks import instruction_of
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, current
+from graphmend_bc.reporting.reasons import Refused
+
+_MAKERS = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbacked_symbool")
+
+
+def listen_to_captures(output: OutputGraph, compilation: Compilation) -> None:
+    """Note in the running trace each of the user's instructions at which a symbol is made."""
+    note = compilation.note_capture
+    assert note is not None
+
+    def heard(stock: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(stock)
+        def make(*args: Any, **kwargs: Any) -> Any:
+            # A backend, which gets the graph once it is proven, makes symbols of its own.
+            found = None if compilation.trace.proven else instruction_of(output.current_tx)
+            symbol = stock(*args, **kwargs)
+            if found is not None:
+                site = note(*found)
+                compilation.trace.captured[site] = None
+                compilation.trace.symbols[symbol.node.expr] = site
+            return symbol
+
+        return make
+
+    env = output.shape_env
+    for name in _MAKERS:
+        setattr(env, name, heard(getattr(env, name)))
+
+
+def is_unknown(value: VariableTracker) -> TypeGuard[SymNodeVariable]:
+    """True for a symbol whose value is known only when the graph runs."""
+    return isinstance(value, SymNodeVariable) and bool(free_unbacked_symbols(value.sym_num))
+
+
+def refuse_captured(detail: str) -> NoReturn:
+    """Give up all symbols of the running trace: one of them is not the number it stands for.
+
+    Args:
+        detail: what cannot be done with it; one sentence.
+    """
+    compilation = current()
+    captured = () if compilation is None else compilation.trace.captured
+    raise SiteRefused(Refused("capture-fails", detail), *captured)
+
+
+def check_truths(values: Iterable[VariableTracker]) -> None:
+    """Refuse to compute with a truth value: Dynamo takes it that True is not 1.
+
+    Raises:
+        SiteRefused: one of the operands is known only at run time.
+    """
+    if (compilation := current()) is None or not compilation.captures:
+        return
+    for value in values:
+        known = value.realize()
+        if isinstance(known, SymNodeVariable) and known.python_type() is bool:
+            refuse_captured("A truth value known only at run time is computed with.")
+
+
+def check_question(tensor: VariableTracker, name: str) -> None:
+    """Refuse questions about the layout of a tensor of unknown size: it may be of one element.
+
+    Raises:
+        SiteRefused: the answer may depend on the size.
+    """
+    if name in ("is_contiguous", "stride"):
+        value = tensor.as_proxy().node.meta.get("example_value")
+        if isinstance(value, torch.Tensor) and free_unbacked_symbols(value):
+            refuse_captured(f"A tensor of such a size is asked for '{name}'.")
+
+
+def refuse_symbols(detail: str) -> None:
+    """Give up all numbers that the running trace has symbols for, if there are any.
+
+    Args:
+        detail: what they are not good for; one sentence.
+    """
+    if (compilation := current()) is None:
+        return
+    if compilation.trace.captured:
+        refuse_captured(detail)
+    if compilation.trace.hoisted:
+        sites = dict.fromkeys(site for site, _ in compilation.trace.hoisted)
+        raise SiteRefused(Refused("hoist-varies", detail), *sites)
+
+
+def raising(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Around Dynamo's choice of an exception that the program is taken to raise.
+
+    A symbol is not the number: `f"{n:d}"` fails for one where the program goes on with the text.
+    """
+
+    def get_dynamo_observed_exception(exc_type: type[Exception]) -> Any:
+        if issubclass(exc_type, (TypeError, ValueError, ArithmeticError)):
+            refuse_symbols(f"Tracing raised {exc_type.__name__} once there were such numbers.")
+        return stock(exc_type)
+
+    return get_dynamo_observed_exception

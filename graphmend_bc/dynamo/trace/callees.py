@@ -1,0 +1,150 @@
+"""What is called, and from where: the Python objects behind a call in a trace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from inspect import CO_GENERATOR
+from typing import Any, ClassVar
+
+from torch._dynamo import variables as vts
+from torch._dynamo.codegen import PyCodegen
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.functions import WrapperUserMethodVariable
+
+from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.generated_code import without_resumption
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.stack import Place, is_machinery
+
+
+class MarkedCalleeVariable(VariableTracker):
+    """The callee of a call that rewriting marked; outside a call it is the callee itself.
+
+    Args:
+        site: the call in the user's code.
+        callee: what is called.
+        compilation: what is being compiled.
+    """
+
+    _nonvar_fields: ClassVar[set[str]] = {"site", "compilation", *VariableTracker._nonvar_fields}  # type: ignore[misc]
+
+    def __init__(
+        self, site: Site, callee: VariableTracker, compilation: Compilation, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.site = site
+        self.callee = callee
+        self.compilation = compilation
+
+    def python_type(self) -> type:
+        return self.callee.python_type()
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        codegen(self.callee)
+
+    def call_function(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker:
+        """What the mark makes of the call; if nothing, what stock Dynamo does."""
+        value = None
+        try:
+            value = self.value(tx, args, kwargs)
+        except Refused as refused:
+            self.compilation.trace.refused[self.site] = refused
+        return self.callee.call_function(tx, args, kwargs) if value is None else value
+
+    def value(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> VariableTracker | None:
+        """What the mark makes of the call, or None.
+
+        Raises:
+            Refused: it could not be shown to be exact.
+        """
+        raise NotImplementedError
+
+
+def real_object(callee: VariableTracker) -> object:
+    """The Python object behind a callee, or None if it cannot be named again after the graph."""
+    callee = callee.realize()
+    if isinstance(callee, vts.BuiltinVariable):
+        return callee.fn
+    if callee.source is None:
+        return None
+    if isinstance(callee, WrapperUserMethodVariable):
+        return _bound(callee.obj, callee.wrapper_obj)
+    if isinstance(callee, vts.UserMethodVariable):
+        return _bound(callee.obj, callee.fn)
+    if isinstance(callee, vts.GetAttrVariable):
+        value = getattr(callee.obj, "value", None)
+        return None if value is None else getattr(value, callee.name, None)
+    for name in ("descriptor", "method_wrapper"):  # methods of built-in types
+        if (descriptor := getattr(callee, name, None)) is not None:
+            owner = owner_of(callee)
+            return None if owner is None else _bound(owner, descriptor)
+    for name in ("fn", "wrapper_obj", "value"):
+        if (value := getattr(callee, name, None)) is not None:
+            return value
+    return None
+
+
+def owner_of(callee: VariableTracker) -> VariableTracker | None:
+    """The object a method is bound to."""
+    owner = getattr(callee.realize(), "obj", None)
+    return owner.realize() if isinstance(owner, VariableTracker) else None
+
+
+def _bound(owner: VariableTracker, function: Any) -> object:
+    value = getattr(owner.realize(), "value", None)
+    return None if value is None else function.__get__(value)
+
+
+def places(tx: InstructionTranslatorBase, site: Site) -> tuple[Place, ...]:
+    """The call at `site` and the calls around it that are being inlined, innermost first.
+
+    An arm of a rewritten branch is a function only to us: it and the function it was cut out of
+    are one place.
+
+    Raises:
+        Refused: one of the functions is a generator; Dynamo may run the rest of one that the
+            program does not.
+    """
+    found: list[Place] = []
+    inner: InstructionTranslatorBase | None = None
+    current: InstructionTranslatorBase | None = tx
+    while current is not None:
+        if current.f_code.co_flags & CO_GENERATOR:
+            raise Refused("effect-in-generator")
+        if not is_machinery(current.f_globals):
+            if inner is None:
+                found.append(_as_the_users(Place.of_site(site, current.f_globals)))
+            elif not _is_arm_of(inner, current):
+                found.append(_as_the_users(_place(current)))
+            inner = current
+        current = current.parent
+    return tuple(found)
+
+
+def _as_the_users(place: Place) -> Place:
+    """The place under the name that the user's function has, if it is a resumed part of it."""
+    name, qualname = map(without_resumption, (place.name, place.qualname))
+    return replace(place, name=name, qualname=qualname)
+
+
+def _is_arm_of(inner: InstructionTranslatorBase, outer: InstructionTranslatorBase) -> bool:
+    arms = [const for const in outer.f_code.co_consts if const is inner.f_code]
+    return bool(arms) and arms[0].co_qualname == outer.f_code.co_qualname
+
+
+def _place(tx: InstructionTranslatorBase) -> Place:
+    code, positions = tx.f_code, tx.current_instruction.positions
+    lineno = (positions.lineno if positions is not None else None) or tx.lineno
+    return Place(code.co_filename, code.co_name, code.co_qualname, lineno, tx.f_globals)

@@ -1,0 +1,48 @@
+"""What a rule makes of a marked callee, marked operands or an outlined function in a trace.
+
+A rule names a handler. It gets the primitive and the values that the primitive is called with, and
+gives the value of that call:
+
+    Mark         called with the callee; gives what is called in its place
+    Operands     called with a tuple of operands; gives a tuple of as many
+    Operation    called with a tuple of operands; gives the instruction's result
+    Whole        called with a function and its arguments; gives its result
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.builtin import BuiltinVariable
+from torch._dynamo.variables.constant import ConstantVariable
+
+from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.runtime import Marker, Operation, SetAttribute, Whole
+
+Handler = Callable[
+    [InstructionTranslatorBase, Compilation, Marker, list[VariableTracker]], VariableTracker
+]
+
+
+def as_python(
+    tx: InstructionTranslatorBase, marker: Marker, args: list[VariableTracker]
+) -> VariableTracker:
+    """Trace what Python would do.
+
+    Args:
+        tx: translator of the frame that calls the primitive.
+        marker: the primitive.
+        args: what it is called with.
+    """
+    if isinstance(marker, Whole):
+        return args[0].call_function(tx, args[1:], {})
+    if not isinstance(marker, Operation):
+        return args[0]
+    operands = args[0].unpack_var_sequence(tx)
+    if not isinstance(marker.function, SetAttribute):
+        return BuiltinVariable(marker.function).call_function(tx, operands, {})
+    value, owner = operands
+    name = ConstantVariable.create(marker.function.name)
+    return BuiltinVariable(setattr).call_function(tx, [owner, name, value], {})

@@ -1,0 +1,185 @@
+"""Which operators ran on fake tensors during a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from graphmend_bc.dynamo.graph.equal_masks import Masks
+from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.kernels import is_refused, is_same_view, may_overlap, writes_whole
+from graphmend_bc.legality.ranges import Ranges
+from graphmend_bc.legality.record import (
+    OpRecord,
+    raises_on_operands,
+    raises_on_values,
+    stops_process,
+    written_by,
+)
+
+
+class Recorder:
+    """Listens to one fake tensor mode.
+
+    Args:
+        mode: it.
+        running: the node of the graph whose operators are run, if there is one.
+
+    Attributes:
+        written: storages changed in place so far, in the order of the writes.
+        attached: those of them whose tensor has an autograd history after the write.
+        unnoticed: storages of tensors that require gradients, written while grad mode was off.
+        used_anew: those of them that an operator read afterwards.
+        learns_anew: whether autograd noted one afterwards.
+        draws: devices whose default random generators were drawn from.
+        drawing: nodes that draw, or may.
+        foreign: the first operator that is not one of torch's own, or that draws from a generator
+            of the user's.
+        guessed: True from the first guess on.
+        guarded: operators after it that may fail beyond repair, by the node that runs them: on an
+            accelerator, where an index out of bounds stops the process, with one that is not known
+            to be in bounds.
+        unsized: whether a tensor whose size is known only at run time was changed in place in a way
+            that fails for some sizes.
+        squeezed: whether dimensions of such a size were dropped if they are 1.
+        checks: whether there was an operator that raises if some values are bad, or if what it
+            writes to shares memory with another operand.
+        rejects: whether there was an operator that has no kernel for its dtypes or numbers or gets
+            doubles and other floats or writes to what it reads, which fake tensors accept, or that
+            raises if some values are bad that are no indices.
+        resets: whether a tensor was given other memory; `p.data = p.data.to(d)` often gives it the
+            same, which counts as nothing.
+        ranges: between which numbers the elements of integer tensors lie.
+        strided: whether `as_strided` was called, which sees memory outside its argument.
+    """
+
+    def __init__(
+        self, mode: FakeTensorMode, running: Callable[[], Node | None] = lambda: None
+    ) -> None:
+        self.written: list[int] = []
+        self.attached: set[int] = set()
+        self.unnoticed: set[int] = set()
+        self.used_anew: set[int] = set()
+        self.learns_anew = False
+        self.draws: dict[torch.device, None] = {}
+        self.drawing: set[Node | None] = set()
+        self.foreign: OpOverload | None = None
+        self.guessed = False
+        self.guarded: dict[Node | None, OpOverload] = {}
+        self.strided = False
+        self.unsized = False
+        self.squeezed = False
+        self.checks = False
+        self.rejects = False
+        self.resets = False
+        self._running = running
+        self.ranges = Ranges()
+        self._mode = mode
+        self._dispatch: Callable[..., Any] = mode.dispatch
+        self._depth = 0
+        self._records: list[OpRecord] | None = None
+        self._masks = Masks()
+        mode.dispatch = self._observe  # type: ignore[method-assign, assignment]
+
+    def detach(self) -> None:
+        """Stop listening."""
+        del self._mode.dispatch
+
+    @contextmanager
+    def recording(self) -> Iterator[list[OpRecord]]:
+        """Collect the operators that run inside the `with` block."""
+        outer, mine = self._records, list[OpRecord]()
+        self._records = mine
+        try:
+            yield mine
+        finally:
+            self._records = outer
+            if outer is not None:
+                outer.extend(mine)
+
+    def _observe(
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        neutral = (
+            func is torch.ops.aten.set_.source_Tensor
+            and storage_of(args[0]) == storage_of(args[1])
+            and is_same_view(args[0], args[1])
+        )
+        if self._depth == 0 and isinstance(func, OpOverload) and func._schema.is_mutable:
+            self._note_sizes(OpRecord(func, tuple(args), dict(kwargs or {}), None))
+        self._depth += 1
+        try:
+            result = self._dispatch(func, types, args, kwargs or {})
+        finally:
+            self._depth -= 1
+        # Operators that the kernel of another operator runs belong to that one.
+        # `prim` holds questions about a tensor, such as its device.
+        is_ours = isinstance(func, OpOverload) and func.namespace != "prim"
+        if self._depth == 0 and is_ours and not neutral:
+            self._note(OpRecord(func, tuple(args), dict(kwargs or {}), result))
+        return result
+
+    def _note_sizes(self, record: OpRecord) -> None:
+        """Before a write: afterwards a size may be taken to be what it was compared to."""
+        unsized = [t for t in written_by(record) if free_unbacked_symbols(t)]
+        self.unsized = self.unsized or not all(writes_whole(record, t) for t in unsized)
+
+    def _note(self, record: OpRecord) -> None:
+        if self._records is not None:
+            self._records.append(record)
+        if torch.Tag.nondeterministic_seeded in record.op.tags:
+            self.draws |= dict.fromkeys(t.device for t in record.results())
+            self.drawing.add(self._running())
+            if record.kwargs.get("generator") is not None:
+                self.foreign = self.foreign or record.op
+        if self.guessed and stops_process(record) and not self.ranges.are_within(record):
+            self.guarded.setdefault(self._running(), record.op)
+        self.ranges.note(record)
+        self._masks.note(record, self.written)
+        self.resets = self.resets or record.name == "set_"
+        self.rejects = self.rejects or is_refused(record) or raises_on_operands(record)
+        if record.name == "squeeze":
+            self.squeezed = self.squeezed or _squeezes_unknown(record)
+        self.strided = self.strided or record.name == "as_strided"
+        if not (record.is_aten or record.is_known_foreign):
+            self.foreign = self.foreign or record.op
+        if self.unnoticed:
+            self._note_use(record)
+        if record.op._schema.is_mutable:
+            tensors = written_by(record)
+            self._depth += 1  # the question is an operator, too
+            self.rejects = self.rejects or may_overlap(record)
+            self._depth -= 1
+            storages = list(map(storage_of, tensors))
+            self.written += storages
+            self.ranges.forget(storages)
+            # A leaf that is written while grad mode is off stays one.
+            kind = self.attached if torch.is_grad_enabled() else self.unnoticed
+            kind |= {storage_of(t) for t in tensors if t.requires_grad}
+        self.checks = self.checks or self.rejects or raises_on_values(record)
+
+    def _note_use(self, record: OpRecord) -> None:
+        changed = list(map(id, written_by(record))) if record.op._schema.is_mutable else []
+        read = [t for t in record.tensors() if t.layout is torch.strided and id(t) not in changed]
+        self.used_anew |= self.unnoticed & set(map(storage_of, read))
+        if torch.is_grad_enabled() and any(t.requires_grad for t in record.tensors()):
+            self.learns_anew = True
+
+
+def _squeezes_unknown(record: OpRecord) -> bool:
+    """True if `squeeze` asks of a size known only at run time whether it is 1."""
+    sizes = record.args[0].shape
+    dims = record.args[1] if len(record.args) > 1 else range(len(sizes))
+    asked = [sizes[dim] for dim in ([dims] if isinstance(dims, int) else dims)]
+    return bool(free_unbacked_symbols(asked))

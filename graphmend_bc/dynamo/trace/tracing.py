@@ -1,0 +1,61 @@
+"""Where a site stands in a trace, and how plain Python functions are traced there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch._dynamo import exc
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.functions import UserFunctionVariable
+
+from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Site
+
+
+def check_is_outermost(tx: InstructionTranslatorBase, ours: int = 0) -> None:
+    """Refuse sites inside a subgraph of a higher-order operator or a torch.func transform.
+
+    The proofs look at the root graph, and values of the inner levels must not leave them.
+
+    Args:
+        tx: translator of the frame that has the site.
+        ours: how many operators of our own are around it, where that does not matter.
+    """
+    depth, tracer = 0, tx.output.current_tracer
+    while tracer.parent is not None:
+        depth, tracer = depth + 1, tracer.parent
+    if torch._C._functorch.peek_interpreter_stack() is not None or depth != ours:
+        raise Refused("inside-transform")
+    check_no_function_mode(tx)
+
+
+def inline(
+    tx: InstructionTranslatorBase,
+    function: Callable[..., Any],
+    /,
+    *args: VariableTracker,
+    **kwargs: VariableTracker,
+) -> VariableTracker:
+    """Trace a call of a plain Python function."""
+    return UserFunctionVariable(cast(Any, function)).call_function(tx, list(args), kwargs)
+
+
+def as_break(
+    compilation: Compilation,
+    site: Site,
+    refused: Refused,
+    gb_type: str = "Data-dependent branching",
+) -> exc.Unsupported:
+    """The graph break that a refused site is, if tracing has to go on without us."""
+    compilation.trace.refused[site] = refused
+    return exc.Unsupported(f"graphmend_bc left {site}: {refused}", gb_type)
+
+
+def is_true(value: object) -> bool:
+    """Traced by Dynamo, which guards on what the truth value depends on."""
+    return True if value else False  # noqa: SIM210

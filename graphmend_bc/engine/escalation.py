@@ -1,0 +1,58 @@
+"""The rules for one site in the order in which they are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import CodeType
+
+from graphmend_bc.code.blocks import graph_of
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.tensor_conditions import tensor_conditions
+from graphmend_bc.rules.registry import candidates_at
+from graphmend_bc.rules.rule import Candidate, Met
+from graphmend_bc.runtime import Site
+
+_FINAL = frozenset(
+    {
+        "inside-transform",
+        "left-alone",
+        "not-optimized-code",
+        "predicate-not-scalar",
+        "speculation-missed",
+        "under-export",
+    }
+)
+"""Reasons that hold for every rule."""
+
+
+def planned_ahead(code: CodeType) -> Iterator[tuple[Site, Candidate]]:
+    """Conditions that look as if they asked tensors, each with its cheapest rule.
+
+    Loops are left out: whether they are worth rewriting shows only when they are met.
+
+    Args:
+        code: an original code object.
+    """
+    for op in tensor_conditions(graph_of(code)):
+        try:
+            cheapest = candidates_at(Met(code, op.offset))[0]
+        except Refused:
+            continue
+        if cheapest.rule.name in ("where", "guess"):
+            line = op.location.lineno if op.location is not None else None
+            yield Site.of(code, op.name, op.offset, line), cheapest
+
+
+def dearer(candidates: tuple[Candidate, ...], name: str, refused: Refused) -> tuple[Candidate, ...]:
+    """What is left to try after a rule was refused.
+
+    Args:
+        candidates: all rules for the site.
+        name: the rule that was tried; empty if none was yet.
+        refused: why that does not work.
+    """
+    if refused.reason.code in _FINAL:
+        return ()
+    names = [candidate.rule.name for candidate in candidates]
+    left = candidates[names.index(name) + 1 :] if name in names else candidates
+    return tuple(candidate for candidate in left if candidate.rule.helps(refused))

@@ -1,0 +1,265 @@
+"""The attempts at one frame: break met -> site found -> plan -> rewrite -> re-feed -> proof.
+
+One call of Dynamo's `compile_frame` becomes a few attempts. Each traces the frame to its end or to
+the first break; a break that can be mended changes the plan of the code object it is in, and the
+next attempt traces the rewritten code. The last attempt is Dynamo's own, with the caller's
+settings.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
+from types import CodeType
+from typing import Any
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.rollback import eager_fallback
+from graphmend_bc.dynamo.rollback.deopt_wrapper import give_way_back
+from graphmend_bc.dynamo.substitutes.first_use import Prepared
+from graphmend_bc.dynamo.trace import attempt
+from graphmend_bc.dynamo.trace.context import Compilation, running
+from graphmend_bc.dynamo.trace.generated_code import OURS
+from graphmend_bc.engine.commit import settle
+from graphmend_bc.engine.guess_flips import Turning
+from graphmend_bc.engine.retry_policy import Lessons
+from graphmend_bc.engine.rewrite_cache import site_of
+from graphmend_bc.engine.site_plans import Plans
+from graphmend_bc.engine.state import Mender
+from graphmend_bc.reporting.report import FrameResult
+from graphmend_bc.rewriting.plan import Capture
+from graphmend_bc.rules import drawn
+from graphmend_bc.rules.registry import handlers, is_on
+from graphmend_bc.runtime import Site, identity_of
+from graphmend_bc.runtime.signal_handlers import pass_on
+
+log = logging.getLogger("graphmend_bc")
+
+_SUSPENDS = CO_COROUTINE | CO_GENERATOR | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
+
+
+def compile_frame(
+    mender: Mender,
+    stock: Callable[..., Any],
+    code: CodeType,
+    args: list[Any],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Compile one frame, mended where that is exact.
+
+    Args:
+        mender: what is known across frames.
+        stock: Dynamo's own `compile_frame`.
+        code: the frame's own code object.
+        args, kwargs: what Dynamo passes after `code`.
+
+    Returns:
+        What Dynamo's own function returns.
+
+    Raises:
+        Exception: what Dynamo's own raises.
+    """
+    mender.forget_dead()
+    return Frame(mender, stock, code, args, kwargs).compile()
+
+
+class Frame:
+    """The attempts at one frame."""
+
+    def __init__(
+        self,
+        mender: Mender,
+        stock: Callable[..., Any],
+        code: CodeType,
+        args: list[Any],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self.mender = mender
+        self.stock = stock
+        self.code = code
+        self.call = attempt.Arguments(args, kwargs)
+        self.plans = Plans(mender, bool(code.co_flags & _SUSPENDS))
+        self.plans.off |= identity_of(code) in mender.unfit
+        self.turning = Turning()
+        self.wants_errors = self.call.wants_errors
+        self.lessons = Lessons(mender, self.plans, self.turning, self.wants_errors)
+        self.seen: dict[Site, bool | None] = {}
+        function = mender.function_of(code)
+        self.function = identity_of(function)
+        self.follows = (
+            (function is not code and self.function in mender.mended)
+            or mender.rewrites.is_rewritten(code)
+            or function.co_filename.startswith(OURS)  # a primitive, around an arm with a break
+        )
+
+    def compile(self) -> Any:
+        if not self.plans.off:
+            for _ in range(config.retrace_limit):
+                compilation = self._compilation()
+                with attempt.breaks_are_errors():
+                    outcome = self._try(compilation, self.call.with_breaks)
+                if not isinstance(outcome, Exception):
+                    attempt.restore_error_setting(outcome)
+                    if not self.wants_errors and attempt.is_empty(outcome):
+                        break  # stock skips such frames, which only its own settings do
+                    return self._commit(compilation, outcome)
+                attempt.clean_up(outcome)
+                try:
+                    if self.lessons.after(compilation, outcome):
+                        continue
+                except Exception as failure:
+                    log.exception("graphmend_bc could not place a break of %s.", self.code)
+                    outcome = failure
+                else:
+                    if attempt.is_break(outcome):
+                        if self.wants_errors:
+                            settle(self.mender, self.plans, self.code, compilation.trace, {})
+                            self._explain(outcome)
+                            try:
+                                raise outcome
+                            finally:
+                                del outcome  # its traceback holds this frame
+                        break
+                    if self.lessons.stops_guessing(compilation, self.code, outcome):
+                        continue
+                return self._compile_unmended(outcome)
+        return self._compile_as_stock()
+
+    def _try(self, compilation: Compilation, call: attempt.Arguments) -> Any:
+        """One attempt by Dynamo's own `compile_frame`: what it returns, or the error it raises."""
+        code = self.plans.code_for(self.code)
+        try:
+            with running(compilation), attempt.capturing(compilation.captures):
+                return self.stock(code, *call.args, **call.kwargs)
+        except Exception as error:
+            pass_on(error)
+            return error
+
+    def _compile_unmended(self, error: Exception) -> Any:
+        """Nothing of ours takes part; if anything did before, the error may have been ours.
+
+        The program raises it as well if it is about an operator, and where eager Python does.
+        """
+        rewritten, site = self.plans.rewrites(), site_of(self.code, 0)
+        can_leave = self._takes_part() and eager_fallback.can_leave(error)
+        if can_leave and self.mender.leaves_call(self.code):
+            log.info("%s runs without compilation in this call. It raises %r.", site, error)
+            raise eager_fallback.RunsEagerly from error
+        self.plans.off = True
+        if rewritten:
+            log.warning(
+                "graphmend_bc leaves %s as it is, because tracing its rewritten code failed: %r",
+                site,
+                error,
+            )
+        return self._compile_as_stock()
+
+    def _takes_part(self) -> bool:
+        """Whether stock might have met no error, having skipped the frame in another call."""
+        known = self.follows or self.function in self.mender.mended
+        return not self.plans.off and (known or self.plans.rewrites())
+
+    def _compile_as_stock(self) -> Any:
+        """The attempt with the caller's settings: breaks that are left are Dynamo's to handle."""
+        for site in self.plans.unmet:
+            self.plans.take_out(site)
+        compilation = self._compilation()
+        outcome = self._try(compilation, self.call)
+        if not isinstance(outcome, Exception):
+            return self._commit(compilation, outcome)
+        if isinstance(outcome, Prepared) or self.lessons.after_the_last(outcome):
+            return self._compile_as_stock()
+        if attempt.is_failure(outcome) and self._takes_part():
+            attempt.clean_up(outcome)
+            return self._compile_unmended(outcome)
+        settle(self.mender, self.plans, self.code, compilation.trace, {})
+        self._tell(compilation, outcome)
+        try:
+            raise outcome
+        finally:
+            del outcome
+
+    def _commit(self, compilation: Compilation, result: Any) -> Any:
+        """Accept an attempt."""
+        trace = compilation.trace
+        if (
+            trace.whole or trace.handled
+        ) and not trace.proven:  # without a graph nothing has happened yet
+            trace.ahead.can_miss = True
+        if (
+            trace.ahead.can_miss
+            or trace.undo is not None
+            or trace.layout is not None
+            or trace.functional
+            or trace.drawing is not None
+            or trace.leaves_more
+        ):
+            give_way_back(result, self.code, self.call.module_globals, trace.drawing)
+        self.mender.remember_turns(self.turning)
+        # Where rewritten code breaks, Python goes on in another code object than under stock.
+        rewritten = not self.plans.off and bool(self.plans.by_code.get(self.function))
+        if trace.used or self.follows or rewritten:
+            self.mender.note_mended(self.function)
+        if trace.used:
+            eager_fallback.note_mended(self.code)
+        if trace.tally is not None:
+            self.mender.remember_tally(trace.tally)
+        used = dict.fromkeys(trace.captured, "capture") | trace.used
+        settle(self.mender, self.plans, self.code, trace, used)
+        self._tell(compilation, result)
+        return result
+
+    def _compilation(self) -> Compilation:
+        return Compilation(
+            code=self.code,
+            code_for=self.plans.code_for,
+            may_mend=not (self.plans.off or self.plans.suspends),
+            likely=self._likely,
+            follows=self.follows,
+            was_mended=self.function in self.mender.mended,
+            missed=partial(self.mender.missed, self.code),
+            draw_missed=partial(self.mender.draw_missed, self.code),
+            declined=self.plans.declined,
+            rewrites=self.plans.rewrites,
+            captures=any(plan.of_kind(Capture) for plan in self.plans.by_code.values()),
+            note_capture=self.plans.note_capture,
+            site_at=self.plans.site_at,
+            given_up=self.mender.given_up,
+            handlers=handlers(),
+            draws=is_on(drawn.RULE) and not self.plans.suspends,
+            exact_asserts=self.plans.exact_asserts,
+            exact_texts=self.plans.exact_texts,
+        )
+
+    def _likely(
+        self, site: Site, occurrence: int, seen: Callable[[], bool | None], suggested: bool
+    ) -> bool:
+        known = self.mender.likely(site, occurrence)
+        if known is None:
+            if site not in self.seen:
+                self.seen[site] = seen()
+            known = self.seen[site]
+        if known is None:
+            self.turning.blind.add(site)
+            known = suggested
+        return self.turning.likely(site, occurrence, known)
+
+    # Telling
+
+    def _tell(self, compilation: Compilation, outcome: Any) -> None:
+        result = FrameResult(
+            graphs=compilation.graphs,
+            break_reason=attempt.break_reason(outcome),
+            skipped=isinstance(outcome, Exception)
+            and not self.wants_errors
+            and attempt.is_break(outcome),
+        )
+        for listener in self.mender.on_frame:
+            listener(result)
+
+    def _explain(self, error: BaseException) -> None:
+        """Add our reasons below Dynamo's own message."""
+        for decline in self.plans.declined.values():
+            error.add_note(f"graphmend_bc could not mend this break.\n{decline}")

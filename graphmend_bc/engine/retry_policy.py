@@ -1,0 +1,196 @@
+"""What a failed attempt teaches: which plan is changed before the next one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import CodeType
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.substitutes.first_use import Prepared
+from graphmend_bc.dynamo.trace import attempt
+from graphmend_bc.dynamo.trace.breaks import UNSAFE_SIDE_EFFECT, Break, break_of, first_line
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, TextsMoved
+from graphmend_bc.engine.guess_flips import Turning
+from graphmend_bc.engine.rewrite_cache import site_of
+from graphmend_bc.engine.site_plans import Plans
+from graphmend_bc.engine.state import Mender
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.mark_callee import CALLS
+from graphmend_bc.rules.rule import Met
+from graphmend_bc.runtime import identity_of
+
+_PROGRAM_ERRORS = frozenset({"Observed exception"})
+"""Break types that are the program's own exceptions: there is nothing to mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """Changes the plans of one frame.
+
+    Attributes:
+        mender: what is known across frames.
+        plans: of the frame.
+        turning: its guesses that were tried the other way.
+        wants_errors: whether a graph break of the frame is an error.
+    """
+
+    mender: Mender
+    plans: Plans
+    turning: Turning
+    wants_errors: bool
+
+    def after(self, compilation: Compilation, error: Exception) -> bool:
+        """Change a plan or a guess after a failed attempt; False if there is nothing left to try.
+
+        Args:
+            compilation: the attempt.
+            error: what it ended with.
+        """
+        return (
+            self._learn(compilation, error)
+            or self._turn(compilation, error)
+            or self._leave_asserts(compilation, error)
+        )
+
+    def stops_guessing(self, compilation: Compilation, code: CodeType, error: Exception) -> bool:
+        """Take guesses out if the ways they lead keep raising: calls may never go there.
+
+        Args:
+            compilation: the attempt.
+            code: the frame's own.
+            error: what it ended with.
+        """
+        if self.mender.eager_calls[identity_of(code)] < config.turn_limit:
+            return False
+        sites = dict.fromkeys(guessed.site for guessed, _ in compilation.trace.guesses)
+        return self.plans.climb_all(sites, Refused("arm-does-not-trace", first_line(error)))
+
+    def after_the_last(self, error: Exception) -> bool:
+        """Change a plan after the last attempt failed; False if that was not for a plan.
+
+        Args:
+            error: what it ended with.
+        """
+        if isinstance(error, TextsMoved):
+            self.plans.exact_texts = True
+            return True
+        if isinstance(error, SiteRefused):
+            if self.plans.stop_capturing(error.refused, error.sites or None):
+                return True
+            if self.plans.declined.keys() >= set(error.sites):
+                return False
+            for site in error.sites:
+                self.plans.drop(site, error.refused)
+            return True
+        failed = Refused("capture-fails", first_line(error))
+        if attempt.is_break(error) or not self.plans.stop_capturing(failed):
+            return False
+        attempt.clean_up(error)
+        return True
+
+    def _learn(self, compilation: Compilation, error: Exception) -> bool:
+        trace, plans = compilation.trace, self.plans
+        plans.unmet -= {*trace.used, *trace.refused}
+        plans.gb_types |= trace.gb_types
+        if isinstance(error, Prepared):
+            return True
+        if isinstance(error, TextsMoved):
+            plans.exact_texts = True
+            return True
+        if isinstance(error, SiteRefused):
+            known = len(plans.declined)
+            # A number of an input is a symbol that is made nowhere in the program.
+            if plans.stop_capturing(error.refused, error.sites or None):
+                return True
+            # A resume function holds sites that no plan has; declined, they mean nothing.
+            climbed = plans.climb_all(error.sites, error.refused)
+            return climbed or len(plans.declined) > known
+        found = break_of(error)
+        if found is not None and found.gb_type in _PROGRAM_ERRORS:
+            return False
+        stops = attempt.is_break(error) or self._asks_symbol(error, found)
+        if not stops:
+            if trace.functional and not trace.arms:
+                refused = Refused("backend-refuses", first_line(error))
+                return plans.climb_all(dict.fromkeys(trace.functional.values()), refused)
+            if plans.stop_capturing(Refused("capture-fails", first_line(error))):
+                return True
+        if found is None or not stops:
+            in_arm = bool(trace.arms) and attempt.is_dynamos(error)
+            refused = Refused("arm-does-not-trace", first_line(error))
+            return in_arm and plans.climb(trace.arms[-1], refused)
+        return self._learn_break(compilation, found)
+
+    def _asks_symbol(self, error: Exception, found: Break | None) -> bool:
+        """True if a condition of the user's asks a number that is known only at run time."""
+        if found is None or not attempt.asks_symbol(error):
+            return False
+        original, offset = self.mender.rewrites.original(found.code, found.offset)
+        return offset >= 0 and Met(original, offset).is_condition
+
+    def _learn_break(self, compilation: Compilation, found: Break) -> bool:
+        """Change a plan after a graph break; False if nothing can be done about it."""
+        trace, plans = compilation.trace, self.plans
+        original, offset = self.mender.rewrites.original(found.code, found.offset)
+        if offset < 0:
+            return False
+        site = site_of(original, offset)
+        if trace.arms and found.gb_type == UNSAFE_SIDE_EFFECT:
+            refused = Refused("arm-changes-state", f"It does so at {site}.")
+            return plans.climb(trace.arms[-1], refused)
+        plans.breaks.setdefault(site, found)
+        if plans.is_planned(site):
+            if site in plans.captured_sites() and not compilation.captures:
+                return True  # the plan was found when the trace had begun
+            code = "call-not-traced" if site.opname in CALLS else "arm-does-not-trace"
+            return plans.climb(site, trace.refused.get(site) or Refused(code))
+        if plans.start(original, site):
+            return True
+        if self._turn_blind(compilation, found):
+            plans.declined.pop(site, None)
+            return True
+        because = "".join(f" ({r.reason.code})" for r in plans.passed_over.get(site, ()))
+        stopped = Refused("capture-fails", f"Tracing stopped at {site}{because}.")
+        if plans.stop_capturing(stopped):
+            plans.declined.pop(site, None)
+            return True
+        if trace.arms:
+            refused = Refused("arm-does-not-trace", f"It breaks at {site}.")
+            return plans.climb(trace.arms[-1], refused)
+        return False
+
+    def _leave_asserts(self, compilation: Compilation, error: Exception) -> bool:
+        """Leave assertions to Dynamo if tracing stopped at one: stock compiles them.
+
+        Not if one failed too often, which stock's operator would tell by another exception, unless
+        the frame must be one graph.
+        """
+        found = break_of(error)
+        if found is None or (found.code, found.offset) not in compilation.trace.asserts:
+            return False
+        original, offset = self.mender.rewrites.original(found.code, found.offset)
+        if site_of(original, offset) in self.mender.given_up and not self.wants_errors:
+            return False
+        self.plans.exact_asserts = False
+        return True
+
+    def _turn_blind(self, compilation: Compilation, found: Break) -> bool:
+        """Leave the way where tracing stopped, if only the bytecode spoke for it."""
+        if found.gb_type in _PROGRAM_ERRORS:
+            return False
+        guesses = [guessed for guessed, _ in compilation.trace.guesses]
+        blind = [guessed for guessed in guesses if guessed.site in self.turning.blind]
+        return self.turning.turn(blind, self._place(found), last=False)
+
+    def _turn(self, compilation: Compilation, error: Exception) -> bool:
+        """Guess otherwise, if the way that was taken for granted does not trace."""
+        guesses = [guessed for guessed, _ in compilation.trace.guesses]
+        found = break_of(error)
+        if found is not None and found.gb_type in _PROGRAM_ERRORS and attempt.is_break(error):
+            return False
+        return self.turning.turn(guesses, str(error) if found is None else self._place(found))
+
+    def _place(self, found: Break) -> object:
+        """Where tracing stopped: in which of the user's functions, at which offset of its code."""
+        original, _ = self.mender.rewrites.original(found.code, 0)
+        return identity_of(original), found.offset

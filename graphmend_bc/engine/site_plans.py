@@ -1,0 +1,282 @@
+"""The plans of one frame: which rule is tried at which site, and why others are left."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from functools import reduce
+from types import CodeType
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
+from graphmend_bc.engine.escalation import dearer, planned_ahead
+from graphmend_bc.engine.rewrite_cache import site_of
+from graphmend_bc.engine.state import Mender
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.report import Decline
+from graphmend_bc.rewriting import Plan
+from graphmend_bc.rewriting.mark_callee import OBSERVERS
+from graphmend_bc.rewriting.plan import Capture, MarkCallee
+from graphmend_bc.rules import defer
+from graphmend_bc.rules.registry import candidates_at, is_on
+from graphmend_bc.rules.rule import Candidate, Met
+from graphmend_bc.runtime import CodeId, Site, identity_of
+
+log = logging.getLogger("graphmend_bc")
+
+_MOST_CAPTURES = 3
+"""Attempts at capturing: where one fails, its sites may be hoisted, and later ones captured."""
+
+
+class Plans:
+    """What is to be rewritten in the code objects of one frame, as its attempts find it out.
+
+    Attributes:
+        by_code: the plan of each code object met.
+        codes: these code objects.
+        breaks: the break at a site, as Dynamo told it.
+        gb_types: what Dynamo would have called the break at sites mended before it met them.
+        declined: sites that are left as they are.
+        passed_over: why no cheaper rule mends a site.
+        unmet: sites planned ahead that no trace has met so far.
+        captures_failed: how often capture did not carry the frame.
+        uncaptured: sites that were planned to be captured then.
+        captured: sites at which Dynamo made a symbol.
+        exact_asserts: True if an `assert` on a tensor is a branch like any other.
+        exact_texts: True if texts of objects must be made where the program makes them.
+        off: True if nothing is rewritten.
+        suspends: whether the frame is that of a coroutine or a generator, which has no way back:
+            what is called there gives an object that is still to be run.
+    """
+
+    def __init__(self, mender: Mender, suspends: bool = False) -> None:
+        self.mender = mender
+        self.by_code: dict[CodeId, Plan] = {}
+        self.codes: dict[CodeId, CodeType] = {}
+        self.breaks: dict[Site, Break] = {}
+        self.gb_types: dict[Site, str] = {}
+        self.declined: dict[Site, Decline] = {}
+        self.passed_over: dict[Site, list[Refused]] = {}
+        self.unmet: set[Site] = set()
+        self.captures_failed = 0
+        self.uncaptured: set[Site] = set()
+        self.captured: set[Site] = set()
+        self.exact_asserts = True
+        self.exact_texts = False
+        self.off = not mender.mends
+        self.suspends = suspends
+
+    def code_for(self, code: CodeType) -> CodeType:
+        """The code object to trace in place of `code`."""
+        mender = self.mender
+        if (
+            self.off
+            or self.suspends
+            or mender.rewrites.is_rewritten(code)
+            or mender.leaves_alone(code)
+        ):
+            return code
+        key = identity_of(code)
+        try:
+            if key not in self.by_code:
+                self._set(code, mender.without_given_up(key, self._known_plan(code)))
+            return mender.rewrites.rewritten(code, self.by_code[key])
+        except Refused as refused:
+            log.debug("graphmend_bc leaves %s alone: %s", code, refused)
+        except Exception:
+            log.exception("graphmend_bc could not rewrite %s; it is compiled as stock would.", code)
+        self._set(code, Plan())
+        return code
+
+    def _set(self, code: CodeType, plan: Plan) -> None:
+        key = identity_of(code)
+        self.by_code[key] = plan
+        self.codes[key] = code
+
+    def rewrites(self) -> bool:
+        """True if some code object is traced in another form than the user's."""
+        return not self.off and any(self.by_code.values())
+
+    def _known_plan(self, code: CodeType) -> Plan:
+        """What worked before, with the names of the breaks: rules want to know them."""
+        key, mender = identity_of(code), self.mender
+        proven = mender.proven.get(key) if mender.remember else None
+        if proven is None:
+            return self._first_plan(code)
+        self.gb_types = {**proven.gb_types, **self.gb_types}
+        return proven.plan
+
+    def _first_plan(self, code: CodeType) -> Plan:
+        """Effects are marked before Dynamo meets them: a mark costs less than another attempt."""
+        names = OBSERVERS | {getattr(effect, "__name__", "") for effect in config.effects}
+        offsets = self.mender.rewrites.likely_effects(code, names) if is_on(defer.RULE) else ()
+        return Plan(dict.fromkeys(offsets, MarkCallee(defer.RULE.name)))
+
+    def note_capture(self, code: CodeType, offset: int) -> Site:
+        """The user's instruction at which Dynamo made a symbol."""
+        site = self.site_at(code, offset)
+        self.captured.add(site)
+        return site
+
+    def site_at(self, code: CodeType, offset: int) -> Site:
+        """The user's instruction for one of a code object that is traced."""
+        original, place = self.mender.rewrites.original(code, offset)
+        return site_of(original, max(place, 0))
+
+    def captured_sites(self) -> list[Site]:
+        """The sites that are planned to be captured."""
+        return [
+            site_of(self.codes[key], offset)
+            for key, plan in self.by_code.items()
+            for offset in plan.of_kind(Capture)
+        ]
+
+    def stop_capturing(self, refused: Refused, sites: Iterable[Site] | None = None) -> bool:
+        """Capture none of the sites that are planned to be.
+
+        Args:
+            refused: why it does not work.
+            sites: where it does not; None for all.
+
+        Returns:
+            False if nothing was captured there.
+        """
+        planned = self.captured_sites()
+        if not planned or (sites is not None and self.captured.isdisjoint(sites)):
+            return False
+        self.captures_failed += 1
+        self.uncaptured.update(planned)
+        return self.climb_all(planned, refused)
+
+    def is_planned(self, site: Site) -> bool:
+        return site.offset in self.by_code.get(site.code, Plan())
+
+    def start(self, code: CodeType, site: Site) -> bool:
+        """Plan the cheapest rule that carries a site; False if there is none."""
+        try:
+            if self.suspends:
+                raise Refused("frame-suspends")
+            if self.mender.leaves_alone(code):
+                raise Refused("left-alone")
+            if (given_up := self.mender.given_up.get(site)) is not None:
+                raise given_up.again()
+            if site in self.declined:
+                return False
+            self._try(code, site, self._candidates(code, site), None)
+        except Refused as refused:
+            self._decline(site, refused)
+            return False
+        self._plan_ahead(code, self.breaks[site])
+        return True
+
+    def _plan_ahead(self, code: CodeType, found: Break) -> None:
+        """Plan the conditions of a code object that look like tensors, once one of them was.
+
+        Each would cost an attempt to find. What no trace meets is taken out again.
+        """
+        key = identity_of(code)
+        ahead = [
+            (site, cheapest)
+            for site, cheapest in planned_ahead(code)
+            if site.offset not in self.by_code[key]
+            and site not in self.declined
+            and site not in self.mender.given_up
+        ]
+        while ahead:
+            plan = reduce(
+                lambda plan, entry: plan.with_all(entry[1].rewrites), ahead, self.by_code[key]
+            )
+            try:
+                self.mender.rewrites.rewritten(code, plan)
+            except Refused:
+                ahead = ahead[: len(ahead) // 2]
+                continue
+            self.by_code[key] = plan
+            for site, _ in ahead:
+                self.breaks.setdefault(site, found)
+                self.unmet.add(site)
+            return
+
+    def _candidates(self, code: CodeType, site: Site) -> tuple[Candidate, ...]:
+        found = candidates_at(Met(code, site.offset, self.gb_type(site)))
+        if self.captures_failed < _MOST_CAPTURES and site not in self.uncaptured:
+            return found
+        return tuple(candidate for candidate in found if candidate.rule.name != "capture")
+
+    def gb_types_of(self, key: CodeId) -> dict[Site, str]:
+        """What Dynamo calls the breaks at the planned sites of a code object."""
+        known = [*self.breaks, *self.gb_types]
+        return {s: self.gb_type(s) for s in known if s.code is key and self.is_planned(s)}
+
+    def gb_type(self, site: Site) -> str:
+        found = self.breaks.get(site)
+        return found.gb_type if found else self.gb_types.get(site, "")
+
+    def _try(
+        self,
+        code: CodeType,
+        site: Site,
+        candidates: tuple[Candidate, ...],
+        refused: Refused | None,
+    ) -> bool:
+        """Plan the first of the rules that the bytecode allows; else decline."""
+        plan = self.by_code.get(identity_of(code), Plan()).without(site.offset)
+        for candidate in candidates:
+            if refused is not None and not candidate.rule.helps(refused):
+                continue
+            try:
+                wider = plan.with_all(candidate.rewrites)
+                self.mender.rewrites.rewritten(code, wider)
+            except Refused as error:
+                refused = error
+                self._note_refusal(site, error)
+                continue
+            self._set(code, wider)
+            return True
+        self._set(code, plan)
+        raise refused or Refused("unhandled-instruction")
+
+    def climb(self, site: Site, refused: Refused) -> bool:
+        """Plan the next rule for a planned site, or take it out of its plan."""
+        self._note_refusal(site, refused)
+        if not self.is_planned(site):
+            self._decline(site, refused)
+            return False
+        code, plan = self.codes[site.code], self.by_code[site.code]
+        try:
+            name = plan[site.offset].rule
+            candidates = dearer(self._candidates(code, site), name, refused)
+        except Refused:
+            candidates = ()
+        try:
+            return self._try(code, site, candidates, refused)
+        except Refused as last:
+            self.take_out(site)
+            self._decline(site, last)
+            return True
+
+    def climb_all(self, sites: Iterable[Site], refused: Refused) -> bool:
+        changed = [self.climb(site, refused) for site in sites]
+        return any(changed)
+
+    def _note_refusal(self, site: Site, refused: Refused) -> None:
+        self.passed_over.setdefault(site, []).append(refused)
+
+    def _decline(self, site: Site, refused: Refused) -> None:
+        gb_type = self.gb_type(site)
+        before = [r for r in self.passed_over.get(site, ()) if str(r) != str(refused)]
+        if before and refused.reason.code == "call-not-traced":
+            # An earlier refusal says more.
+            refused, before = before[0], []
+        decline = Decline.of(refused, site, gb_type, gb_id_of(gb_type), tuple(map(str, before)))
+        self.declined.setdefault(site, decline)
+
+    def take_out(self, site: Site) -> None:
+        """Take a site out of its plan."""
+        if self.is_planned(site):
+            self.by_code[site.code] = self.by_code[site.code].without(site.offset)
+
+    def drop(self, site: Site, refused: Refused) -> None:
+        """Decline a site."""
+        self._decline(site, refused)
+        self.take_out(site)

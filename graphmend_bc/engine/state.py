@@ -1,0 +1,292 @@
+"""What mending knows across frames: rewrites, plans that worked, the report."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from threading import RLock
+from types import CodeType
+from typing import Any, TypeVar
+
+from graphmend_bc import config
+from graphmend_bc.code.kept import forget_kept
+from graphmend_bc.dynamo.rollback.deopt_wrapper import forget_compiled
+from graphmend_bc.dynamo.trace.generated_code import resumed
+from graphmend_bc.engine.guess_flips import Turning
+from graphmend_bc.engine.proven_plan import Proven
+from graphmend_bc.engine.rewrite_cache import Rewrites, site_of
+from graphmend_bc.reporting.guess_stats import History, Tally
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.report import Decline, FrameResult, Mend, Report
+from graphmend_bc.rewriting import Plan
+from graphmend_bc.runtime import CodeId, Site, forget_dead_code, identity_of
+
+log = logging.getLogger("graphmend_bc")
+
+
+_ENOUGH = 1024
+"""Entries of the tables before those of dead code are looked for the first time."""
+
+
+@dataclass(slots=True)
+class Mender:
+    """Mends frames while it is enabled.
+
+    Threads that compile and threads that run graphs change it. The lock is held for single steps,
+    never while something is compiled or called that is not ours; Dynamo's own lock may be held
+    then, but is not asked for.
+
+    Attributes:
+        rewrites: rewritten code objects made so far.
+        report: what was mended and declined since it was enabled or reset.
+        mended: functions that were rewritten, or have a mend in a graph of one that resumes them.
+        proven: plans that succeeded before, by original code; later compilations start with them.
+        left_alone: functions that must not be rewritten.
+        mends: False to compile as stock does and only observe.
+        remember: False to start every compilation without `proven`.
+        on_frame: called with each frame's result.
+        history: how the guesses at each site went.
+        given_up: sites that are not mended any more, and why.
+        draw_misses: how often a call before a graph gave what the graph is not made for.
+        eager_calls: how often a call of a frame was left to eager Python.
+        unfit: frames that are compiled as stock does, because their guards do not hold.
+        hoisted: how often a frame was compiled with the value of a site as an input.
+        limit: entries at which those of dead code are dropped.
+        lock: held while the tables are changed or gone through.
+    """
+
+    rewrites: Rewrites = field(default_factory=Rewrites)
+    report: Report = field(default_factory=Report)
+    mended: set[CodeId] = field(default_factory=set)
+    proven: dict[CodeId, Proven] = field(default_factory=dict)
+    left_alone: set[CodeId] = field(default_factory=set)
+    mends: bool = True
+    remember: bool = True
+    on_frame: list[Callable[[FrameResult], None]] = field(default_factory=list)
+    history: dict[Site, History] = field(default_factory=dict)
+    given_up: dict[Site, Refused] = field(default_factory=dict)
+    unfit: set[CodeId] = field(default_factory=set)
+    hoisted: Counter[tuple[CodeId, Site]] = field(default_factory=Counter)
+    draw_misses: Counter[Site] = field(default_factory=Counter)
+    eager_calls: Counter[CodeId] = field(default_factory=Counter)
+    limit: int = _ENOUGH
+    lock: RLock = field(default_factory=RLock)
+
+    def forget(self) -> None:
+        """Forget mends, plans and counts. Rewritten code that is in use stays known."""
+        with self.lock:
+            self.report = Report()
+            self.proven.clear()
+            self.history.clear()
+            self.given_up.clear()
+            self.hoisted.clear()
+            self.draw_misses.clear()
+            self.eager_calls.clear()
+            self.unfit.clear()
+            self.mended = {key for key in self.mended if key.is_alive}
+        self.rewrites.forget()
+        forget_kept()
+        forget_dead_code()
+
+    def forget_dead(self) -> None:
+        """Drop what is known of code that is gone, once there is much of it."""
+        with self.lock:
+            if self._size() < self.limit:
+                return
+            for keys in (self.mended, self.left_alone, self.unfit):
+                keys.difference_update([key for key in keys.copy() if not key.is_alive])
+            for by_code in (self.proven, self.eager_calls):
+                _drop(by_code, lambda key: key.is_alive)
+            for by_site in (self.history, self.given_up, self.draw_misses):
+                _drop(by_site, lambda site: site.code.is_alive)
+            _drop(self.hoisted, lambda key: key[0].is_alive and key[1].code.is_alive)
+            self.report.merge_dead()
+            self.rewrites.forget_dead()
+            self.limit = max(_ENOUGH, 2 * self._size())
+
+    def _size(self) -> int:
+        ours = (self.mended, self.proven, self.history, self.given_up, self.hoisted, self.unfit)
+        counts = (self.draw_misses, self.eager_calls, self.report.mends, self.report.declines)
+        made = (self.rewrites.made, self.rewrites.effects)
+        return sum(map(len, (*ours, *counts, *made, self.left_alone)))
+
+    def leaves_alone(self, code: CodeType) -> bool:
+        """True if a function, or the one that it resumes, must not be rewritten."""
+        if not self.left_alone:
+            return False
+        return identity_of(self.function_of(code)) in self.left_alone
+
+    def note(self, entry: Mend | Decline) -> bool:
+        """Report a mend or a decline; False if it is reported already."""
+        with self.lock:
+            return self.report.add(entry)
+
+    def note_mended(self, function: CodeId) -> None:
+        """A function was rewritten, or has a mend in a graph of one that resumes it."""
+        with self.lock:
+            self.mended.add(function)
+
+    def remember_plan(self, key: CodeId, plan: Plan, gb_types: Mapping[Site, str]) -> None:
+        """A plan succeeded: later compilations start with it.
+
+        Args:
+            key: the original code.
+            plan: its plan.
+            gb_types: the breaks at its sites.
+        """
+        with self.lock:
+            self.proven[key] = Proven(plan, gb_types)
+
+    def likely(self, site: Site, occurrence: int) -> bool | None:
+        """The value that earlier calls suggest; see `History.likely`."""
+        with self.lock:
+            history = self.history.get(site)
+            return None if history is None else history.likely(occurrence)
+
+    def remember_turns(self, turning: Turning) -> None:
+        """Later compilations begin with the guesses that worked."""
+        with self.lock:
+            turning.remember(self.history)
+
+    def remember_tally(self, tally: Tally) -> None:
+        """A graph that rests on guesses is in use."""
+        with self.lock:
+            for site in dict.fromkeys(guessed.site for guessed in tally.guesses):
+                self.history.setdefault(site, History()).tallies.append(tally)
+
+    def report_now(self) -> Report:
+        """A copy of the report, with the counts of guesses as they are."""
+        with self.lock:
+            report = self.report.copy()
+            report.guesses = [history.outcome(site) for site, history in self.history.items()]
+            return report
+
+    def missed(self, code: CodeType, tally: Tally, index: int | None) -> None:
+        """A graph was no good: guess otherwise from the next call on if that happens too often.
+
+        Args:
+            code: the frame's own code.
+            tally: the graph's.
+            index: which guess was wrong; None if the graph raised.
+        """
+        with self.lock:
+            change = self._change_after_miss(tally, index)
+        if change is not None:
+            forget_compiled(code, partial(self._changed, change))
+
+    def _changed(self, change: Callable[[], None]) -> None:
+        with self.lock:
+            change()
+
+    def _change_after_miss(self, tally: Tally, index: int | None) -> Callable[[], None] | None:
+        """What is to be guessed otherwise; None if nothing yet."""
+        if index is None:
+            tally.raised += 1
+            if not tally.is_bad(tally.raised, config.miss_limit):
+                return None
+            captured = Refused("capture-fails", "Its graph raised too often.")
+            sites = dict.fromkeys(tally.captured, captured)
+            return self._giving_up(tally, sites | _missed(g.site for g in tally.guesses))
+        tally.misses[index] += 1
+        guessed = tally.guesses[index]
+        often = tally.is_bad(tally.misses[index], config.miss_limit)
+        history = self.history.setdefault(guessed.site, History())
+        if guessed.firm or history.turned >= config.turn_limit:
+            return self._giving_up(tally, _missed([guessed.site])) if often else None
+        if (often or tally.hits == 0) and not tally.retired:
+            return partial(history.turn_from, tally, guessed)
+        return None
+
+    def _giving_up(self, tally: Tally, sites: dict[Site, Refused]) -> Callable[[], None] | None:
+        def change() -> None:
+            tally.retired = True
+            self.given_up |= sites
+
+        return change if sites and not tally.retired else None
+
+    def note_hoist(self, code: CodeType, site: Site) -> None:
+        """A frame is in use that was compiled for one value, or kind of value, at a site.
+
+        Args:
+            code: the frame's own: many frames may call the function that has the site.
+            site: in the frame or in what it calls.
+        """
+        key = identity_of(code), site
+        with self.lock:
+            self.hoisted[key] += 1
+            if self.hoisted[key] >= config.hoist_limit:
+                detail = f"The limit is {config.hoist_limit} times."
+                self.given_up[site] = Refused("hoist-varies", detail)
+
+    def draw_missed(self, code: CodeType, site: Site) -> None:
+        """A call before a graph gave what the graph is not made for.
+
+        Args:
+            code: the frame's own code.
+            site: the call.
+        """
+        with self.lock:
+            self.draw_misses[site] += 1
+            is_bad = self.draw_misses[site] == config.miss_limit
+        if is_bad:
+            detail = f"It gave something else {config.miss_limit} times."
+            refused = Refused("hoist-varies", detail)
+            change = partial(self.given_up.update, {site: refused})
+            forget_compiled(code, partial(self._changed, change))
+
+    def function_of(self, code: CodeType) -> CodeType:
+        """The code object that was rewritten and resumed, in any order, until `code` came of it."""
+        original, _ = self.rewrites.original(code, 0)
+        broken = resumed(original)
+        return original if broken is None else self.function_of(broken)
+
+    def leaves_call(self, code: CodeType) -> bool:
+        """True if a call of a frame is left to eager Python; False if that happened too often.
+
+        Args:
+            code: the frame's own code.
+        """
+        key = identity_of(code)
+        with self.lock:
+            self.eager_calls[key] += 1
+            return self.eager_calls[key] <= config.miss_limit
+
+    def unguarded(self, code: CodeType, error: Exception) -> None:
+        """The guards of a frame that was mended could not be made: this call of it runs eagerly.
+
+        Args:
+            code: the frame's own code.
+            error: what Dynamo raised.
+        """
+        if self.leaves_call(code):
+            log.info("%s runs without compilation in this call. %r", site_of(code, 0), error)
+            return
+        with self.lock:
+            self.unfit.add(identity_of(code))
+        log.warning(
+            "graphmend_bc leaves %s as it is, because the guards of its mended graph fail: %r",
+            site_of(code, 0),
+            error,
+        )
+
+    def without_given_up(self, key: CodeId, plan: Plan) -> Plan:
+        """A plan without the sites that are not mended any more."""
+        with self.lock:
+            offsets = [site.offset for site in self.given_up if site.code is key]
+        return reduce(Plan.without, offsets, plan)
+
+
+K = TypeVar("K")
+
+
+def _drop(table: dict[K, Any], is_alive: Callable[[K], bool]) -> None:
+    for key in [key for key in table if not is_alive(key)]:
+        del table[key]
+
+
+def _missed(sites: Iterable[Site]) -> dict[Site, Refused]:
+    refused = Refused("speculation-missed", f"The limit is {config.miss_limit} times.")
+    return dict.fromkeys(sites, refused)

@@ -1,0 +1,200 @@
+"""What was mended, what was left, and why: values that tools and people read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+from graphmend_bc.reporting.guess_stats import Outcome
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime.code_id import CodeId
+from graphmend_bc.runtime.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """A site that no longer breaks the graph.
+
+    Attributes:
+        strategy: how it was mended: "fold", "where", "speculate" or "defer".
+        site: the instruction in the user's code.
+        gb_type: Dynamo's type of the break that stock torch.compile has there; empty if the site
+            was mended before Dynamo could meet it.
+        gb_id: Dynamo's id of that type, such as "GB0170".
+        passed_over: why cheaper ways to mend the site were not taken.
+    """
+
+    strategy: str
+    site: Site
+    gb_type: str = ""
+    gb_id: str = ""
+    passed_over: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        head = f"{self.strategy:10} {self.site} {self.gb_id}".rstrip()
+        return "\n".join([head, *(f"    instead of a cheaper way: {r}" for r in self.passed_over)])
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """A break that was left as stock Dynamo has it.
+
+    Attributes:
+        reason: a code of `graphmend_bc.reporting.reasons.REASONS`.
+        explanation: sentences that say what was found.
+        hints: what the user can do.
+        site: the instruction in the user's code.
+        gb_type, gb_id: Dynamo's type of the break and its id.
+        passed_over: why ways tried before were not taken.
+    """
+
+    reason: str
+    explanation: str
+    hints: tuple[str, ...]
+    site: Site
+    gb_type: str = ""
+    gb_id: str = ""
+    passed_over: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        refused: Refused,
+        site: Site,
+        gb_type: str = "",
+        gb_id: str = "",
+        passed_over: tuple[str, ...] = (),
+    ) -> Decline:
+        """The decline that a refusal at `site` is."""
+        explanation = f"{refused.reason.explanation} {refused.detail}".rstrip()
+        return cls(
+            refused.reason.code,
+            explanation,
+            refused.reason.hints,
+            site,
+            gb_type,
+            gb_id,
+            passed_over,
+        )
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'declined':10} {self.site} {self.gb_id}".rstrip(),
+            f"    {self.reason}: {self.explanation}",
+            *(f"    before that, {refusal}" for refusal in self.passed_over),
+        ]
+        return "\n".join([*lines, *(f"    Hint: {hint}" for hint in self.hints)])
+
+
+E = TypeVar("E", Mend, Decline)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameResult:
+    """What compiling one frame came to, for `explain`.
+
+    Attributes:
+        graphs: graphs handed to the backend.
+        break_reason: why the frame's graph ended before the frame did; empty if it did not.
+        skipped: True if Dynamo gave the frame up and runs it eagerly.
+    """
+
+    graphs: int
+    break_reason: str
+    skipped: bool
+
+
+@dataclass(slots=True)
+class Report:
+    """All mends and declines, each site once, in the order in which they were found.
+
+    Attributes:
+        mends: sites that no longer break the graph.
+        declines: breaks that were left.
+        guesses: how guesses went, by site; filled in when the report is asked for.
+        _known: what is in the lists.
+    """
+
+    mends: list[Mend] = field(default_factory=list)
+    declines: list[Decline] = field(default_factory=list)
+    guesses: list[Outcome] = field(default_factory=list)
+    _known: set[tuple[Site, str]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._known = {(m.site, m.strategy) for m in self.mends}
+        self._known |= {(d.site, d.reason) for d in self.declines}
+
+    def add(self, entry: Mend | Decline) -> bool:
+        """Note a mend or decline unless it is known; returns whether it was new."""
+        kind = entry.strategy if isinstance(entry, Mend) else entry.reason
+        if (entry.site, kind) in self._known:
+            return False
+        self._known.add((entry.site, kind))
+        if isinstance(entry, Mend):
+            self.mends.append(entry)
+        else:
+            self.declines.append(entry)
+        return True
+
+    def merge_dead(self) -> None:
+        """Keep one entry of those that read the same, as far as their code is gone."""
+        self.mends = _merged(self.mends)
+        self.declines = _merged(self.declines)
+        self.__post_init__()
+
+    def copy(self) -> Report:
+        return Report(list(self.mends), list(self.declines), list(self.guesses))
+
+    def to_json(self) -> str:
+        """The report as JSON: an object with the lists `mends`, `declines` and `guesses`."""
+        return json.dumps(
+            {
+                "mends": [_as_dict(m) for m in self.mends],
+                "declines": [_as_dict(d) for d in self.declines],
+                "guesses": [_as_dict(g) for g in self.guesses],
+            },
+            indent=2,
+        )
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report as a page of its own.
+
+        Args:
+            path: file to write; replaced if it exists.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        from jinja2 import Environment
+
+        template = resources.files("graphmend_bc").joinpath("report.html").read_text("utf-8")
+        page = Environment(autoescape=True).from_string(template).render(report=self)
+        Path(path).write_text(page, encoding="utf-8")
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.mends)} mended, {len(self.declines)} declined"]
+        lines += [*map(str, self.mends), *map(str, self.declines)]
+        return "\n".join([*lines, *(f"guessed    {guess}" for guess in self.guesses)])
+
+
+def _merged(entries: list[E]) -> list[E]:
+    seen: set[str] = set()
+    kept = []
+    for entry in entries:
+        text = str(entry)
+        if entry.site.code.is_alive or text not in seen:
+            kept.append(entry)
+        seen.add(text)
+    return kept
+
+
+def _as_dict(entry: Mend | Decline | Outcome) -> dict[str, Any]:
+    """The entry for JSON, which has no word for the identity of code."""
+
+    def without_code(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {name: value for name, value in items if not isinstance(value, CodeId)}
+
+    return asdict(entry, dict_factory=without_code)

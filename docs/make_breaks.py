@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
+from graphmend_bc.catalog.unsupported_breaks import LEFT, PARTLY
 from graphmend_bc.rules.registry import BUILT_IN
-from graphmend_bc.rules.unsupported_breaks import LEFT, PARTLY
 
 PAGE = Path(__file__).with_name("breaks.md")
 INSTALLED = Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json"

@@ -9,11 +9,11 @@ from typing import Any
 
 import graphmend_bc.rules as room
 from graphmend_bc import config
+from graphmend_bc.catalog.unsupported_breaks import LEFT, PARTLY
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rules.rule import Candidate, Met, Rule
-from graphmend_bc.rules.unsupported_breaks import LEFT, PARTLY
 
-_NOT_RULES = frozenset({"left", "registry", "rule"})
+_NOT_RULES = frozenset({"registry", "rule"})
 
 BUILT_IN: tuple[Rule, ...] = tuple(
     import_module(f"{room.__name__}.{module.name}").RULE

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc.catalog.unsupported_breaks import LEFT
 from graphmend_bc.rewriting.plan import Rewrite
 from graphmend_bc.rules.registry import BUILT_IN, all_rules, register_rule
 from graphmend_bc.rules.rule import Met, Rule
-from graphmend_bc.rules.unsupported_breaks import LEFT
 
 DOCS = Path(__file__).parents[2] / "docs"
 

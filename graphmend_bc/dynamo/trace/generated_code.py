@@ -9,14 +9,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from pathlib import Path
 from types import CodeType
 
 import torch
 import torch._dynamo
 from torch._dynamo import convert_frame, utils
 from torch._dynamo.resume_execution import ContinueExecutionCache
-
-import graphmend_bc
 
 
 class Kind(Enum):
@@ -40,7 +39,7 @@ class Kind(Enum):
 #: The attribute, and its value, by which Dynamo marks the wrapper of a graph.
 GRAPH_MARK = ("_torchdynamo_disable_msg", "do not trace Dynamo-compiled graph")
 
-OURS = os.path.dirname(graphmend_bc.__file__) + os.sep
+OURS = str(Path(__file__).parents[2]) + os.sep
 """What the names of this library's own files begin with."""
 
 TORCH = os.path.dirname(torch.__file__) + os.sep

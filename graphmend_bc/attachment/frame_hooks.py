@@ -38,7 +38,7 @@ def _take_out() -> None:
     with lock:
         if _users.owners:
             _users.owners = []
-            hooks = sys.modules[f"{__package__}._frame_hooks"]
+            hooks = sys.modules["graphmend_bc._frame_hooks"]
             hooks.uninstall()
             hooks.set_chooser(None)
 

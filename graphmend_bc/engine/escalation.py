@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import CodeType
 
 from graphmend_bc.code.blocks import graph_of
@@ -53,6 +54,17 @@ def dearer(candidates: tuple[Candidate, ...], name: str, refused: Refused) -> tu
     """
     if refused.reason.code in _FINAL:
         return ()
-    names = [candidate.rule.name for candidate in candidates]
-    left = candidates[names.index(name) + 1 :] if name in names else candidates
-    return tuple(candidate for candidate in left if candidate.rule.helps(refused))
+    tried = [candidate for candidate in candidates if candidate.rule.name == name]
+    left = candidates[candidates.index(tried[0]) + 1 :] if tried else candidates
+    done = [_what_it_does(candidate) for candidate in tried]
+    return tuple(
+        candidate
+        for candidate in left
+        if candidate.rule.helps(refused) and _what_it_does(candidate) not in done
+    )
+
+
+def _what_it_does(candidate: Candidate) -> object:
+    """The same for rules that differ in name only."""
+    rewrites = {o: replace(rewrite, rule="") for o, rewrite in candidate.rewrites.items()}
+    return candidate.rule.handler, rewrites

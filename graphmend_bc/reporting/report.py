@@ -170,7 +170,9 @@ class Report:
         """
         from jinja2 import Environment
 
-        template = resources.files("graphmend_bc").joinpath("report.html").read_text("utf-8")
+        template = (
+            resources.files("graphmend_bc.reporting").joinpath("report.html").read_text("utf-8")
+        )
         page = Environment(autoescape=True).from_string(template).render(report=self)
         Path(path).write_text(page, encoding="utf-8")
 

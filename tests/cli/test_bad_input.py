@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphmend_bc.cli import main
+from graphmend_bc.cli.main import main
 
 
 @pytest.fixture

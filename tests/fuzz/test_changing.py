@@ -220,7 +220,6 @@ def change(number):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(reason="no guard on what was absent from a trace", strict=True)
 def test_generated_programs() -> None:
     """A hundred programs whose surroundings change are exact under mending."""
     catch = hunt(100, 0, kind="surroundings")

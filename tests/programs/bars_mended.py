@@ -204,20 +204,20 @@ MENDED = {
     "exception": """
         try:
             for i in tqdm(items, **Show.how):
-                print(i, file=out)
+                print(i)
                 if i == 2:
                     raise ValueError("two")
         except ValueError:
-            print("caught", file=out)
+            print("caught")
         try:
             with tqdm(items, **Show.how) as bar:
                 for i in bar:
                     if i == 2:
                         raise KeyError(i)
         except KeyError:
-            print("caught", file=out)
+            print("caught")
         finally:
-            print("finally", file=out)
+            print("finally")
         return x + i""",
     "None test": """
         bar = tqdm(total=3, **Show.how) if x.dim() else None
@@ -290,21 +290,21 @@ MENDED = {
             try:
                 work(x)
             except ValueError:
-                print("caught", file=out)
+                print("caught")
                 continue
             finally:
-                print("finally", file=out)
+                print("finally")
         return x + k""",
     "the value that is returned": """
         def say(x):
-            print("said", file=out)
+            print("said")
             return x
         for k in tqdm(items, **Show.how):
             try:
                 if k == 2:
                     return say(x + k)
             finally:
-                print("finally", k, file=out)
+                print("finally", k)
         return x""",
     "next": """
         steps = iter(tqdm(items, **Show.how))

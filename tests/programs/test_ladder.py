@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import graphmend_bc as gm
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.engine.escalation import rungs_above
+from graphmend_bc.engine.escalation import dearer
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rewriting import Plan
-from graphmend_bc.rules.rule import Rung
+from graphmend_bc.rewriting.plan import AskTruth, LiftBranch
+from graphmend_bc.rules.rule import Met, Rule
 from graphmend_bc.runtime import Site
 from tests.oracle import check
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 BOTH = [UP, DOWN, UP]
+MET = Met((lambda x: x).__code__, 8)
 
 DEAR = """
 def f(x):
@@ -30,7 +33,7 @@ def f(x):
 """
 
 
-def test_the_report_says_why_cheaper_rungs_were_passed_over() -> None:
+def test_the_report_says_why_cheaper_rules_were_passed_over() -> None:
     with gm.enabled():
         torch.compile(_python_valued, backend="eager")(UP)
         (mend,) = gm.report().mends
@@ -53,7 +56,7 @@ def _python_valued(x: torch.Tensor) -> tuple[torch.Tensor, int]:
         (("defer",), "", "strategy-off@3"),
     ],
 )
-def test_rungs_in_order(strategies: tuple[str, ...], mends: str, declines: str) -> None:
+def test_rules_in_order(strategies: tuple[str, ...], mends: str, declines: str) -> None:
     with gm.config.patch(strategies=strategies):
         check(DEAR, BOTH, mends, declines, breaks=bool(declines))
 
@@ -339,16 +342,16 @@ MINE = gm.Rule(
     "mine",
     "where",
     1,
-    lambda met: (lambda plan: plan.with_branch(met.offset)) if met.is_branch else None,
+    lambda met: {met.offset: gm.LiftBranch()} if met.is_branch else None,
 )
 SAME = gm.Rule("same", "where", 2, MINE.matches)
 
 
 @pytest.mark.parametrize("rules", [(MINE,), (MINE, SAME)], ids=["one rule", "two that do the same"])
-def test_a_rung_is_not_tried_again_after_a_recompilation(
+def test_a_rule_is_not_tried_again_after_a_recompilation(
     rules: tuple[gm.Rule, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also not under another name: the plan that is remembered does not say which rule made it."""
+    """Also not under another name."""
 
     refused: list[Refused] = []
     climb = Plans.climb
@@ -382,37 +385,18 @@ def test_a_rung_is_not_tried_again_after_a_recompilation(
     assert len(refused) == 1
 
 
-WIDENING = [
-    Plan.with_branch,
-    Plan.with_cond,
-    Plan.with_loop,
-    Plan.with_entered_loop,
-    Plan.with_round,
-    lambda plan, offset: plan.with_guesses([offset]),
-    lambda plan, offset: plan.with_guesses([offset, offset + 2]),
-    Plan.with_ask,
-    Plan.with_hoist,
-    Plan.with_hits,
-    Plan.with_effect,
-    Plan.with_known,
-    Plan.with_leaf,
-    Plan.with_bounds,
-    Plan.with_rows,
-    Plan.with_draw,
-    Plan.with_once,
-    Plan.with_capture,
-]
+@pytest.mark.parametrize("tried", range(3))
+def test_what_is_left_to_try_lies_above_what_was_tried(tried: int) -> None:
+    def helps(refused: Refused) -> bool:
+        return refused.reason.code != "arm-raises"
 
-
-@pytest.mark.parametrize("kind", range(len(WIDENING)))
-def test_what_is_left_of_a_ladder_is_what_lies_above(kind: int) -> None:
-    rungs = tuple(
-        Rung(f"rung {number}", "where", lambda plan, widen=widen: widen(plan, 8))  # type: ignore[misc]
-        for number, widen in enumerate(WIDENING)
-    )
-    plan = WIDENING[kind](Plan(branches=frozenset({2})), 8)
-    left = rungs_above(rungs, None, plan, 8, Refused("arm-too-dear"))
-    assert left == rungs[kind + 1 :]
-    assert rungs_above(rungs, f"rung {kind}", plan, 8, Refused("arm-too-dear")) == left
-    assert rungs_above(rungs, None, Plan(), 8, Refused("arm-too-dear")) == rungs
-    assert rungs_above(rungs, None, plan, 8, Refused("left-alone")) == ()
+    shapes = (LiftBranch(), LiftBranch(conditional=True), AskTruth())
+    rules = [Rule(f"rule {n}", "where", n, lambda met, n=n: {8: shapes[n]}) for n in range(3)]
+    rules[2] = replace(rules[2], helps=helps)
+    candidates = tuple(here for rule in rules if (here := rule.at(MET)) is not None)
+    assert [here.rewrites[8].rule for here in candidates] == ["rule 0", "rule 1", "rule 2"]
+    left = dearer(candidates, f"rule {tried}", Refused("arm-too-dear"))
+    assert left == candidates[tried + 1 :]
+    assert dearer(candidates, "", Refused("arm-too-dear")) == candidates
+    assert dearer(candidates, f"rule {tried}", Refused("left-alone")) == ()
+    assert candidates[2] not in dearer(candidates, "rule 0", Refused("arm-raises"))

@@ -18,6 +18,7 @@ from torch._dynamo import exc, source
 from torch._dynamo.guards import GuardBuilder, GuardManagerType, install_guard
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.dicts import ConstDictVariable, DunderDictVariable
+from torch._dynamo.variables.functions import UserMethodVariable
 from torch._dynamo.variables.misc import DeletedVariable
 from torch._dynamo.variables.user_defined import (
     UserDefinedClassVariable,
@@ -250,6 +251,8 @@ def _note_search(owner: Any, name: str) -> None:
 def _note_own(where: Source, owner: Any, name: str) -> None:
     """An object's own dict had no such name before the frame."""
     own = _own(owner)
+    if isinstance(owner, UserMethodVariable):  # a bound method has no dict, its function does
+        where = source.AttrSource(where, "__func__")
     if isinstance(own, dict) and name not in own:
         _note(where, name, GuardBuilder.NOT_PRESENT_IN_GENERIC_DICT, attr=name)
 

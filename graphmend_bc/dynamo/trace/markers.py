@@ -12,6 +12,7 @@ gives the value of that call:
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
@@ -19,6 +20,7 @@ from torch._dynamo.variables.builtin import BuiltinVariable
 from torch._dynamo.variables.constant import ConstantVariable
 
 from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.tracing import inline
 from graphmend_bc.runtime import Marker, Operation, SetAttribute, Whole
 
 Handler = Callable[
@@ -45,4 +47,8 @@ def as_python(
         return BuiltinVariable(marker.function).call_function(tx, operands, {})
     value, owner = operands
     name = ConstantVariable.create(marker.function.name)
-    return BuiltinVariable(setattr).call_function(tx, [owner, name, value], {})
+    return inline(tx, _assign, owner, name, value)
+
+
+def _assign(owner: Any, name: str, value: Any) -> None:
+    setattr(owner, name, value)

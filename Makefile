@@ -2,7 +2,7 @@
 #     make build   the environment, with this tree installed in it
 #     make test    all tests             (TESTS=tests/cli ARGS="-x" narrow it)
 #     make demo    an unmodified script of five Hugging Face models, stock and mended
-#     make lint    ruff and mypy --strict
+#     make lint    ruff, mypy --strict, the import contracts, clang-format, and C without a warning
 #     make fuzz    20,000 generated programs against eager Python (COUNT=, SEED=, JOBS=, ARGS="--minutes 30")
 #     make orders  all tests, with the calls of each program in every order
 #     make sanitize  the C extension's tests under ASan and UBSan
@@ -18,6 +18,7 @@ ARGS ?=
 COUNT ?= 20000
 SEED ?= 0
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+CLANG_FORMAT ?= $(BIN)/clang-format
 RESULTS := benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
 
@@ -52,6 +53,12 @@ lint: build
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy --strict
+	$(BIN)/lint-imports
+	$(CLANG_FORMAT) --dry-run --Werror csrc/*.c csrc/*.h
+	headers=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))") && \
+	for file in csrc/*.c; do \
+		$(CC) -std=c11 -O2 -Wall -Wextra -Werror -I "$$headers" -S -o - $$file >/dev/null || exit 1; \
+	done
 
 bench: build
 	mkdir -p $(RESULTS)

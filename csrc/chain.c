@@ -8,6 +8,10 @@
 
 #include "hooks.h"
 
+struct hook hook = {.below = _PyEval_EvalFrameDefault, .slot = -1, .kind_slot = -1};
+
+COMPAT_THREAD_LOCAL int in_callback = 0;
+
 _PyFrameEvalFunction
 get_evaluator(void)
 {
@@ -18,6 +22,13 @@ void
 set_evaluator(_PyFrameEvalFunction evaluator)
 {
     _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), evaluator);
+}
+
+/* The one way for an evaluator to fail that leaves the clearing of the frame to CPython. */
+PyObject *
+raise_in_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame)
+{
+    return hook.below(tstate, frame, 1);
 }
 
 PyObject *
@@ -132,8 +143,8 @@ change_bottom(module_state *state, bool installing)
     if (installing) {
         hook.below = seen;
     }
-    set_evaluator(installing ? evaluate : hook.below);
-    if (state->exchange != NULL && seen != evaluate) {
+    set_evaluator(installing ? hook.ours : hook.below);
+    if (state->exchange != NULL && seen != hook.ours) {
         status = lift_neighbour(state, &neighbour);
     }
     if (status < 0) {
@@ -142,7 +153,7 @@ change_bottom(module_state *state, bool installing)
     else if (installing && seen == neighbour) {
         hook.below = _PyEval_EvalFrameDefault;
     }
-    else if (!installing && seen != neighbour && seen != evaluate) {
+    else if (!installing && seen != neighbour && seen != hook.ours) {
         set_evaluator(seen); /* another tool's, on top of ours; evaluate() goes when it surfaces */
     }
     return status;
@@ -157,7 +168,7 @@ is_in_chain(void)
     PyObject *code = NULL, *globals = NULL, *value = NULL; /* owned */
     int found = -1;
 
-    if (get_evaluator() == evaluate) {
+    if (get_evaluator() == hook.ours) {
         found = 1;
         goto done;
     }

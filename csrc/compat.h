@@ -142,11 +142,11 @@ compat_raise_exception(PyObject *exception)
 /* Module slots by which 3.12 and 3.13 learn that the module lives in the main interpreter and
  * under the GIL. 3.11 has no slot for the first: the module checks it as it is executed. */
 #if PY_VERSION_HEX >= 0x030D0000
-#define COMPAT_MODULE_SLOTS                                                      \
-    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},  \
-    {Py_mod_gil, Py_MOD_GIL_USED},
+#define COMPAT_MODULE_SLOTS                                                     \
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED}, \
+        {Py_mod_gil, Py_MOD_GIL_USED},
 #elif PY_VERSION_HEX >= 0x030C0000
-#define COMPAT_MODULE_SLOTS                                                      \
+#define COMPAT_MODULE_SLOTS \
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
 #else
 #define COMPAT_MODULE_SLOTS

@@ -6,10 +6,6 @@
 
 #include "hooks.h"
 
-struct hook hook = {.below = _PyEval_EvalFrameDefault, .slot = -1, .kind_slot = -1};
-
-COMPAT_THREAD_LOCAL int in_callback = 0;
-
 /* The frames between their `enter` and their `leave`, of all threads: borrowed, compared and never
  * read. A set and not a stack, because greenlets end calls in another order than they began. */
 static struct {
@@ -80,7 +76,8 @@ call_enter(module_state *state, PyObject *enter, PyCodeObject *code, PyObject **
     if (!PyTuple_CheckExact(*plan) || PyTuple_GET_SIZE(*plan) != 2) {
         PyErr_Format(PyExc_TypeError,
                      "The enter callback of a watched code object must return None or a pair "
-                     "(callback, leave), not %R.", *plan);
+                     "(callback, leave), not %R.",
+                     *plan);
         Py_CLEAR(*plan);
         return -1;
     }
@@ -141,21 +138,14 @@ delegate(module_state *state, PyThreadState *tstate, struct _PyInterpreterFrame 
     return result;
 }
 
-/* The one way for an evaluator to fail that leaves the clearing of the frame to CPython. */
-PyObject *
-raise_in_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame)
-{
-    return hook.below(tstate, frame, 1);
-}
-
 /* Evaluates a watched frame between `enter` and `leave`. From 3.12 on the frame is gone once it
  * has been delegated. */
 static PyObject *
 evaluate_watched(module_state *state, PyThreadState *tstate, struct _PyInterpreterFrame *frame,
                  PyObject *enter)
 {
-    PyObject *callback, *leave;                                        /* borrowed from plan */
-    PyObject *plan = NULL, *exchange = NULL, *former = NULL, *result;  /* owned */
+    PyObject *callback, *leave;                                       /* borrowed from plan */
+    PyObject *plan = NULL, *exchange = NULL, *former = NULL, *result; /* owned */
     int taken = call_enter(state, enter, compat_frame_code(frame), &plan);
 
     if (taken <= 0) {

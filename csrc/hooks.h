@@ -1,12 +1,13 @@
-/* graphmend_bc._frame_hooks: what its files share.
+/* graphmend_bc._frame_hooks: what its files share. Each calls those above it only.
  *
  *     compat.h    what differs between versions of CPython
  *     chain.c     our evaluator's place among others: Dynamo's, another tool's, CPython's own
  *     watch.c     which code objects are watched, and who is asked about the others
- *     profile.c   measures the frames that run inside compiled regions
+ *     kinds.c     what a code object is to the profile
  *     ledger.c    the sums and calls of a profile
+ *     profile.c   measures the frames that run inside compiled regions
  *     evaluate.c  what is done with one frame
- *     module.c    the functions and the life of the Python module
+ *     module.c    the functions and the life of the Python module; docs.h has their docstrings
  *
  * What is kept where. The evaluator is called without a module pointer, so what it reads lives in
  * `hook`, one a process; the module refuses to be imported by any interpreter but the main one.
@@ -35,32 +36,29 @@ typedef struct {
 } module_state;
 
 struct hook {
-    PyObject *module;            /* owned while installed, else NULL */
-    _PyFrameEvalFunction below;  /* what we found, and delegate to */
-    Py_ssize_t slot;             /* scratch slot for `enter`, -1 until requested */
-    Py_ssize_t kind_slot;        /* scratch slot for what the profile knows, likewise */
-    uintptr_t generation;        /* of the chooser: answers to older questions do not count */
-    bool choosing;               /* there is a chooser to ask about code objects not seen yet */
-    bool profiling;              /* frames inside compiled regions are measured */
-    unsigned long long frames;   /* evaluated through us, watched or not */
-    unsigned long long handed;   /* watched frames that `enter` took */
-    unsigned long long left;     /* watched frames left alone */
+    PyObject *module;           /* owned while installed, else NULL */
+    _PyFrameEvalFunction ours;  /* evaluate(), for the files that it calls */
+    _PyFrameEvalFunction below; /* what we found, and delegate to */
+    Py_ssize_t slot;            /* scratch slot for `enter`, -1 until requested */
+    Py_ssize_t kind_slot;       /* scratch slot for what the profile knows, likewise */
+    uintptr_t generation;       /* of the chooser: answers to older questions do not count */
+    bool choosing;              /* there is a chooser to ask about code objects not seen yet */
+    bool profiling;             /* frames inside compiled regions are measured */
+    unsigned long long frames;  /* evaluated through us, watched or not */
+    unsigned long long handed;  /* watched frames that `enter` took */
+    unsigned long long left;    /* watched frames left alone */
 };
 
 extern struct hook hook;
 extern COMPAT_THREAD_LOCAL int in_callback; /* our own callbacks' frames are never looked at */
 
-/* ---- evaluate.c ---- */
-
-PyObject *evaluate(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag);
-
-/* Ends a frame that has not begun by raising the current exception in it. */
-PyObject *raise_in_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
-
 /* ---- chain.c ---- */
 
 _PyFrameEvalFunction get_evaluator(void);
 void set_evaluator(_PyFrameEvalFunction evaluator);
+
+/* Ends a frame that has not begun by raising the current exception in it. */
+PyObject *raise_in_frame(PyThreadState *tstate, struct _PyInterpreterFrame *frame);
 
 /* Calls back into Python, or into the neighbour, while nothing of this thread is watched or
  * measured. `argument` is borrowed and may be NULL. A new reference, or NULL with an exception. */
@@ -106,7 +104,7 @@ refusal(void)
 /* Watches a code object; `enter` is borrowed, and NULL unwatches. 0, or -1 with an exception. */
 int store_enter(PyCodeObject *code, PyObject *enter);
 
-/* Makes void what the chooser has answered so far. The code objects it chose are no longer watched. */
+/* Makes void what the chooser has answered so far: what it chose is no longer watched. */
 void void_answers(void);
 
 /* Finds the `enter` of a code object whose frame is about to run. 1 with a new reference, 0 where
@@ -116,7 +114,7 @@ int find_enter(module_state *state, PyCodeObject *code, PyObject *globals, PyObj
 /* Frees the content of a slot: CPython's destructor for it. */
 void free_enter(void *content);
 
-/* ---- profile.c ---- */
+/* ---- kinds.c ---- */
 
 /* What a code object is to the profile. */
 enum kind {
@@ -129,6 +127,14 @@ enum kind {
     KIND_PLUMBING,    /* not measured by itself: its time is its caller's */
     KIND_END,
 };
+
+/* The kind of a code object, asked for once a profile where `may_ask`. -1 with an exception. */
+int kind_of_code(module_state *state, PyCodeObject *code, uintptr_t profile, bool may_ask);
+
+/* Tells a graph's wrapper from another, by the mark of its function. -1 with an exception. */
+int kind_of_wrapper(module_state *state, PyObject *function);
+
+/* ---- profile.c ---- */
 
 /* Evaluates a frame and measures it if it runs inside a compiled region. */
 PyObject *evaluate_measured(module_state *state, PyThreadState *tstate,
@@ -143,5 +149,9 @@ PyObject *profile_end(module_state *state);
 /* Nanoseconds that measuring one call takes here and now, found by measuring; `code` is borrowed.
  * -1.0 with an exception. */
 double profile_cost(PyCodeObject *code);
+
+/* ---- evaluate.c ---- */
+
+PyObject *evaluate(PyThreadState *tstate, struct _PyInterpreterFrame *frame, int throwflag);
 
 #endif

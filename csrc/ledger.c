@@ -109,8 +109,8 @@ has_room_for_call(ledger *book)
 }
 
 void
-ledger_add(ledger *book, size_t index, int64_t start, int64_t duration, int64_t own,
-           bool recursive, int64_t thread)
+ledger_add(ledger *book, size_t index, int64_t start, int64_t duration, int64_t own, bool recursive,
+           int64_t thread)
 {
     record *entry = &book->records[index];
 
@@ -146,8 +146,7 @@ ledger_as_dict(const ledger *book)
     }
     result = Py_BuildValue("{sOsy#sK}", "records", records, "calls",
                            book->calls != NULL ? (const char *)book->calls : "",
-                           (Py_ssize_t)(book->call_count * sizeof(call)), "dropped",
-                           book->dropped);
+                           (Py_ssize_t)(book->call_count * sizeof(call)), "dropped", book->dropped);
 done:
     Py_DECREF(records);
     return result;

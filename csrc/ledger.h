@@ -9,12 +9,12 @@
 #include "hooks.h"
 
 typedef struct {
-    PyCodeObject *code;       /* owned */
-    PyCodeObject *cause;      /* owned */
+    PyCodeObject *code;  /* owned */
+    PyCodeObject *cause; /* owned */
     int kind;
     unsigned long long calls;
-    int64_t own;              /* nanoseconds outside of other records */
-    int64_t total;            /* nanoseconds of outermost calls */
+    int64_t own;   /* nanoseconds outside of other records */
+    int64_t total; /* nanoseconds of outermost calls */
 } record;
 
 typedef struct {
@@ -26,7 +26,7 @@ typedef struct {
 
 typedef struct {
     record *records;
-    size_t *places;           /* hash table: index + 1, or 0 for an empty place */
+    size_t *places; /* hash table: index + 1, or 0 for an empty place */
     call *calls;
     size_t record_count, record_room, place_room, call_count, call_room, call_limit;
     unsigned long long dropped;

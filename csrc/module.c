@@ -1,13 +1,7 @@
 /* The functions and the life of the Python module. */
 
+#include "docs.h"
 #include "hooks.h"
-
-PyDoc_STRVAR(install_doc,
-"install(exchange=None, current=None)\n--\n\n"
-"Make the frame hooks the interpreter's evaluator, below the neighbour's if that is installed.\n\n"
-"exchange(callback) sets the neighbour's callback of this thread and returns the former one;\n"
-"current() returns it; None means off, False on without a callback. Both should be C functions.\n"
-"RuntimeError if the hooks are installed already.");
 
 static PyObject *
 hooks_install(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -38,12 +32,6 @@ hooks_install(PyObject *module, PyObject *args, PyObject *kwargs)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(uninstall_doc,
-"uninstall()\n--\n\n"
-"Give the interpreter back the evaluator that install() found. Does nothing if not installed.\n"
-"Where another tool has put its evaluator on top meanwhile, ours passes every frame on and\n"
-"goes as soon as that one has gone.");
-
 static PyObject *
 hooks_uninstall(PyObject *module, PyObject *Py_UNUSED(ignored))
 {
@@ -65,32 +53,17 @@ hooks_uninstall(PyObject *module, PyObject *Py_UNUSED(ignored))
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(installed_doc,
-"installed()\n--\n\nTell whether install() is in force.");
-
 static PyObject *
 hooks_installed(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     return PyBool_FromLong(hook.module != NULL);
 }
 
-PyDoc_STRVAR(evaluator_doc,
-"evaluator()\n--\n\n"
-"Return the address of the interpreter's frame evaluator, whoever's it is.");
-
 static PyObject *
 hooks_evaluator(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     return PyLong_FromUnsignedLongLong((unsigned long long)(uintptr_t)get_evaluator());
 }
-
-PyDoc_STRVAR(watch_doc,
-"watch(code, enter)\n--\n\n"
-"Call enter(code) before every frame of a code object, in place of a former enter.\n\n"
-"enter returns None to leave the frame alone, or a pair (callback, leave): callback is set at\n"
-"the neighbour while the frame runs (None: not touched), and leave(exception or None) is called\n"
-"after it. What enter raises is raised by the frame before it begins; what leave raises takes\n"
-"the place of its result. ValueError for generators and coroutines.");
 
 static PyObject *
 hooks_watch(PyObject *Py_UNUSED(module), PyObject *args)
@@ -108,7 +81,8 @@ hooks_watch(PyObject *Py_UNUSED(module), PyObject *args)
     if (is_resumable(code)) {
         PyErr_Format(PyExc_ValueError,
                      "%U is a generator or a coroutine: its frame starts and stops many times, "
-                     "so it has no single entry and exit to watch.", code->co_qualname);
+                     "so it has no single entry and exit to watch.",
+                     code->co_qualname);
         return NULL;
     }
     if (store_enter(code, enter) < 0) {
@@ -116,9 +90,6 @@ hooks_watch(PyObject *Py_UNUSED(module), PyObject *args)
     }
     Py_RETURN_NONE;
 }
-
-PyDoc_STRVAR(unwatch_doc,
-"unwatch(code)\n--\n\nForget a code object. The chooser, if there is one, may be asked again.");
 
 static PyObject *
 hooks_unwatch(PyObject *Py_UNUSED(module), PyObject *code)
@@ -132,14 +103,6 @@ hooks_unwatch(PyObject *Py_UNUSED(module), PyObject *code)
     }
     Py_RETURN_NONE;
 }
-
-PyDoc_STRVAR(set_chooser_doc,
-"set_chooser(choose)\n--\n\n"
-"Have choose(code, module_name) called once for every code object that is about to run and not\n"
-"watched, generators and coroutines apart. It returns an enter, which is then watched, or None.\n"
-"An exception is raised by the frame that was about to run, and counts as None; one that is no\n"
-"Exception, such as KeyboardInterrupt, is no answer. Setting a chooser, or None for no chooser,\n"
-"makes former answers void, and those that are still being given.");
 
 static PyObject *
 hooks_set_chooser(PyObject *module, PyObject *choose)
@@ -159,14 +122,6 @@ hooks_set_chooser(PyObject *module, PyObject *choose)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(profile_begin_doc,
-"profile_begin(classify, mark, limit)\n--\n\n"
-"Measure the frames that run inside compiled regions from now on, in all threads.\n\n"
-"classify(code) is asked once about each code object and returns one of the KIND_ constants of\n"
-"this module. mark is a pair (name, value): a function of kind WRAPPER that has this attribute\n"
-"calls a graph. limit is how many calls are kept one by one; all are counted.\n"
-"RuntimeError if a profile runs already or the hooks are not installed.");
-
 static PyObject *
 hooks_profile_begin(PyObject *module, PyObject *args)
 {
@@ -182,7 +137,8 @@ hooks_profile_begin(PyObject *module, PyObject *args)
         return NULL;
     }
     if (hook.profiling || hook.module != module) {
-        PyErr_SetString(PyExc_RuntimeError, hook.profiling
+        PyErr_SetString(PyExc_RuntimeError,
+                        hook.profiling
                             ? "A profile is running already."
                             : "The frame hooks are not installed, so nothing can be measured.");
         return NULL;
@@ -190,15 +146,6 @@ hooks_profile_begin(PyObject *module, PyObject *args)
     profile_begin(PyModule_GetState(module), classify, mark, limit);
     Py_RETURN_NONE;
 }
-
-PyDoc_STRVAR(profile_end_doc,
-"profile_end()\n--\n\n"
-"Stop measuring and return a dict. 'records' is a list of tuples (kind, code, cause, calls, own,\n"
-"total), times in nanoseconds; cause is the code object of the generated code around it, or of\n"
-"the outermost frame where there is none. 'calls' is a bytes object of records of four 64-bit\n"
-"integers: start on the clock of time.perf_counter_ns(), duration, native thread id, and index\n"
-"into 'records'. 'dropped' is how many calls were not kept.\n"
-"RuntimeError if no profile runs.");
 
 static PyObject *
 hooks_profile_end(PyObject *module, PyObject *Py_UNUSED(ignored))
@@ -209,10 +156,6 @@ hooks_profile_end(PyObject *module, PyObject *Py_UNUSED(ignored))
     }
     return profile_end(PyModule_GetState(module));
 }
-
-PyDoc_STRVAR(profile_cost_doc,
-"profile_cost(code)\n--\n\n"
-"Return how many nanoseconds it takes here and now to measure one call.");
 
 static PyObject *
 hooks_profile_cost(PyObject *Py_UNUSED(module), PyObject *code)
@@ -227,17 +170,11 @@ hooks_profile_cost(PyObject *Py_UNUSED(module), PyObject *code)
     return cost < 0 ? NULL : PyFloat_FromDouble(cost);
 }
 
-PyDoc_STRVAR(counters_doc,
-"counters()\n--\n\n"
-"Return how many frames were evaluated through the hooks since the module was loaded\n"
-"('frames'), how many watched ones an enter took ('handed') and how many were left alone\n"
-"('left').");
-
 static PyObject *
 hooks_counters(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    return Py_BuildValue("{sKsKsK}", "frames", hook.frames, "handed", hook.handed,
-                         "left", hook.left);
+    return Py_BuildValue("{sKsKsK}", "frames", hook.frames, "handed", hook.handed, "left",
+                         hook.left);
 }
 
 static PyMethodDef hooks_methods[] = {
@@ -280,6 +217,7 @@ hooks_exec(PyObject *module)
                         "graphmend_bc's frame hooks work in the main interpreter only.");
         return -1;
     }
+    hook.ours = evaluate;
     if (hook.slot < 0) {
         hook.slot = compat_request_code_slot(free_enter);
     }
@@ -327,7 +265,7 @@ hooks_free(void *module)
 
 static PyModuleDef_Slot hooks_slots[] = {
     {Py_mod_exec, hooks_exec},
-    COMPAT_MODULE_SLOTS
+    COMPAT_MODULE_SLOTS /* ends with a comma */
     {0, NULL},
 };
 

@@ -1,9 +1,10 @@
 /* Measures the frames that run inside compiled regions.
  *
  * A region begins with generated code, with Dynamo compiling, or with a frame that Dynamo was
- * asked about and left as it is. Within it each frame is a span: on a thread's stack of spans while it runs, added to the
- * ledger when it ends. Its cause is the innermost generated code around it. What runs beneath a
- * graph, or beneath Dynamo compiling, is part of that span and costs one look at the stack.
+ * asked about and left as it is. Within it each frame is a span: on a thread's stack of spans while
+ * it runs, added to the ledger when it ends. Its cause is the innermost generated code around it.
+ * What runs beneath a graph, or beneath Dynamo compiling, is part of that span and costs one look
+ * at the stack.
  *
  * Spans live on the heap and are counted: greenlets share a thread's stack of spans and end calls
  * in another order than they began. Their times are then sound, but may go to the wrong cause. */
@@ -11,16 +12,16 @@
 #include "ledger.h"
 
 typedef struct span {
-    struct span *outer;   /* owned, or NULL */
-    size_t references;    /* the stack's, while it is the innermost, and those of spans beneath */
+    struct span *outer; /* owned, or NULL */
+    size_t references;  /* the stack's, while it is the innermost, and those of spans beneath */
     bool ended;
-    PyCodeObject *cause;  /* borrowed from the ledger, which holds it while the profile runs */
+    PyCodeObject *cause; /* borrowed from the ledger, which holds it while the profile runs */
     size_t record;
-    uintptr_t profile;    /* the profile it belongs to: another may run when it ends */
+    uintptr_t profile; /* the profile it belongs to: another may run when it ends */
     int64_t start;
-    int64_t inner;        /* nanoseconds in spans directly beneath */
+    int64_t inner; /* nanoseconds in spans directly beneath */
     int64_t thread;
-    bool closed;          /* frames beneath are part of it */
+    bool closed; /* frames beneath are part of it */
 } span;
 
 static ledger book;
@@ -35,104 +36,6 @@ current_span(void)
     return innermost != NULL && innermost->profile == profiles ? innermost : NULL;
 }
 
-/* ---- what a code object is ---- */
-
-/* Asks `classify`, with the neighbour off: its own frames must not be compiled. The kind, or -1
- * with an exception. */
-static int
-ask_classify(module_state *state, PyCodeObject *code)
-{
-    PyObject *classify = Py_NewRef(state->classify); /* owned: the profile may end meanwhile */
-    PyObject *exchange = NULL, *former = NULL, *answer = NULL, *ignored = NULL; /* owned */
-    long kind = -1;
-
-    if (state->exchange != NULL) {
-        exchange = Py_NewRef(state->exchange);
-        former = set_callback(exchange, Py_None);
-        if (former == NULL) {
-            goto done;
-        }
-    }
-    answer = call_unwatched(classify, (PyObject *)code);
-    if (former != NULL) {
-        ignored = set_callback(exchange, former);
-        if (ignored == NULL) {
-            goto done;
-        }
-    }
-    if (answer == NULL) {
-        goto done;
-    }
-    kind = PyLong_AsLong(answer);
-    if (kind <= KIND_UNKNOWN || kind >= KIND_END) {
-        if (!PyErr_Occurred()) {
-            PyErr_Format(PyExc_ValueError,
-                         "classify must return one of the KIND_ constants, not %R.", answer);
-        }
-        kind = -1;
-    }
-done:
-    Py_XDECREF(ignored);
-    Py_XDECREF(answer);
-    Py_XDECREF(former);
-    Py_XDECREF(exchange);
-    Py_DECREF(classify);
-    return (int)kind;
-}
-
-/* The kind of a code object, asked for once a profile. -1 with an exception. The slot holds the
- * number of the profile beside it. */
-static int
-kind_of_code(module_state *state, PyCodeObject *code, bool may_ask)
-{
-    uintptr_t known, profile = profiles; /* another may have begun when the answer is there */
-    void *content = NULL;
-    int kind;
-
-    if (compat_code_slot_get((PyObject *)code, hook.kind_slot, &content) < 0) {
-        return -1;
-    }
-    known = (uintptr_t)content;
-    if (known >> 3 == profile) {
-        return (int)(known & 7);
-    }
-    if (!may_ask || state->classify == NULL) {
-        return KIND_EAGER;
-    }
-    kind = ask_classify(state, code);
-    if (kind < 0) {
-        return -1;
-    }
-    content = (void *)(profile << 3 | (uintptr_t)kind);
-    return compat_code_slot_set((PyObject *)code, hook.kind_slot, content) < 0 ? -1 : kind;
-}
-
-/* Tells a graph's wrapper from another, by the mark of its function. -1 with an exception. */
-static int
-kind_of_wrapper(module_state *state, PyObject *function)
-{
-    PyObject *mark, *value; /* owned: the profile may end meanwhile */
-    int same = 0;
-
-    if (function == NULL || state->mark == NULL) {
-        return KIND_PLUMBING;
-    }
-    mark = Py_NewRef(state->mark);
-    value = PyObject_GetAttr(function, PyTuple_GET_ITEM(mark, 0));
-    if (value == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        PyErr_Clear();
-    }
-    else if (value == NULL) {
-        same = -1;
-    }
-    else if (Py_IS_TYPE(value, Py_TYPE(PyTuple_GET_ITEM(mark, 1)))) { /* not a user's __eq__ */
-        same = PyObject_RichCompareBool(value, PyTuple_GET_ITEM(mark, 1), Py_EQ);
-    }
-    Py_XDECREF(value);
-    Py_DECREF(mark);
-    return same < 0 ? -1 : same ? KIND_GRAPH : KIND_PLUMBING;
-}
-
 /* What a frame is to the profile, KIND_PLUMBING if it is not to be measured. -1 with an
  * exception. A frame that is being thrown into has an exception on its way, and is not asked
  * about. */
@@ -145,14 +48,14 @@ kind_of_frame(module_state *state, struct _PyInterpreterFrame *frame, bool may_a
     if (code == NULL) {
         return KIND_PLUMBING;
     }
-    kind = kind_of_code(state, code, may_ask);
+    kind = kind_of_code(state, code, profiles, may_ask);
     if (kind == KIND_WRAPPER) {
         kind = may_ask ? kind_of_wrapper(state, compat_frame_function(frame)) : KIND_PLUMBING;
     }
     if (current_span() != NULL || kind == KIND_GENERATED || kind == KIND_COMPILER) {
         return kind;
     }
-    if (kind != KIND_EAGER || !may_ask || get_evaluator() == evaluate) {
+    if (kind != KIND_EAGER || !may_ask || get_evaluator() == hook.ours) {
         return kind < 0 ? -1 : KIND_PLUMBING;
     }
     /* Not inside generated code. If Dynamo is on in this thread, it was asked about the frame. */
@@ -271,7 +174,7 @@ evaluate_measured(module_state *state, PyThreadState *tstate, struct _PyInterpre
 double
 profile_cost(PyCodeObject *code)
 {
-    enum {ROUNDS = 2000};
+    enum { ROUNDS = 2000 };
     ledger spare = {.call_limit = ROUNDS};
     int64_t start = compat_now();
 

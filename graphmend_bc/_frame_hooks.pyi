@@ -1,4 +1,4 @@
-"""Typed surface of the C extension; csrc/frame_hooks.c documents each function."""
+"""Typed surface of the C extension; csrc/docs.h documents each function."""
 
 from collections.abc import Callable
 from types import CodeType

@@ -88,7 +88,8 @@ Example:
 
 if TYPE_CHECKING:
 
-    def patch(*args: Any, **kwargs: Any) -> Any: ...
+    def patch(*args: Any, **kwargs: Any) -> Any:
+        """As `torch._dynamo.config.patch`: what sets something for a while."""
 
 
 install_config_module(sys.modules[__name__])

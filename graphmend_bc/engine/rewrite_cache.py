@@ -27,8 +27,9 @@ def _recent() -> deque[CodeType]:
 
 @dataclass(slots=True)
 class Rewrites:
-    """The rewrites that are in use, and some more. The same code and plan give the same object, so
-    that Dynamo's caches hit.
+    """The rewrites that are in use, and some more.
+
+    The same code and plan give the same object, so that Dynamo's caches hit.
 
     Attributes:
         made: by original code and plan; a refusal is kept too.

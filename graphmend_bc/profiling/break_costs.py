@@ -23,6 +23,7 @@ class _Group:
 
 
 def costs_of(measured: Measured) -> Costs:
+    """What each break cost, dearest first, and what else took time."""
     groups: dict[int, _Group] = {}
     for index, record in enumerate(measured.records):
         groups.setdefault(id(record.cause), _Group(record.cause)).indices.append(index)

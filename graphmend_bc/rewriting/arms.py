@@ -171,6 +171,16 @@ def _kept(graph: Graph, block: Block, entry: int, decision: Decision) -> int:
 
 
 def check_op(op: Op, handler: Handler | None) -> None:
+    """Refuse an op that cannot stand in an arm.
+
+    Args:
+        op: an op of the arm.
+        handler: the exception handler of the branch; the arm's ops must have the same.
+
+    Raises:
+        Refused: the op writes outside of the arm, sees or leaves its frame, imports something, or
+            has another handler.
+    """
     if op.name in _REFUSED_OPS:
         raise Refused(_REFUSED_OPS[op.name])
     if op.name == "LOAD_GLOBAL" and op.arg[1] in _FRAME_READERS:

@@ -196,9 +196,12 @@ class _Counted:
 
 
 def _settings(context: _Context) -> _Settings:
-    """What is set in this thread for one frame: a setter that returns the former value, and the
-    value or what gives it at each frame, where a stance may change in between. Setters that this
-    torch does not have yet, or no longer, are left out."""
+    """What is set in this thread for one frame.
+
+    Each is a setter that returns the former value, and the value or what gives it at each frame,
+    where a stance may change in between. Setters that this torch does not have yet, or no longer,
+    are left out.
+    """
     wanted: list[tuple[str, Callable[[], Any] | None, Any]] = [
         ("set_skip_guard_eval_unsafe", eval_frame._is_skip_guard_eval_unsafe_stance, None),
         (

@@ -142,44 +142,8 @@ def _taking_back(
     compilation: Compilation,
     ahead: Ahead | None,
 ) -> Callable[..., Any]:
-    single = len(tally.guesses) == 1  # then one output is both questions
-    guessed, shares = bool(tally.guesses), bool(undo.inputs or undo.draws)
-    code, missed = compilation.code, compilation.missed
-
-    @taken_back
-    def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int | None]:
-        """The results, or which guess was wrong.
-
-        Raises:
-            _OperatorFailed: an operator raised.
-        """
-        region = checkpoints.region()
-        mark = None if region is None else region.begin(code, tally)
-        before = undo.remember(args)
-        tally.calls += 1
-        try:
-            results = graph(*args, **kwargs)
-        except BaseException as error:
-            let_go_of_graph(error)
-            if (mark is not None and mark.repeats) or not is_operators(error):
-                before.restore_modes()  # as the program's `with` blocks would
-                raise
-            before.restore()
-            if mark is not None:
-                mark.thrown_away()
-            raise _OperatorFailed(error) from None
-        # The one transfer to the host; which guess was wrong is asked only if one was.
-        if guessed and bool(results[-1]):
-            wrong = 0 if single else results[-2].tolist().index(True)
-            before.restore()
-            if mark is not None:
-                mark.thrown_away()
-            return None, wrong
-        if mark is not None:
-            mark.used()
-        if ahead is not None:
-            ahead.undone.restore = partial(_withdraw, before, mark)
-        return results, None
+    attempt = _attempt(graph, undo, tally, compilation.code, ahead)
+    shares, missed = bool(undo.inputs or undo.draws), compilation.missed
 
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
@@ -202,6 +166,53 @@ def _taking_back(
         return results[:-extra] if extra else results
 
     return run_graph
+
+
+def _attempt(
+    graph: Callable[..., Any], undo: Undo, tally: Tally, code: CodeType, ahead: Ahead | None
+) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, int | None]]:
+    single = len(tally.guesses) == 1  # then one output is both questions
+    guessed = bool(tally.guesses)
+
+    @taken_back
+    def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int | None]:
+        """The results, or which guess was wrong.
+
+        Raises:
+            _OperatorFailed: an operator raised.
+        """
+        region = checkpoints.region()
+        mark = None if region is None else region.begin(code, tally)
+        before = undo.remember(args)
+        tally.calls += 1
+        try:
+            results = graph(*args, **kwargs)
+        except BaseException as error:
+            let_go_of_graph(error)
+            if (mark is not None and mark.repeats) or not is_operators(error):
+                before.restore_modes()  # as the program's `with` blocks would
+                raise
+            _throw_away(before, mark)
+            raise _OperatorFailed(error) from None
+        # The one transfer to the host; which guess was wrong is asked only if one was.
+        if guessed and bool(results[-1]):
+            wrong = 0 if single else results[-2].tolist().index(True)
+            _throw_away(before, mark)
+            return None, wrong
+        if mark is not None:
+            mark.used()
+        if ahead is not None:
+            ahead.undone.restore = partial(_withdraw, before, mark)
+        return results, None
+
+    return attempt
+
+
+def _throw_away(before: Before, mark: checkpoints.Mark | None) -> None:
+    """Undo a graph whose results are not used."""
+    before.restore()
+    if mark is not None:
+        mark.thrown_away()
 
 
 def _withdraw(before: Before, mark: checkpoints.Mark | None) -> None:

@@ -25,6 +25,7 @@ from graphmend_bc.dynamo.rollback import checkpoints
 from graphmend_bc.dynamo.rollback.rollback_analysis import undo_of
 from graphmend_bc.dynamo.substitutes import requires_grad
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, TextsMoved, Trace
+from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.legality.alias import check_choice, storage_of
 from graphmend_bc.reporting.reasons import Refused
 
@@ -42,33 +43,59 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         raise SiteRefused(Refused("effect-moved"), trace.effects[0])
     if trace.leaves:
         requires_grad.check_unnoticed(trace, gm.graph)
-    written = trace.recorder.written
-    inputs = input_storages(gm.graph)
-    outputs = storages(
-        node for out in gm.graph.nodes if out.op == "output" for node in out.all_input_nodes
-    )
     opaque = [
         node
         for node in gm.graph.nodes
         if isinstance(node.target, HigherOrderOperator) and node not in trace.functional
     ]
-    # A graph that raises must not lose what stock's graph before the break would have left, nor be
-    # out of reach of a handler that stands between two graphs of stock's.
+    _find_way_back(compilation, gm, output, opaque)
+    _check_way_back(compilation)
+    anew = trace.recorder.used_anew if trace.recorder.learns_anew else None
+    if trace.used and anew and anew & input_storages(gm.graph):
+        raise SiteRefused(Refused("gradient-of-written"), *trace.used)
+    if trace.counters:
+        _check_sizes(trace, gm)
+    written = trace.recorder.written
+    if trace.choices:
+        _check_choices(trace, trace.recorder, gm, output, opaque)
+    if trace.used:
+        trace.layout = layout_of(gm, output, written)
+    _drop_copies(trace, gm, written, opaque)
+    trace.proven = True
+    trace.close()
+
+
+def _find_way_back(
+    compilation: Compilation, gm: GraphModule, output: OutputGraph, opaque: list[Node]
+) -> None:
+    """Tell how the graph is undone, where it may turn out to be useless or may raise.
+
+    A graph that raises must not lose what stock's graph before the break would have left, nor be
+    out of reach of a handler that stands between two graphs of stock's.
+    """
+    trace = compilation.trace
+    assert trace.recorder is not None
     mended = trace.used or compilation.follows
     changes_state = _changes_state(output.side_effects)
     raising = mended and (trace.handles or changes_state)
     trace.leaves_more = bool(mended and (trace.effects or changes_state))
     if trace.leaves_more and trace.used and checkpoints.stops_early():
         raise SiteRefused(Refused("under-checkpoint"), *trace.used)
-    if _is_undone(trace) or raising:
-        try:
-            trace.undo = undo_of(trace, gm, opaque, output)
-            trace.ahead.can_miss = True
-        except Refused as refused:
-            guessed = [guess.site for guess, _ in trace.guesses]
-            fails = trace.used if trace.recorder.rejects else ()
-            if sites := dict.fromkeys(guessed or trace.captured or trace.draws or fails):
-                raise SiteRefused(refused, *sites) from refused
+    if not (_is_undone(trace) or raising):
+        return
+    try:
+        trace.undo = undo_of(trace, gm, opaque, output)
+        trace.ahead.can_miss = True
+    except Refused as refused:
+        guessed = [guess.site for guess, _ in trace.guesses]
+        fails = trace.used if trace.recorder.rejects else ()
+        if sites := dict.fromkeys(guessed or trace.captured or trace.draws or fails):
+            raise SiteRefused(refused, *sites) from refused
+
+
+def _check_way_back(compilation: Compilation) -> None:
+    """Refuse calls that stand only where the graph can be undone, or leaves nothing to undo."""
+    trace = compilation.trace
     if trace.handled and not trace.ahead.can_miss:
         reason = "A handler would meet it when more has happened than before the call."
         raise SiteRefused(Refused("effect-raises", reason), *dict.fromkeys(trace.handled))
@@ -77,27 +104,28 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
             raise TextsMoved
         reason = "It is an object, and the graph changes more than its results."
         raise SiteRefused(Refused("effect-argument", reason), *dict.fromkeys(trace.whole))
-    if trace.used and trace.recorder.learns_anew and trace.recorder.used_anew & inputs:
-        raise SiteRefused(Refused("gradient-of-written"), *trace.used)
-    if trace.counters:
-        _check_sizes(trace, gm)
+
+
+def _check_choices(
+    trace: Trace, recorder: Recorder, gm: GraphModule, output: OutputGraph, opaque: list[Node]
+) -> None:
+    """Refuse choices of tensors that a write, or a look at their memory, would tell apart."""
+    written = recorder.written
+    outputs = storages(
+        node for out in gm.graph.nodes if out.op == "output" for node in out.all_input_nodes
+    )
     choices = [choice for _, choice in trace.choices.values()]
-    changed, visible = [*written, *_renamed(gm)], inputs | outputs
+    changed, visible = [*written, *_renamed(gm)], input_storages(gm.graph) | outputs
     for site, choice in trace.choices.values():
         try:
             check_choice(choice, choices, changed, visible)
             if opaque and choice.outside:
                 raise Refused("alias-mutated", f"It may be changed inside {opaque[0].target}.")
-            if trace.recorder.strided and choice.outside:
+            if recorder.strided and choice.outside:
                 raise Refused("identity-compared", "as_strided looks at the whole memory.")
             check_apart(gm, output, choice.outside, written)
         except Refused as refused:
             raise SiteRefused(refused, site) from refused
-    if trace.used:
-        trace.layout = layout_of(gm, output, written)
-    _drop_copies(trace, gm, written, opaque)
-    trace.proven = True
-    trace.close()
 
 
 def _is_undone(trace: Trace) -> bool:

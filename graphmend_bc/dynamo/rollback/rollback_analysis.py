@@ -49,13 +49,7 @@ def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGra
         raise Refused("speculation-guards-index", f"The operator is {op}.")
     if output.random_calls:
         raise Refused("speculation-has-effects", "Python's own generator is drawn from.")
-    for node in gm.graph.nodes:
-        name = name_called(node)
-        resets = name != "set_" or recorder.resets
-        if is_in_place(node) and name in _CHANGE_MORE_THAN_VALUES and resets:
-            raise Refused("speculation-has-effects", f"The operator is {name_called(node)}.")
-        if sets_a_mode(node):
-            raise Refused("speculation-has-effects", f"It calls {name_called(node)}.")
+    _check_nodes(recorder, gm)
     if any(device.type not in ("cpu", "cuda") for device in recorder.draws):
         raise Refused("speculation-has-effects", "The device's generator cannot be reset.")
     if trace.captured and recorder.squeezed:
@@ -69,6 +63,17 @@ def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGra
         raise Refused("speculation-writes-input", "It is not known to raise.")
     written = _written_inputs(recorder, gm, output.export)
     return Undo(written, tuple(recorder.draws), _calls(gm, _SWITCHES))
+
+
+def _check_nodes(recorder: Recorder, gm: GraphModule) -> None:
+    """Refuse operators that change more than values, and switches of modes."""
+    for node in gm.graph.nodes:
+        name = name_called(node)
+        resets = name != "set_" or recorder.resets
+        if is_in_place(node) and name in _CHANGE_MORE_THAN_VALUES and resets:
+            raise Refused("speculation-has-effects", f"The operator is {name}.")
+        if sets_a_mode(node):
+            raise Refused("speculation-has-effects", f"It calls {name}.")
 
 
 def modes_of(gm: GraphModule, output: OutputGraph) -> Undo | None:

@@ -2,7 +2,7 @@
 
 Each guess adds a 0-dim bool tensor to the graph: True if the guess was wrong and mattered. At the
 end of the graph they become two outputs, which were wrong and whether any was, that only the
-wrapper around the compiled graph sees (way_back.py). A single guess is one output.
+wrapper around the compiled graph sees (deopt_wrapper.py). A single guess is one output.
 """
 
 from __future__ import annotations

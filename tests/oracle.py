@@ -61,6 +61,7 @@ class Seen:
     gradients: object = None
     state: object = None
     shared: object = None
+    same: object = None
     stdout: str = ""
     records: list[object] = field(default_factory=list)
     warnings: list[object] = field(default_factory=list)
@@ -262,7 +263,8 @@ def _call(
         if grad:
             _backward(value)
         seen.value = _show(value)
-        seen.shared = _sharing(value, args, module)
+        tensors = [t for t in tree_leaves((value, args, _state(module))) if _is_tensor(t)]
+        seen.shared, seen.same = _sharing(tensors), _same(tensors)
     except Exception as error:
         seen.error = _raised(error), error.__suppress_context__, getattr(error, "__notes__", [])
     finally:
@@ -338,12 +340,21 @@ def _show(value: Any) -> Any:
     return (kind, repr(value)) if isinstance(value, (numpy.generic, *_DATA)) else kind
 
 
-def _sharing(value: Any, args: Any, module: types.ModuleType) -> list[tuple[int, int]]:
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _sharing(tensors: list[torch.Tensor]) -> list[tuple[int, int]]:
     """Which of the tensors in sight share memory."""
-    tensors = [t for t in tree_leaves((value, args, _state(module))) if isinstance(t, torch.Tensor)]
     places = [t.untyped_storage().data_ptr() if t.numel() else -i for i, t in enumerate(tensors, 1)]
     pairs = itertools.combinations(range(len(tensors)), 2)
     return [(i, j) for i, j in pairs if places[i] == places[j]]
+
+
+def _same(tensors: list[torch.Tensor]) -> list[tuple[int, int]]:
+    """Which of them are one object."""
+    pairs = itertools.combinations(range(len(tensors)), 2)
+    return [(i, j) for i, j in pairs if tensors[i] is tensors[j]]
 
 
 def _assert_same(expected: list[Seen], actual: list[Seen], arm: str) -> None:

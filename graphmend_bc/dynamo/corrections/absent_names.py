@@ -27,6 +27,7 @@ from torch._dynamo.variables.user_defined import (
 from torch._guards import Guard, Source
 
 from graphmend_bc.dynamo.corrections.class_lookups import note_lookup
+from graphmend_bc.dynamo.corrections.special_methods import guard_special_methods
 from graphmend_bc.dynamo.trace.context import Compilation, Trace, current
 
 _NOTHING: Final = object()
@@ -36,6 +37,7 @@ def install_absent(compilation: Compilation, tx: Any) -> None:
     """Guard on what was absent, if the frame is mended; the graph is about to end."""
     if compilation.is_mended:
         _guard_globals(compilation.trace, tx)
+        guard_special_methods(compilation.trace)
         install_guard(*compilation.trace.absent.values())
         tx.output.guard_on_key_order.update(compilation.trace.ordered)
 

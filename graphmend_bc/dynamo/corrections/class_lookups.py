@@ -85,15 +85,16 @@ def _note(kind: type, where: Source | None, name: str, start: int = 0) -> None:
     if compilation is None:
         return
     trace = compilation.trace
-    if where is None:
-        where = trace.classes.get(kind)  # an object that the frame made
-        if where is None:
-            return
-    else:
+    if where is not None:
         trace.classes.setdefault(kind, where)
+    where = trace.classes.get(kind)  # an object that the frame made has none itself
+    if where is None or issubclass(kind, dict):  # of a dict Dynamo checks only the items
+        if may_change(kind, None):
+            trace.unplaced.add((kind, name, start))
+        return
     for i, klass in enumerate(kind.__mro__[start:], start):
         found = vars(klass).get(name)
-        if _may_change(klass, found) and (klass, name) not in trace.searched:
+        if may_change(klass, found) and (klass, name) not in trace.searched:
             trace.searched.add((klass, name))
             at = source.GetItemSource(source.TypeMROSource(where), i) if i else where
             _guard(source.TypeDictSource(at), klass, name)
@@ -101,8 +102,13 @@ def _note(kind: type, where: Source | None, name: str, start: int = 0) -> None:
             break
 
 
-def _may_change(klass: type, found: object) -> bool:
-    """False for builtin classes, and for torch's own but for methods of its layers."""
+def may_change(klass: type, found: object) -> bool:
+    """False for builtin classes, and for torch's own but for methods of its layers.
+
+    Args:
+        klass: a class.
+        found: what it says about a name itself; None if nothing.
+    """
     if not klass.__flags__ & _HEAP_TYPE or klass is torch.nn.Module:
         return False
     where = klass.__module__

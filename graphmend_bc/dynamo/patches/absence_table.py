@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphmend_bc.dynamo.corrections import absent_names, class_lookups, module_hooks
+from graphmend_bc.dynamo.corrections import (
+    absent_names,
+    class_lookups,
+    module_hooks,
+    special_methods,
+)
 from graphmend_bc.dynamo.patches.patch import Seam
 
 _VARIABLES = "torch._dynamo.variables"
@@ -115,4 +120,39 @@ _CLASSES: Final = (
     ),
 )
 
-SEAMS: Final = (*_ITEMS, *_ATTRIBUTES, *_CLASSES)
+_SPECIAL: Final = (
+    Seam(
+        f"{_VARIABLES}.object_protocol",
+        ("_get_cached_slots",),
+        special_methods.slots_of,
+        "the operators of a class, of which Dynamo keeps the answer for ever",
+    ),
+    Seam(_OBJECT, ("richcompare_impl",), special_methods.compared, "an object that is compared"),
+    Seam(_OBJECT, ("is_python_equal",), special_methods.found_equal, "an object that is a key"),
+    Seam(
+        f"{_VARIABLES}.builtin:BuiltinVariable",
+        ("call_callable",),
+        special_methods.asked_if_callable,
+        "whether an object can be called",
+    ),
+    Seam(
+        f"{_VARIABLES}.builtin:BuiltinVariable",
+        ("call_reversed",),
+        special_methods.asked_to_reverse,
+        "whether an object can be reversed",
+    ),
+    Seam(
+        f"{_VARIABLES}.builtin",
+        ("vt_getitem",),
+        special_methods.subscripted,
+        "whether a class can be subscripted",
+    ),
+    Seam(
+        _OBJECT,
+        ("_check_for_getattr",),
+        special_methods.asked_for_getattr,
+        "the method that is asked for attributes that are not found",
+    ),
+)
+
+SEAMS: Final = (*_ITEMS, *_ATTRIBUTES, *_CLASSES, *_SPECIAL)

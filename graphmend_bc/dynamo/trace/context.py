@@ -114,6 +114,9 @@ class Trace:
         absent: guards on what was not found, or not guarded on by Dynamo.
         searched: classes that were searched for a name, each with it.
         classes: where the classes of the program's objects are found.
+        slots: the operators that classes were asked for, which have these.
+        unplaced: names that were looked up in classes that no guard of Dynamo's reaches, each with
+            the base at which the search began.
         ordered: dicts whose order matters, besides those that Dynamo knows.
         builtins: names that were not found among the globals, with the id of these; the globals.
         recorder: listens to the fake tensor mode once a site needs it.
@@ -173,6 +176,8 @@ class Trace:
     absent: dict[tuple[str, str, str], Guard] = field(default_factory=dict)
     searched: set[tuple[type, str]] = field(default_factory=set)
     classes: dict[type, Source] = field(default_factory=dict)
+    slots: dict[type, Any] = field(default_factory=dict)
+    unplaced: set[tuple[type, str, int]] = field(default_factory=set)
     ordered: set[Source] = field(default_factory=set)
     builtins: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
     recorder: Recorder | None = None

@@ -27,28 +27,34 @@ Made by `python docs/make_breaks.py`; do not edit it by hand.
 
 ## Rules
 
-A rule knows some break types and says what becomes of the instructions at such a break;
-whether the result is exact is proved later, see [semantics.md](semantics.md). Rules are tried by
-rising cost. `graphmend_bc.config.rules_off` switches rules off by name, `config.strategies` by what
-they do, and `graphmend_bc.register_rule` adds one of yours:
+A rule knows some break types and says how the instructions at such a break are rewritten. Whether
+the result is exact is proved later, see [semantics.md](semantics.md). Rules are tried by rising
+cost. `graphmend_bc.config.rules_off` switches rules off by name, `config.strategies` by strategy.
+`graphmend_bc.register_rule` adds one of yours:
 
 ```python
 import graphmend_bc as gm
 
 
-def matches(met: gm.Met):  # calls of vendor_trace(...) only observe
+def matches(met: gm.Met):  # calls of vendor_trace(...) may run after the graph
     return {met.offset: gm.MarkCallee()} if met.callee == "vendor_trace" else None
 
 
 handle = gm.register_rule(gm.Rule("vendor-trace", "defer", 4, matches, handler="defer"))
 ```
 
-A rule's rewrites have five shapes (`graphmend_bc/rewriting/plan.py`): lift a branch or a loop,
-ask a truth value by name, mark a callee, mark operands or call in place of an instruction, outline
-the whole function. For the last three the rule's `handler` says what a trace makes of the mark: a
-function of yours (`dynamo/markers.py` says what it gets), or the name of a rule of ours.
+A rewrite has one of five shapes (`graphmend_bc/rewriting/plan.py`):
 
-A rule of ours is one file in `graphmend_bc/rules/` with a `RULE`; nothing else names it.
+* lift a branch or a loop into functions;
+* ask a truth value by name;
+* mark a callee;
+* mark operands, or call a primitive in place of an instruction;
+* outline the whole function.
+
+For the last three the rule's `handler` says what a trace makes of the mark. It is a function of
+yours (`graphmend_bc/dynamo/trace/markers.py` says what it gets), or the name of a built-in rule.
+
+A built-in rule is one file in `graphmend_bc/rules/` with a `RULE`; nothing else names it.
 """
 
 

@@ -23,7 +23,7 @@ Example: GRAPHMEND_BC_ATTACH="package.models.*:*.forward,package.loss:focal"
 """
 
 where_op_limit = 64
-"""Most operators that an arm may have for both arms to be computed."""
+"""Most operators that an arm may have for the strategy `where`, which computes both arms."""
 
 hoist_op_limit = 64
 """Most operators that may be run before a graph to compute a number that its trace needs."""
@@ -32,15 +32,15 @@ hoist_size_limit = 2**20
 """Most elements that these operators may compute together."""
 
 hoist_limit = 6
-"""How often a frame may be compiled anew for a value that is computed before its graph; it must
-stay below `torch._dynamo.config.recompile_limit`, or Dynamo gives the whole frame up."""
+"""How often a frame may be compiled for different values that are computed before its graph. It
+must stay below `torch._dynamo.config.recompile_limit`, or Dynamo skips the whole frame."""
 
 look_limit = 512
-"""Most operators that may be run while compiling to learn which way a condition goes in this call;
-0 leaves the first guess at each condition to what the bytecode suggests."""
+"""Most operators that may be run while compiling to learn the truth value of a condition in this
+call; 0 leaves the first speculation on each condition to what the bytecode suggests."""
 
 guess_limit = 512
-"""How often the trace of a frame may come by a site and guess; more suggests an endless loop."""
+"""How often the trace of a frame may speculate at one site; more suggests an endless loop."""
 
 arm_limit = 256
 """Most arms that are traced for one branch, those of the branches inside it included."""
@@ -62,25 +62,28 @@ strategies: tuple[str, ...] = (
     "copy",
     "polyfill",
 )
-"""The ways in which sites may be mended; a site that needs another one is left as stock has it."""
+"""The strategies that may be used; a site that needs another one is declined (`strategy-off`)."""
 
 rules_off: tuple[str, ...] = ()
 """Names of rules that are not used, such as "cond"; docs/breaks.md lists them."""
 
 miss_limit = 16
-"""How often a guess may be wrong, in at least an eighth of the calls, before it is changed."""
+"""How often the check of a speculation may fail, in at least an eighth of the calls, before the
+site is re-specialised to the other value."""
 
 turn_limit = 4
-"""How often a guess at one site may be changed before the site is left as stock Dynamo has it."""
+"""How often one site may be re-specialised before it is declined (`speculation-missed`)."""
 
 snapshot_limit = 2**24
-"""Most bytes of inputs that are copied before a graph that changes them and rests on guesses."""
+"""Most bytes of inputs that are copied before each run of a graph with speculations that changes
+them."""
 
 retrace_limit = 64
 """Most attempts at tracing one frame; past it, the frame is compiled as stock Dynamo would."""
 
 effects: list[Any] = []
-"""Functions of the user that only observe: calls of them are deferred as `print` is.
+"""Functions of the user whose calls are deferred as those of `print` are. Their results must not be
+used, and they must change nothing that the compiled function reads.
 
 Example:
     >>> graphmend_bc.config.effects = [my_metrics.log]  # doctest: +SKIP

@@ -21,8 +21,8 @@ class Counts:
         graph_count: graphs that were compiled.
         graph_break_count: graphs less one, as torch._dynamo.explain counts, or the places where a
             graph ended before its frame did, if these are more.
-        skipped_frames: frames that Dynamo gave up and ran eagerly.
-        break_reasons: Dynamo's texts, one a break.
+        skipped_frames: frames that Dynamo skipped and ran eagerly.
+        break_reasons: Dynamo's texts, one for each break.
     """
 
     graph_count: int

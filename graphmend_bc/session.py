@@ -60,7 +60,7 @@ def enable(*, exact: bool = True, cache: bool = True) -> Handle:
         exact: True to mend only what equals eager Python in every respect. No relaxations are
             implemented yet, so False does the same.
         cache: True to remember for a code object what worked, so that a recompilation need not
-            find it out again.
+            find it again.
 
     Returns:
         A handle; `handle.remove()` switches mending off. If mending is on already, the handle it

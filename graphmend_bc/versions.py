@@ -26,12 +26,12 @@ class MissingSeamError(UnsupportedVersionError):
         known = f"{_show(TORCH_SUPPORTED[0])} to {_show(TORCH_SUPPORTED[-1])}"
         super().__init__(
             f"graphmend_bc cannot mend with torch {torch.__version__}, which has no {name}; "
-            f"nothing was switched on. It supports torch {known}."
+            f"nothing was switched on. Install torch {known}."
         )
 
 
 def check_versions() -> None:
-    """Make sure that the seams and the bytecode are the ones this release was written for.
+    """Make sure that this torch and this Python are the ones that this release was written for.
 
     Raises:
         UnsupportedVersionError: with the version found and the versions that are known.

@@ -73,10 +73,10 @@ def attach(
             and "package.models*:*.forward" against both parts; nothing is imported, and a function
             is looked at when it is first called. A pattern leaves out lambdas, generators,
             dunder methods other than `__call__`, and functions in which Dynamo finds no tensor.
-            Names in `__main__` are matched as a pattern too. A pattern that met no function in
-            the end says so once, in a warning of the logger "graphmend_bc".
+            Names in `__main__` are matched as a pattern too. A pattern that matched no function
+            is named once when the process ends, in a warning of the logger "graphmend_bc".
         where: a further condition on what a pattern chooses, a function of a code object that
-            tells whether it is meant; without a target, among all functions. It is asked once for
+            returns whether it is meant; without a target, among all functions. It is asked once for
             each code object, when that is first called. What it raises is raised there, and the
             function is not meant.
         **compile_kwargs: the keywords of `torch.compile`.
@@ -142,25 +142,25 @@ def attach_all(targets: str) -> list[Handle]:
 
 
 def unmet_patterns() -> str:
-    """Say of the patterns that met no function so far that they did not; each is told of once.
+    """Name the patterns that matched no function so far; each is named once.
 
     Returns:
-        A sentence for the user; empty if there is none to tell of, and in processes that run a part
+        A sentence for the user; empty if there is no such pattern, and in processes that run a part
         of the program only: a forked child, or one that `multiprocessing` has started.
 
     Example:
         >>> print(unmet_patterns())  # doctest: +SKIP
-        attach('pakage.models.*') met no function: ...
+        attach('pakage.models.*') matched no function: ...
     """
     unmet, _attachments.unmet = _attachments.unmet, {}
     told = [text for text, pid in unmet.items() if pid == os.getpid()]
     if not told or parent_process() is not None:
         return ""
     return (
-        f"{', '.join(f'attach({text})' for text in told)} met no function: none that it means was "
-        "called in this process outside of compiled code. A pattern is matched against "
-        "'module.qualified name', such as 'package.models.Net.forward', and leaves out what Dynamo "
-        "never compiles."
+        f"{', '.join(f'attach({text})' for text in told)} matched no function that this process "
+        "called outside of compiled code. Check the spelling: a pattern is compared with "
+        "'module.qualified name', such as 'package.models.Net.forward'. Functions that Dynamo "
+        "never compiles do not count."
     )
 
 
@@ -189,8 +189,8 @@ class _Attachments:
     """All that is attached in this process; the frame hooks are installed while there is any.
 
     The hooks are process-wide, so this is too. `stacks` goes by identity, because equal code
-    objects may belong to different functions. `unmet` has the patterns that met no function yet,
-    with the process that attached them; `met` has the others.
+    objects may belong to different functions. `unmet` has the patterns that matched no function
+    yet, with the process that attached them; `met` has the others.
     """
 
     stacks: dict[int, tuple[CodeType, list[Handover]]] = field(default_factory=dict)

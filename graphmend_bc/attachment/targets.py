@@ -171,12 +171,13 @@ def _check(code: CodeType) -> None:
     """Refuse what cannot have an effect, with the reason."""
     if code.co_flags & _RESUMABLE:
         raise ValueError(
-            f"{code.co_qualname} is a generator or a coroutine: its frame starts and stops many "
-            "times, and attach() leaves these alone. Name the function that it calls for its "
-            "tensor work."
+            f"{code.co_qualname} is a generator or a coroutine, whose frame can be suspended; "
+            "attach() does not compile these. Name the function that it calls for its tensor work."
         )
     if code.co_flags & _FUNCTION != _FUNCTION:
-        raise ValueError(f"{code.co_qualname} is the body of a module or class, not a function.")
+        raise ValueError(
+            f"{code.co_qualname} is the body of a module or class. Name a function in it."
+        )
     if torch_compile.skipped_by_dynamo(code):
         raise ValueError(
             f"Dynamo never compiles {code.co_qualname} by itself, since it skips the file "

@@ -1,6 +1,6 @@
-"""Break types that public models meet and that are left as stock has them, with the reason.
+"""Break types of public models that are left as stock has them, with the reason.
 
-What is not listed here, nor known to a rule, was not seen in a census of public models.
+A type that is neither listed here nor known to a rule was not seen in a census of public models.
 """
 
 from types import MappingProxyType
@@ -21,14 +21,16 @@ LEFT: Final = MappingProxyType(
             "It follows from a break inside a generator; mending that one removes it."
         ),
         "mapping proxy affected by dictionary mutation": (
-            "A proxy is read over a dict that others have too, and that may have been changed."
+            "The dict behind the proxy may have been changed, as other code refers to it too."
         ),
-        "Missing tp_iternext": "It follows from a break inside an iterator; see that one.",
+        "Missing tp_iternext": (
+            "It follows from a break inside an iterator; mending that one removes it."
+        ),
         "requires_grad_() intermediate leaked as output": (
-            "The frame gives away a tensor that depends on a leaf which is made in the frame."
+            "The frame returns a tensor that depends on a leaf tensor made in the frame."
         ),
         "setattr() on unsupported type": "The attribute belongs to a type written in C.",
-        "Unexpected type in sourceless builder": "An object of a type that Dynamo has no form for.",
+        "Unexpected type in sourceless builder": "Dynamo does not support objects of this type.",
         "Uninitialized nn.Module": (
             "A module is built in forward; its parameters would be new in every call."
         ),
@@ -36,7 +38,7 @@ LEFT: Final = MappingProxyType(
         "Unsupported Tensor.requires_grad_() call": (
             "It makes an input a leaf that requires a gradient, which its caller sees."
         ),
-        "Unsupported python_type() call": "An object of a type that Dynamo has no form for.",
+        "Unsupported python_type() call": "Dynamo does not support objects of this type.",
     }
 )
 """From the break type to one sentence."""
@@ -44,7 +46,7 @@ LEFT: Final = MappingProxyType(
 PARTLY: Final = MappingProxyType(
     {
         "Attempted to call function marked as skipped": (
-            "The function is written in C or asks Dynamo to stay out; what it does is not known."
+            "The function is written in C or marked as not to be traced; what it does is not known."
         ),
         "attempted to trace numpy function unsupported by PyTorch": (
             "Torch has no function like it, and it does not draw from NumPy's generator."
@@ -56,7 +58,7 @@ PARTLY: Final = MappingProxyType(
             "The function reads or sets a setting of the process, which a graph would miss."
         ),
         "Unsupported context manager": (
-            "What it does when entered and left is not known to Dynamo. A lock is held while its"
+            "Dynamo does not know what entering and leaving it does. A lock is held while its"
             " block runs, and a graph has no place to hold it."
         ),
     }

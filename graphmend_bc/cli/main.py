@@ -104,12 +104,14 @@ def _print_report(report: gm.Report) -> None:
     print(f"graphmend_bc: {len(mends)} mended, {len(declines)} declined", file=sys.stderr)
     print_table(["mended by", "break", "where"], mends, sys.stderr)
     print_table(["declined", "break", "where"], declines, sys.stderr)
-    texts: dict[tuple[str, str], list[str]] = {}
+    texts: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for decline in report.declines:
-        places = texts.setdefault((decline.reason, decline.explanation), [])
+        places = texts.setdefault((decline.reason, decline.explanation, decline.hints), [])
         places.append(f"{decline.site.filename}:{decline.site.lineno}")
-    for (reason, text), places in texts.items():
+    for (reason, text, hints), places in texts.items():
         print(f"{reason}: {text} ({', '.join(dict.fromkeys(places))})", file=sys.stderr)
+        for hint in hints:
+            print(f"    Hint: {hint}", file=sys.stderr)
 
 
 class Explain:
@@ -131,7 +133,10 @@ class Explain:
 
     def _explain(self, calls: Sequence[FirstCall]) -> None:
         if not calls:
-            print("The program called nothing that torch.compile returned.")
+            print(
+                "The program called no function that torch.compile returned, "
+                "so there is nothing to compare."
+            )
             return
         counts, sites = [], []
         for call in calls:

@@ -1,4 +1,4 @@
-"""How guesses went: which way a graph took for granted, and how often that was wrong."""
+"""Speculations: which truth values a graph assumes, and how often their checks failed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from graphmend_bc.runtime.site import Site
 
 @dataclass(frozen=True, slots=True)
 class Guessed:
-    """A truth value that one graph takes for granted.
+    """A truth value that one graph assumes.
 
     Attributes:
         site: where the program asks for it.
         occurrence: how often the trace had come by the site before.
-        likely: the value taken for granted.
+        likely: the value that is assumed.
         firm: True if the other value only leads to a raise.
         asserted: what the graph asserts of the value, so that it raises if that is wrong, before it
-            can say which guess was; empty if nothing.
+            can say which speculation failed; empty if nothing.
     """
 
     site: Site
@@ -30,13 +30,13 @@ class Guessed:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the guesses at one site went.
+    """How the speculation at one site went.
 
     Attributes:
         site: where the program asks.
-        calls: how often graphs ran that rest on a guess there.
-        misses: how often that guess made their results useless.
-        turned: how often the value taken for granted was changed.
+        calls: how often graphs ran that assume a value there.
+        misses: how often the check failed, so that the original code ran.
+        turned: how often the site was re-specialised to the other value.
     """
 
     site: Site
@@ -46,22 +46,23 @@ class Outcome:
 
     def __str__(self) -> str:
         return (
-            f"{self.site}: {self.misses} of {self.calls} calls missed, turned {self.turned} times"
+            f"{self.site}: the check failed in {self.misses} of {self.calls} calls, "
+            f"re-specialised {self.turned} times"
         )
 
 
 @dataclass(slots=True)
 class Tally:
-    """Calls of one graph that rests on guesses.
+    """Calls of one graph that has speculations.
 
     Attributes:
-        guesses: what it takes for granted, in the order of the program.
-        captured: where it has sizes and numbers known only at run time; Dynamo assumes things about
-            them that the graph checks by raising.
+        guesses: what it assumes, in the order of the program.
+        captured: where it has unbacked symbols; Dynamo assumes things about them that the graph
+            checks by raising.
         calls: how often it ran.
-        misses: how often each guess was the first to be wrong, by its index.
-        raised: how often the graph raised, so that the guesses could not be asked.
-        retired: True once the graph is not to be called any more; other threads may still run it.
+        misses: how often each speculation was the first whose check failed, by its index.
+        raised: how often the graph raised before its checks.
+        retired: True once no new call is to use the graph; other threads may still run it.
     """
 
     guesses: tuple[Guessed, ...]
@@ -77,7 +78,7 @@ class Tally:
         return self.calls - self.misses.total() - self.raised
 
     def suspect(self, error: str) -> int | None:
-        """The guess that an assertion of the graph was about, or the first that may have been.
+        """The speculation that an assertion of the graph was about, or the first possible one.
 
         Args:
             error: what the failed assertion says.
@@ -89,20 +90,20 @@ class Tally:
     def is_bad(self, count: int, limit: int) -> bool:
         """True if something that happened `count` times costs more than the graph saves.
 
-        A miss costs a run of the graph and a run of the original code, so one in eight is too many.
+        A failed check costs a run of the graph and a run of the original code.
         """
         return count >= limit and 8 * count > self.calls
 
 
 @dataclass(slots=True)
 class History:
-    """What was learnt about the guesses at one site.
+    """What was learnt about the speculation at one site.
 
     Attributes:
         turns: from which occurrence on which value is likely, by rising occurrence; before the
             first one, what was suggested when the frame was compiled.
-        turned: how often the likely value was changed.
-        tallies: the graphs that rest on guesses at this site.
+        turned: how often the likely value was flipped.
+        tallies: the graphs that assume a value at this site.
     """
 
     turns: list[tuple[int, bool]] = field(default_factory=list)
@@ -110,7 +111,7 @@ class History:
     tallies: list[Tally] = field(default_factory=list)
 
     def likely(self, occurrence: int) -> bool | None:
-        """The value to take for granted; None if the first one suggested was never turned.
+        """The value to assume; None if the first one suggested was never flipped.
 
         Args:
             occurrence: how often the trace came by the site before.
@@ -121,19 +122,19 @@ class History:
         return None
 
     def turn(self, occurrence: int, value: bool) -> None:
-        """From an occurrence on, take another value for granted."""
+        """From an occurrence on, assume another value."""
         self.turns = [turn for turn in self.turns if turn[0] < occurrence]
         self.turns.append((occurrence, value))
         self.turned += 1
 
     def turn_from(self, tally: Tally, guessed: Guessed) -> None:
-        """Retire a graph, and take the other value than it did, if that was not learnt before."""
+        """Retire a graph, and assume the other value, unless that was learnt before."""
         tally.retired = True
         if self.likely(guessed.occurrence) is not (not guessed.likely):
             self.turn(guessed.occurrence, not guessed.likely)
 
     def outcome(self, site: Site) -> Outcome:
-        """How the guesses at a site went so far."""
+        """How the speculation at a site went so far."""
         misses = sum(
             count
             for tally in self.tallies

@@ -26,174 +26,278 @@ class Reason:
     hints: tuple[str, ...] = ()
 
 
-_GUARD = "If the check only guards against bad input, move it out of the compiled region."
-_SPLIT = "Compute both results and choose with torch.where, if that is what you mean."
-_OUT = "Move the statement out of the branch, or branch outside the compiled region."
+_GUARD = "If the check only validates the input, move it out of the compiled function."
+_SELECT = "If it is fine to compute both results, write it with torch.where."
+_OUT = "Move the statement out of the branch, or the branch out of the compiled function."
+_PASS_IN = "Compute it outside the compiled function and pass it in."
 
 _ALL = (
     # What the bytecode shows.
     Reason("arm-raises", "An arm of the branch raises an exception.", (_GUARD,)),
     Reason(
-        "arm-writes-scope", "An arm writes a global or a variable shared with a closure.", (_OUT,)
+        "arm-writes-scope",
+        "An arm assigns a global variable or a variable shared with a closure.",
+        ("Assign a local variable in the arm, and the shared one after the branch.",),
     ),
-    Reason("arm-yields", "An arm yields or awaits.", (_OUT,)),
-    Reason("arm-imports", "An arm imports a module.", ("Import at the top of the file.",)),
-    Reason("arm-deletes-local", "An arm deletes a local variable.", (_OUT,)),
+    Reason("arm-yields", "An arm has a `yield` or `await`.", (_OUT,)),
+    Reason("arm-imports", "An arm imports a module.", ("Import it at the top of the file.",)),
+    Reason(
+        "arm-deletes-local",
+        "An arm deletes a local variable.",
+        ("Leave `del` out, or move it after the branch.",),
+    ),
     Reason(
         "arm-inspects-frame",
-        "An arm looks at its own frame (super(), locals(), exec ...).",
-        (_OUT,),
+        "An arm inspects its own frame (super(), locals(), exec ...).",
+        ("Make the call before the branch and use its result in the arm.",),
     ),
-    Reason("exception-region", "A try or with block begins or ends inside an arm.", (_OUT,)),
     Reason(
-        "handler-sees-write", "An exception handler reads a variable that an arm writes.", (_OUT,)
+        "exception-region",
+        "A `try` or `with` block begins or ends inside an arm.",
+        ("Put the branch inside the block instead of the block inside the arm.",),
     ),
-    Reason("loop-exit", "An arm leaves the loop that the branch is in.", (_SPLIT,)),
+    Reason(
+        "handler-sees-write",
+        "An exception handler around the branch reads a variable that an arm assigns.",
+        ("Assign another variable in the arm.",),
+    ),
+    Reason(
+        "loop-exit",
+        "An arm leaves the loop that the branch is in.",
+        ("Let the loop run to its end and select its results with torch.where.",),
+    ),
     Reason(
         "unbound-in-one-arm",
-        "A variable used later is bound on one path only.",
-        ("Give the variable a value before the branch.",),
+        "A variable that is used later is assigned on one path only.",
+        ("Assign the variable before the branch.",),
     ),
-    Reason("stack-live-in", "An arm consumes values that were pushed before the branch.", (_OUT,)),
-    Reason("code-growth", "Rewriting the branch would make the code too large.", (_OUT,)),
-    Reason("not-optimized-code", "The code is a module or class body, not a function.", ()),
-    Reason("callee-not-found", "The callee of the call could not be found in the bytecode.", ()),
-    Reason("unhandled-instruction", "No rewrite is known for this instruction.", ()),
+    Reason(
+        "stack-live-in",
+        "An arm uses intermediate values of the expression that the branch is part of.",
+        ("Assign the result of the branch to a variable first.",),
+    ),
+    Reason(
+        "code-growth",
+        "Rewriting the branch would make the function's code too large.",
+        ("Split the function, or use one `return` at its end instead of early returns.",),
+    ),
+    Reason(
+        "not-optimized-code",
+        "The code is the body of a module or class.",
+        ("Move it into a function.",),
+    ),
+    Reason(
+        "callee-not-found",
+        "The bytecode does not tell which function is called.",
+        ("Call the function by one name, on every path.",),
+    ),
+    Reason(
+        "unhandled-instruction",
+        "No rewrite exists for this instruction.",
+        ("No setting helps; move the statement out of the compiled function.",),
+    ),
     # What the trace shows.
-    Reason("arm-does-not-trace", "Dynamo could not trace one of the arms.", (_OUT,)),
-    Reason("arm-changes-state", "An arm changes Python state that outlives it.", (_OUT,)),
     Reason(
-        "arm-changes-mode", "An arm changes a torch mode such as grad mode or autocast.", (_OUT,)
+        "arm-does-not-trace",
+        "Dynamo cannot trace one of the arms to its end.",
+        ("Remove the break inside the arm, or branch outside the compiled function.",),
     ),
     Reason(
-        "arm-mutates-tensor", "An arm changes a tensor in place.", ("Use the out-of-place form.",)
+        "arm-changes-state",
+        "An arm changes Python state that exists outside of it.",
+        ("Compute the new value in the arm, and store it after the branch.",),
     ),
-    Reason("arm-draws-random", "An arm draws random numbers.", (_OUT,)),
-    Reason("arm-may-raise", "An operator in an arm can fail for some values.", (_OUT,)),
     Reason(
-        "arm-op-unknown", "An operator in an arm is not known to be safe to run untaken.", (_OUT,)
+        "arm-changes-mode",
+        "An arm changes a torch mode such as grad mode or autocast.",
+        ("Switch the mode around the whole branch.",),
     ),
-    Reason("arm-too-dear", "The arms are too dear to compute both.", (_OUT,)),
-    Reason("predicate-not-scalar", "The predicate does not have exactly one element.", ()),
-    Reason("arms-differ-in-type", "The arms give values of different Python types.", (_SPLIT,)),
-    Reason("arms-differ-in-value", "The arms give different Python values.", (_SPLIT,)),
+    Reason(
+        "arm-mutates-tensor",
+        "An arm changes a tensor in place.",
+        ("Use the out-of-place form in the arm, such as `y = y.mul(2)`.",),
+    ),
+    Reason(
+        "arm-draws-random",
+        "An arm draws random numbers.",
+        ("Draw them before the branch, if they may be drawn in every call.",),
+    ),
+    Reason(
+        "arm-may-raise",
+        "An operator in an arm can fail for some values.",
+        ("Use operands for which it cannot fail, such as a divisor that is never zero.",),
+    ),
+    Reason(
+        "arm-op-unknown",
+        "An operator in an arm is not known to be safe when the arm is not taken.",
+        (_OUT,),
+    ),
+    Reason(
+        "arm-too-dear",
+        "An arm is too expensive to compute when it is not taken.",
+        ("If its operators are cheap, raise graphmend_bc.config.where_op_limit.",),
+    ),
+    Reason(
+        "predicate-not-scalar",
+        "The condition is not a dense tensor with exactly one element.",
+        ("Reduce it with `.any()` or `.all()`.",),
+    ),
+    Reason(
+        "arms-differ-in-type",
+        "The arms give values of different Python types.",
+        ("Give both arms values of one type.", _SELECT),
+    ),
+    Reason("arms-differ-in-value", "The arms give different Python values.", (_SELECT,)),
     Reason(
         "arms-differ-in-layout",
-        "The arms give tensors that differ in shape, dtype, device or layout.",
-        (_SPLIT,),
+        "The arms give tensors that differ in shape, dtype, device or strides.",
+        ("Bring both to one form, for example with `.to(dtype)` or `.contiguous()`.",),
     ),
     Reason(
         "gradient-not-finite",
-        "A gradient could be NaN or infinite in the arm not taken.",
-        (_SPLIT,),
+        "The gradient of the arm that is not taken could be infinite or NaN.",
+        (
+            "Give the operator a safe input when its arm is not taken: "
+            "`torch.where(c, x, 1.0).sqrt()`.",
+            "If no gradient is needed, run the branch under `torch.no_grad()`.",
+        ),
     ),
-    Reason("gradient-reach", "The arms send gradients to different tensors.", (_SPLIT,)),
+    Reason(
+        "gradient-reach",
+        "The arms use different tensors, so that a missing gradient would become zeros.",
+        (
+            "If zeros are fine in place of None, write it with torch.where.",
+            "If no gradient is needed, call the function under `torch.no_grad()`.",
+        ),
+    ),
     Reason(
         "array-after-break",
         "A NumPy number became an array at a graph break before the branch.",
-        ("Make it a Python number with int() or float().",),
+        ("Make it a Python number with `int()` or `float()`.",),
     ),
     Reason(
         "gradient-of-written",
-        "A tensor that requires a gradient is written without grad mode and then used.",
-        ("Write it outside the compiled function, or use what is to be written.",),
+        "A tensor that requires a gradient is written under `no_grad` and then used in the graph.",
+        ("Write it outside the compiled function, as optimizers do.",),
     ),
     Reason(
         "alias-escapes",
-        "The chosen tensor would have to share memory with a tensor that is also visible outside.",
-        ("Clone the tensor.",),
+        "The selected tensor would have to share memory with a tensor that the caller can see.",
+        ("Clone the tensor in the arm that passes it on.",),
     ),
     Reason(
         "alias-mutated",
-        "The chosen tensor, or one it may share memory with, is changed in place later.",
-        ("Clone the tensor.",),
+        "The selected tensor, or one that it may share memory with, is changed in place later.",
+        ("Clone the tensor in the arm that passes it on, or write out of place.",),
     ),
-    Reason("identity-compared", "A chosen value is compared by identity later.", ()),
+    Reason(
+        "identity-compared",
+        "The program later observes which tensor object or memory the result is.",
+        ("Compare values instead of identities, or do so outside the compiled function.",),
+    ),
     Reason(
         "effect-argument",
-        "An argument of the call cannot be kept until the graph has run.",
-        ("Format the argument first.",),
+        "An argument of the deferred call cannot be kept as it is until the graph has run.",
+        ("Pass a text or a number that the function computes before the call.",),
     ),
     Reason(
         "effect-shows-grad",
-        "The text would show an autograd node, which compiled code does not have.",
+        "The text would name an autograd node of eager Python that is not known for certain.",
         ("Print `t.detach()`.",),
     ),
     Reason(
-        "effect-in-generator", "The call is inside a generator.", ("Move it out of the generator.",)
+        "effect-in-generator",
+        "The call is inside a generator.",
+        ("Move the call to the function that consumes the generator.",),
     ),
     Reason(
         "effect-in-cache",
-        "The call is inside a function that caches its results, and is not made every time.",
-        ("Call the function outside the compiled region.",),
+        "The call is inside a function that caches its results; eager Python makes it only once.",
+        ("Call the cached function outside the compiled function.",),
     ),
     Reason(
         "effect-moved",
-        "The stream that the call writes to is exchanged in the function.",
-        ("Exchange the stream outside the compiled function.",),
+        "The function replaces the stream that the call writes to, or catches warnings.",
+        ("Replace the stream, or catch warnings, outside the compiled function.",),
     ),
     Reason(
-        "effect-stack", "The call asks for a stack position that compiled code does not have.", ()
+        "effect-stack",
+        "The call asks for a stack or exception that compiled code does not have.",
+        (
+            "Use a constant `stacklevel` and leave `stack_info`, `skip_file_prefixes` and "
+            "`exc_info` out.",
+        ),
     ),
     Reason(
         "host-value-used",
-        "The value read from a tensor is needed while the graph is traced.",
+        "A Python value read from a tensor is needed while the graph is traced.",
         ("Keep the value a tensor.",),
     ),
     Reason(
         "capture-fails",
-        "A size or number known only at run time is needed while the graph is traced.",
+        "A size or number known only when the graph runs is needed while the graph is traced.",
         ("Keep shapes static, for example by masking with torch.where.",),
     ),
     Reason(
         "list-not-full",
-        "The list of the indices at which a mask is true does not hold them all.",
-        ("Go over all indices, and let those that are not set compute nothing.",),
+        "The indices at which a mask is true cannot be assumed to be all indices.",
+        ("Loop over all indices, and let those that are not set compute nothing.",),
     ),
     Reason(
         "hoist-not-input",
         "The value cannot be computed before the graph, from the frame's inputs alone.",
-        ("Compute it outside the compiled function and pass it in.",),
+        (_PASS_IN,),
     ),
     Reason(
         "hoist-varies",
-        "The value is another one in too many calls, and the graph depends on it.",
-        ("Keep the value a tensor.",),
+        "The graph depends on a value that differs in too many calls.",
+        (
+            "Keep the value a tensor.",
+            "Raise graphmend_bc.config.hoist_limit, but keep it below "
+            "torch._dynamo.config.recompile_limit.",
+        ),
     ),
     Reason(
         "hoist-too-dear",
         "Computing the value before the graph would cost too much.",
-        ("Compute it outside the compiled function and pass it in.",),
+        (
+            _PASS_IN,
+            "If it is a matter of number or size, raise graphmend_bc.config.hoist_op_limit or "
+            "graphmend_bc.config.hoist_size_limit.",
+        ),
     ),
     Reason(
         "draw-not-host",
-        "The function that draws uses something that is not known to be harmless.",
+        "The function that draws random numbers may do something else as well.",
         ("Draw outside the compiled function and pass the numbers in.",),
     ),
     Reason(
         "once-not-sure",
-        "The function that prepares a module or makes a logger may not be reached.",
+        "The function that prepares a module or makes a logger may not be reached in this call.",
         ("Call the model once before it is compiled, or make the logger outside the function.",),
     ),
     Reason(
         "probe-not-fixed",
-        "The answer may be another one when the function is reached than when it begins.",
-        ("Ask outside the compiled function.",),
+        "The answer may differ between the start of the function and the place of the question.",
+        ("Ask outside the compiled function and pass the answer in.",),
     ),
     Reason(
         "flags-not-neutral",
-        "The flags of the block could matter to what is inside it.",
+        "The flags of the block may matter to what is inside it.",
         ("Set the flags around the compiled function.",),
     ),
     Reason(
         "leaf-noticed",
-        "It could be noticed that the tensor does not require a gradient in the graph.",
-        ("Set requires_grad outside the compiled function.",),
+        "It is observable that the graph leaves out the change of `requires_grad`.",
+        ("Set `requires_grad` outside the compiled function.",),
     ),
     Reason(
         "effect-raises",
-        "The call would raise.",
-        ("Let the filter show the warning instead of raising it.",),
+        "The deferred call would raise, or may raise inside a `try` or `with` block.",
+        (
+            "If a warnings filter says `error`, let it show the warning instead.",
+            "Move the call out of the `try` or `with` block.",
+        ),
     ),
     Reason(
         "effect-shows-time",
@@ -202,53 +306,59 @@ _ALL = (
     ),
     Reason(
         "bar-escapes",
-        "A progress bar is asked about, goes elsewhere, or is left to Python to close.",
+        "A progress bar is queried, stored or passed on, or its end depends on reference counts.",
         ("Use the bar for a loop or in a `with` block, and call its methods as statements.",),
     ),
     Reason(
         "effect-result-used",
-        "The call's result is used, or what it changes is.",
+        "The result of the call, or a counter that it changes, is used in the function.",
         ("Call the function as a statement of its own.",),
     ),
     Reason(
         "call-not-traced",
-        "Dynamo cannot trace this call, and it is not known to only observe.",
-        ("If it only observes, add it to graphmend_bc.config.effects.",),
+        "Dynamo cannot trace this call, and the function is not known to be safe to defer.",
+        (
+            "If its result is not used and it changes nothing that the function reads, add it to "
+            "graphmend_bc.config.effects.",
+        ),
     ),
     Reason(
         "inside-transform",
         "The site is inside a higher-order operator, a torch.func transform or a function mode.",
-        (_OUT,),
+        ("Move the statement out of the transformed function.",),
     ),
     Reason(
         "speculation-writes-input",
-        "The graph changes an input in place, so it could not be taken back.",
-        (_GUARD,),
+        "The graph changes an input in place and could not be rolled back after a failed check.",
+        (
+            _GUARD,
+            "If the input is only too large, raise graphmend_bc.config.snapshot_limit.",
+        ),
     ),
     Reason(
         "speculation-has-effects",
-        "The graph has an operator whose effects could not be taken back.",
-        (_GUARD,),
+        "The graph has an operator whose effects could not be rolled back after a failed check.",
+        (_GUARD, "Call the operator outside the compiled function."),
     ),
     Reason(
         "strategy-off",
-        "The strategy that the site needs is not among config.strategies.",
+        "The strategy that the site needs is not in graphmend_bc.config.strategies.",
         ("Add it there.",),
     ),
     Reason(
         "loop-unbounded",
-        "The branch decides whether a loop goes round again, and nothing else ends the loop.",
-        ("Use a for loop with a bound, or torch.while_loop.",),
+        "The branch decides whether a loop continues, and nothing else ends the loop.",
+        ("Use a `for` loop with a bound, or torch.while_loop.",),
     ),
     Reason(
         "no-such-loop",
-        "The branch does not guard a while loop of a form that is known.",
-        (_OUT,),
+        "The branch does not control a `while` loop of a form that can be rewritten.",
+        ("Write the loop as `while condition:`, with its end as the only way out.",),
     ),
     Reason(
         "loop-carries-value",
-        "The loop carries a value from round to round that torch.while_loop cannot carry.",
-        ("Carry tensors and ints only, with the same shape and dtype in every round.",),
+        "The loop changes a value that torch.while_loop cannot carry.",
+        ("Carry tensors and ints only, with the same shape and dtype in every iteration.",),
     ),
     Reason(
         "predicate-not-exact",
@@ -257,36 +367,48 @@ _ALL = (
     ),
     Reason(
         "speculation-guards-index",
-        "An index that the check may be there to protect is used on an accelerator.",
-        ("Clamp the index, or check it outside the compiled region.",),
+        "The check may protect an index on an accelerator, where a bad index stops the process.",
+        ("Clamp the index, or make the check outside the compiled function.",),
     ),
     Reason(
         "backend-refuses",
         "The backend cannot compile the operator that the site became.",
-        ("Carry counters as tensors; or use another backend.",),
+        ("Carry counters as tensors.", "Use another backend."),
     ),
     Reason(
-        "cond-under-autocast", "The operator for conditions is not used under autocast.", (_OUT,)
+        "cond-under-autocast",
+        "The operators torch.cond and torch.while_loop are not used under autocast.",
+        ("Move the branch or loop out of the autocast block.",),
     ),
-    Reason("speculation-missed", "The unlikely arm was taken too often.", (_GUARD,)),
     Reason(
-        "under-export", "An exported program has no place for a check after the graph.", (_GUARD,)
+        "speculation-missed",
+        "The check of the speculation failed too often, whichever arm was compiled.",
+        (_GUARD, _SELECT),
+    ),
+    Reason(
+        "under-export",
+        "An exported program has no epilogue in which a speculation could be checked.",
+        (_GUARD, "Write the branch with torch.where or torch.cond."),
     ),
     Reason(
         "under-checkpoint",
-        "A checkpoint's recomputation would stop before what is done after the graph.",
+        "The recomputation of a checkpoint would stop before what is done after the graph.",
         ("Call `checkpoint` with `early_stop=False`.",),
     ),
     Reason(
         "frame-suspends",
-        "The compiled function is a coroutine or a generator.",
+        "The compiled function is a coroutine or a generator, whose frame can be suspended.",
         ("Compile a function that it calls.",),
     ),
-    Reason("left-alone", "The function is marked with leave_alone.", ()),
+    Reason(
+        "left-alone",
+        "The function is marked with @graphmend_bc.leave_alone.",
+        ("Remove the decorator to have the function mended.",),
+    ),
     Reason(
         "internal-error",
         "The rewriter failed; this is a bug in graphmend_bc.",
-        ("Please report it with the log.",),
+        ("Please report it with the log of the logger `graphmend_bc`.",),
     ),
 )
 

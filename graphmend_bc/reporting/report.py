@@ -19,12 +19,12 @@ class Mend:
     """A site that no longer breaks the graph.
 
     Attributes:
-        strategy: how it was mended: "fold", "where", "speculate" or "defer".
+        strategy: how it was mended, such as "where", "speculate" or "defer".
         site: the instruction in the user's code.
         gb_type: Dynamo's type of the break that stock torch.compile has there; empty if the site
-            was mended before Dynamo could meet it.
+            was mended before Dynamo reached it.
         gb_id: Dynamo's id of that type, such as "GB0170".
-        passed_over: why cheaper ways to mend the site were not taken.
+        passed_over: why cheaper strategies were refused.
     """
 
     strategy: str
@@ -35,7 +35,9 @@ class Mend:
 
     def __str__(self) -> str:
         head = f"{self.strategy:10} {self.site} {self.gb_id}".rstrip()
-        return "\n".join([head, *(f"    instead of a cheaper way: {r}" for r in self.passed_over)])
+        return "\n".join(
+            [head, *(f"    a cheaper strategy was refused: {r}" for r in self.passed_over)]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Decline:
         hints: what the user can do.
         site: the instruction in the user's code.
         gb_type, gb_id: Dynamo's type of the break and its id.
-        passed_over: why ways tried before were not taken.
+        passed_over: why the rules that were tried before were refused.
     """
 
     reason: str
@@ -68,7 +70,7 @@ class Decline:
         gb_id: str = "",
         passed_over: tuple[str, ...] = (),
     ) -> Decline:
-        """The decline that a refusal at `site` is."""
+        """The decline that a refusal at `site` leads to."""
         explanation = f"{refused.reason.explanation} {refused.detail}".rstrip()
         return cls(
             refused.reason.code,
@@ -84,7 +86,7 @@ class Decline:
         lines = [
             f"{'declined':10} {self.site} {self.gb_id}".rstrip(),
             f"    {self.reason}: {self.explanation}",
-            *(f"    before that, {refusal}" for refusal in self.passed_over),
+            *(f"    refused before: {refusal}" for refusal in self.passed_over),
         ]
         return "\n".join([*lines, *(f"    Hint: {hint}" for hint in self.hints)])
 
@@ -99,7 +101,7 @@ class FrameResult:
     Attributes:
         graphs: graphs handed to the backend.
         break_reason: why the frame's graph ended before the frame did; empty if it did not.
-        skipped: True if Dynamo gave the frame up and runs it eagerly.
+        skipped: True if Dynamo skipped the frame, which then runs eagerly.
     """
 
     graphs: int
@@ -114,7 +116,7 @@ class Report:
     Attributes:
         mends: sites that no longer break the graph.
         declines: breaks that were left.
-        guesses: how guesses went, by site; filled in when the report is asked for.
+        guesses: how often the checks of speculations failed, by site; filled in by `report()`.
         _known: what is in the lists.
     """
 
@@ -179,7 +181,7 @@ class Report:
     def __str__(self) -> str:
         lines = [f"{len(self.mends)} mended, {len(self.declines)} declined"]
         lines += [*map(str, self.mends), *map(str, self.declines)]
-        return "\n".join([*lines, *(f"guessed    {guess}" for guess in self.guesses)])
+        return "\n".join([*lines, *(f"speculated {guess}" for guess in self.guesses)])
 
 
 def _merged(entries: list[E]) -> list[E]:
@@ -194,7 +196,7 @@ def _merged(entries: list[E]) -> list[E]:
 
 
 def _as_dict(entry: Mend | Decline | Outcome) -> dict[str, Any]:
-    """The entry for JSON, which has no word for the identity of code."""
+    """The entry for JSON, which has no form for the identity of code."""
 
     def without_code(items: list[tuple[str, Any]]) -> dict[str, Any]:
         return {name: value for name, value in items if not isinstance(value, CodeId)}

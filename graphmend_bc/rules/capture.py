@@ -1,4 +1,4 @@
-"""Dynamo's own capture of sizes and numbers known only at run time, switched on for one trace.
+"""Dynamo's own unbacked symbols for sizes and numbers, switched on for one frame.
 
 See `torch._dynamo.config.capture_scalar_outputs` and `capture_dynamic_output_shape_ops`.
 """

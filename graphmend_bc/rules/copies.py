@@ -1,4 +1,4 @@
-"""What `copy.copy` does for a plain dict, list or set is their own method, which Dynamo traces."""
+"""`copy.copy` of a plain dict, list or set is traced as its own method `copy`."""
 
 from graphmend_bc.dynamo.substitutes.copying import copied
 from graphmend_bc.rewriting.plan import MarkCallee

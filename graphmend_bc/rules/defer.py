@@ -1,4 +1,4 @@
-"""A call that only observes runs after the graph."""
+"""A call without a used result, such as `print`, runs after the graph."""
 
 from graphmend_bc.dynamo.effects.deferred_calls import deferred
 from graphmend_bc.rewriting.plan import MarkCallee

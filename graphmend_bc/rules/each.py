@@ -1,4 +1,4 @@
-"""The same as a guess, with every condition of a short circuit guessed by itself."""
+"""As `guess`, with each condition of a short circuit speculated on by itself."""
 
 from graphmend_bc.rewriting.plan import AskTruth
 from graphmend_bc.rewriting.truth_guards import jumps_of_decision

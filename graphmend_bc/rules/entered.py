@@ -1,4 +1,4 @@
-"""A while loop becomes `torch.while_loop`, its first round taken for granted."""
+"""A while loop becomes `torch.while_loop`; its first iteration is speculated on."""
 
 from graphmend_bc.rewriting.plan import LiftLoop
 from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule

@@ -1,4 +1,4 @@
-"""A block with cuDNN's flags set is traced as if they were not, where no kernel looks at them."""
+"""A block that sets cuDNN's flags is traced without them, where no kernel reads them."""
 
 from graphmend_bc.dynamo.substitutes.cudnn_flags import block
 from graphmend_bc.rewriting.plan import MarkCallee

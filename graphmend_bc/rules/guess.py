@@ -1,4 +1,4 @@
-"""The likely way is compiled alone and checked after the graph."""
+"""The likely arm is compiled alone, and the condition is checked after the graph."""
 
 from graphmend_bc.rewriting.plan import AskTruth
 from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule

@@ -1,4 +1,4 @@
-"""A list of the indices at which a mask is true is taken to have them all."""
+"""A list of the indices at which a mask is true is assumed to hold all indices."""
 
 from graphmend_bc.dynamo.speculation.full_mask_list import listed
 from graphmend_bc.rewriting.plan import MarkCallee

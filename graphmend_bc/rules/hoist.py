@@ -1,4 +1,4 @@
-"""What depends on the frame's inputs only is computed before the graph; its result is an input."""
+"""A value that depends on the inputs only is computed before the graph and becomes an input."""
 
 from graphmend_bc.dynamo.before_graph.hoist import hoisted
 from graphmend_bc.rewriting.plan import CallOperation, MarkCallee

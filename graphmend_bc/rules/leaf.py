@@ -1,4 +1,4 @@
-"""A tensor made to require a gradient that nobody can ask for is left as it is."""
+"""`t.requires_grad = True` is left out where nobody can read the gradient."""
 
 from graphmend_bc.dynamo.substitutes.requires_grad import required
 from graphmend_bc.rewriting.plan import CallOperation

@@ -1,4 +1,4 @@
-"""The order of a list that is sorted by tensors is taken to be that of this call.
+"""The order of a list that is sorted by tensors is assumed to be that of this call.
 
 Each comparison that `list.sort` makes is a truth value of a tensor, which is speculated on like the
 condition of a branch. Python's own sort asks for them, so they are the ones that eager Python asks

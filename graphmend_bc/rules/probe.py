@@ -1,4 +1,4 @@
-"""A question about the process is answered while tracing, and asked again by a guard."""
+"""A question about the process is answered while tracing; a guard asks it again."""
 
 from graphmend_bc.catalog.probes import NAMES
 from graphmend_bc.dynamo.before_graph.guarded_constants import probed

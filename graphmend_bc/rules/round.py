@@ -1,4 +1,4 @@
-"""A loop that is left at the end of a round only becomes `torch.while_loop`."""
+"""A loop that is left at the end of an iteration only becomes `torch.while_loop`."""
 
 from graphmend_bc.rewriting.plan import LiftRound
 from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule

@@ -1,4 +1,4 @@
-"""A loop over the indices at which a mask is true is taken to go over all of them."""
+"""A loop over the indices at which a mask is true is assumed to visit all indices."""
 
 from graphmend_bc.dynamo.speculation.full_mask_rows import known_rows
 from graphmend_bc.rewriting.plan import MarkOperands

@@ -1,4 +1,4 @@
-"""Both arms are computed, and one result is chosen."""
+"""Both arms are computed, and `torch.where` selects one result."""
 
 from graphmend_bc.rewriting.plan import LiftBranch
 from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule

@@ -21,9 +21,9 @@ pytest.importorskip("graphmend_bc._frame_hooks")
 
 X = torch.tensor([1.0, 2.0])
 HINT = (
-    " met no function: none that it means was called in this process outside of compiled code. A "
-    "pattern is matched against 'module.qualified name', such as 'package.models.Net.forward', and "
-    "leaves out what Dynamo never compiles.\n"
+    " matched no function that this process called outside of compiled code. Check the spelling: a "
+    "pattern is compared with 'module.qualified name', such as 'package.models.Net.forward'. "
+    "Functions that Dynamo never compiles do not count.\n"
 )
 
 LIB = """
@@ -205,7 +205,7 @@ def test_the_command_line_tells_of_them_after_its_summary(tmp_path: Path) -> Non
     assert (status, out) == (5, "early ")
     assert err.startswith("graphmend_bc: 1 mended, 0 declined\n")
     assert err.endswith("graphmend_bc: attach('none.*:*.forward')" + HINT)
-    assert err.count("met no function") == 1
+    assert err.count("matched no function") == 1
     assert run(tmp_path, script, *mend, "--quiet", "--attach", "lib.*") == (5, "early ", "")
 
 
@@ -290,7 +290,7 @@ def test_conditions_are_told_with_their_names() -> None:
     gm.attach(where=never).remove()
     gm.attach("lib.*", where=never).remove()
     sentence = unmet_patterns()
-    assert sentence.startswith("attach('*', where=never), attach('lib.*', where=never) met no")
+    assert sentence.startswith("attach('*', where=never), attach('lib.*', where=never) matched no")
 
 
 def test_targets_that_are_refused_together_are_not_told_of() -> None:

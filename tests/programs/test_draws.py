@@ -237,7 +237,7 @@ LEFT_ALONE = [
     (
         "seen.append({one}); return np.zeros(n)",
         "draw(3)",
-        "draw-not-host: The function that draws uses something that is not known to be harmless. It uses 'seen.append'",
+        "draw-not-host: The function that draws random numbers may do something else as well. It uses 'seen.append'",
         "capture@19 draw@19",
     ),
     ("return np.zeros(n) + np.full(n, {one})", "draw([1, 2])", "is a list", "draw@19"),

@@ -27,7 +27,9 @@ def test_guesses_follow_what_happens(look_limit: int, misses: int, turned: int) 
             assert compiled(x)[1] == f(x)[1]
         (guess,) = gm.report().guesses
     assert (guess.calls, guess.misses, guess.turned) == (5, misses, turned)
-    assert str(guess).endswith(f"{misses} of 5 calls missed, turned {turned} times")
+    assert str(guess).endswith(
+        f"the check failed in {misses} of 5 calls, re-specialised {turned} times"
+    )
 
 
 MANY = """

@@ -46,10 +46,10 @@ def look(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable) -> 
             return None
         return bool(piece.run(arguments))
     except Refused as refused:
-        log.debug("graphmend_bc does not look ahead: %s", refused)
+        log.debug("graphmend_bc does not compute the condition of this call: %s", refused)
     except Exception as error:  # what it is that fails is found out by the program itself
         pass_on(error)
-        log.debug("graphmend_bc could not look ahead.", exc_info=True)
+        log.debug("graphmend_bc could not compute the condition of this call.", exc_info=True)
     return None
 
 

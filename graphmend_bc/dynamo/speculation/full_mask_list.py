@@ -58,7 +58,7 @@ class ListedCalleeVariable(HoistedCalleeVariable):
             try:
                 return super().value(tx, args, kwargs)
             except Refused as refused:
-                log.debug("graphmend_bc guesses the list at %s: %s", self.site, refused)
+                log.debug("graphmend_bc speculates on the list at %s: %s", self.site, refused)
         try:
             return self._guessed(tx, indices, mask)
         except Refused as refused:

@@ -62,7 +62,9 @@ def _know_rows(
     if mask is None or storage_of(tensor) in trace.recorder.written:
         raise Refused("list-not-full", "It is not known to hold such indices.")
     if is_cheap(trace, mask):
-        raise Refused("list-not-full", "A guess could miss, and they can be had before the graph.")
+        raise Refused(
+            "list-not-full", "A check could fail, and they can be computed before the graph."
+        )
     trace.recorder.ranges.count(tensor, _guessed_length(tx, compilation, site, rows, mask))
     trace.counts = True
 

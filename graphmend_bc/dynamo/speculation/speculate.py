@@ -56,7 +56,7 @@ def guess(
     trace, site = compilation.trace, primitive.site
     occurrence = sum(guessed.site == site for guessed, _ in trace.guesses)
     if occurrence >= config.guess_limit:
-        raise Refused("loop-unbounded", f"It was guessed {occurrence} times in one trace.")
+        raise Refused("loop-unbounded", f"It was reached {occurrence} times in one trace.")
 
     def seen() -> bool | None:
         return primitive.likely if primitive.firm else look(tx, trace, truth)

@@ -1,6 +1,6 @@
 # Needs CPython 3.11 to 3.13 and a C compiler; everything else goes into a virtual environment.
 #     make build   the environment, with this tree installed in it
-#     make test    all tests             (TESTS=tests/cli ARGS="-x" narrow it)
+#     make test    all tests but the nightly ones (TESTS=tests/cli ARGS="-x" narrow it, JOBS=1 is one process)
 #     make demo    an unmodified script of five Hugging Face models, stock and mended
 #     make lint    ruff, mypy --strict, the import contracts, clang-format, and C without a warning
 #     make fuzz    20,000 generated programs against eager Python (COUNT=, SEED=, JOBS=, ARGS="--minutes 30")
@@ -32,14 +32,17 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard setup.py csrc/*)
 	$(BIN)/python -m pip install -c constraints.txt -e '.[cli,scan,test,dev]'
 	mkdir -p $(@D) && touch $@
 
+# Each file of tests runs in one of as many processes as there are cores, each with one thread.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
 test: build
-	$(BIN)/python -m pytest $(ARGS) $(TESTS)
+	$(PYTEST) $(ARGS) $(TESTS)
 
 orders: build
-	$(BIN)/python -m pytest --all-orders $(ARGS) $(TESTS)
+	$(PYTEST) --all-orders $(ARGS) $(TESTS)
 
 fuzz: build
-	$(BIN)/python -m pytest -m nightly --all-orders $(TESTS)
+	$(PYTEST) -m nightly --all-orders $(TESTS)
 	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED) --jobs $(JOBS) --out $(RESULTS)/fuzz_found.py $(ARGS)
 
 # The script itself prints one OK line for each model that equals eager.
@@ -78,6 +81,6 @@ refleaks: build
 	$(BIN)/python tests/refleaks.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) .stamps build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .stamps build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find graphmend_bc tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 	rm -f graphmend_bc/*.so

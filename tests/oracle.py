@@ -273,8 +273,8 @@ def _call(
     seen.inputs = _show(args)
     seen.gradients = [_show(leaf.grad) for leaf in leaves]
     seen.state = [_show(value) for value in _state(module)]
-    name, *numbers = numpy.random.get_state()
-    seen.random = torch.get_rng_state().tolist(), name, [repr(value) for value in numbers]
+    name, keys, *numbers = numpy.random.get_state()
+    seen.random = torch.get_rng_state().tolist(), name, keys.tolist(), numbers
     seen.modes = (
         torch.is_grad_enabled(),
         torch.is_autocast_enabled("cpu"),

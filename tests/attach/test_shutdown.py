@@ -108,8 +108,15 @@ def test_a_pattern_leaves_no_trace_at_the_end(tmp_path: Path) -> None:
     assert (status, out) == (3, "4.0 1 4.0 closed early ended ")
 
 
-@pytest.mark.parametrize("fullgraph", [True, False])
-@pytest.mark.parametrize("target", ["lib.*", "lib:double"])
+@pytest.mark.parametrize(
+    ("target", "fullgraph"),
+    [
+        ("lib.*", True),
+        ("lib:double", False),
+        pytest.param("lib.*", False, marks=pytest.mark.nightly),
+        pytest.param("lib:double", True, marks=pytest.mark.nightly),
+    ],
+)
 def test_nothing_is_compiled_once_the_thread_pools_are_closed(
     tmp_path: Path, target: str, fullgraph: bool
 ) -> None:

@@ -66,7 +66,13 @@ def test_clamp_of_bart_is_taken_when_half_precision_overflows() -> None:
     assert all(output.isfinite().all() for output in outputs)
 
 
-@pytest.mark.parametrize("prefix", [[], ["-m", "graphmend_bc", "run"]], ids=["stock", "mended"])
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        pytest.param([], marks=pytest.mark.nightly, id="stock"),
+        pytest.param(["-m", "graphmend_bc", "run"], id="mended"),
+    ],
+)
 def test_script_finds_every_model_equal_to_eager(prefix: list[str]) -> None:
     command = [sys.executable, *prefix, str(BENCHMARKS / "demo.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)

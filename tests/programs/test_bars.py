@@ -118,8 +118,15 @@ def test_unpacked() -> None:
     bars(UNPACKED, declines=None, breaks=None)  # not all versions of Dynamo go step by step
 
 
-@pytest.mark.parametrize("name", ["with", "return in a loop"])
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        ("with", "aot_eager"),
+        pytest.param("with", "inductor", marks=pytest.mark.nightly),
+        ("return in a loop", "aot_eager"),
+        ("return in a loop", "inductor"),
+    ],
+)
 def test_backends(name: str, backend: str) -> None:
     bars(MENDED[name], backend=backend, orders=1)
 

@@ -103,7 +103,9 @@ def test_cond_is_not_used_under_autocast() -> None:
         check(body, BOTH, declines="cond-under-autocast@3", breaks=1)
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    "backend", ["eager", "aot_eager", pytest.param("inductor", marks=pytest.mark.nightly)]
+)
 def test_arms_with_gradients(backend: str) -> None:
     check(
         """

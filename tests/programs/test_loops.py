@@ -173,7 +173,13 @@ def test_loops(name: str) -> None:
     assert _carried(source) == carried
 
 
-@pytest.mark.parametrize("name", ["own values", "two tensors", "a write in between"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("own values", "two tensors")),
+        "a write in between",
+    ],
+)
 def test_loops_under_inductor(name: str) -> None:
     source, _ = LOOPS[name]
     check(source, BOTH, mends=_mended(source), backend="inductor", orders=1)

@@ -29,8 +29,14 @@ def f(x):
     "settings",
     [
         {"backend": "inductor", "mode": "reduce-overhead"},
-        {"backend": "inductor", "mode": "max-autotune-no-cudagraphs"},
-        {"backend": "inductor", "options": {"fallback_random": True}},
+        pytest.param(
+            {"backend": "inductor", "mode": "max-autotune-no-cudagraphs"},
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(
+            {"backend": "inductor", "options": {"fallback_random": True}},
+            marks=pytest.mark.nightly,
+        ),
         {"backend": "eager", "fullgraph": True},
         {"backend": "aot_eager", "dynamic": True},
     ],

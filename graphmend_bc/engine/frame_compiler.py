@@ -22,6 +22,7 @@ from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.substitutes.first_use import Prepared
 from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.dynamo.trace.context import Compilation, running
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import OURS
 from graphmend_bc.engine.commit import settle
 from graphmend_bc.engine.guess_flips import Turning
@@ -187,10 +188,12 @@ class Frame:
         trace = compilation.trace
         used: dict[Site, str] = {}
         may_leave, take_back = False, None
-        for feature in trace.told():
-            used |= feature.mended
+        for feature in trace.obliged(Feature.mended):
+            used |= feature.mended()
+        for feature in trace.obliged(Feature.on_commit):
             may_leave |= feature.on_commit(compilation)
-            take_back = take_back or feature.take_back
+        for feature in trace.obliged(Feature.take_back):
+            take_back = take_back or feature.take_back()
         if may_leave:
             give_way_back(result, self.code, self.call.module_globals, take_back)
         self.mender.remember_turns(self.turning)

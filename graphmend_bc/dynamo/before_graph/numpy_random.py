@@ -37,7 +37,7 @@ from graphmend_bc.dynamo.before_graph.subgraph import Limits, Slice, slice_of
 from graphmend_bc.dynamo.trace.breaks import UNSAFE_SIDE_EFFECT, instruction_of
 from graphmend_bc.dynamo.trace.cached_calls import is_cached
 from graphmend_bc.dynamo.trace.context import Compilation, Trace, current
-from graphmend_bc.dynamo.trace.features import Feature, RollBack
+from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.tracing import as_break, check_is_outermost
 from graphmend_bc.legality.host_code import check_host_code, is_draw
 from graphmend_bc.reporting.reasons import Refused
@@ -60,18 +60,15 @@ class NumpyDraws(Feature):
     sites: list[Site] = field(default_factory=list)
     state: Draws | None = None
 
-    @property
-    def rolls_back(self) -> RollBack:
-        return RollBack.WORTH_COPIES if self.sites else RollBack.NOT_NEEDED
+    def rolls_back(self) -> RollbackNeed:
+        return RollbackNeed.WORTH_COPIES if self.sites else RollbackNeed.NOT_NEEDED
 
-    @property
     def blamed(self) -> Iterable[Site]:
         return self.sites
 
     def on_commit(self, compilation: Compilation) -> bool:
         return self.state is not None
 
-    @property
     def take_back(self) -> Callable[[], None] | None:
         return None if self.state is None else self.state.take_back
 

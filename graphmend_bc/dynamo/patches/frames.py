@@ -20,6 +20,7 @@ from graphmend_bc.dynamo.rollback.deopt_wrapper import keeping_modes, watched
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, modes_of
 from graphmend_bc.dynamo.symbols import unbacked
 from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import TORCH
 from graphmend_bc.dynamo.trace.profiler_labels import annotated_graph
 from graphmend_bc.runtime.effects import naming_lost_effects
@@ -94,7 +95,7 @@ def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
             return stock(self, gm, *args, **kwargs)
         graph_proof.prove_graph(compilation, gm, self)
         compiled = annotated_graph(stock(self, gm, *args, **kwargs), self)
-        for feature in compilation.trace.told():
+        for feature in compilation.trace.obliged(Feature.wrapped):
             compiled = feature.wrapped(compilation, compiled)
         compiled = watched(compiled, compilation)
         compilation.graphs += 1
@@ -114,7 +115,7 @@ def compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
         root, compilation = self.root_tx, current()
         if compilation is not None:
             is_break = tx is not root or reason.graph_break
-            for feature in compilation.trace.told():
+            for feature in compilation.trace.features.all_obliged(Feature.on_graph_end):
                 feature.on_graph_end(compilation, tx, is_break)
         if tx is not root and root.debug_locals:
             tx.debug_locals, root.debug_locals = root.debug_locals + tx.debug_locals, []
@@ -154,7 +155,7 @@ def ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
         if (compilation := current()) is not None:
             if compilation.trace.choices:
                 graph_proof.check_question(compilation, name)
-            for feature in compilation.trace.told():
+            for feature in compilation.trace.obliged(Feature.on_question):
                 feature.on_question(compilation, self, name)
             if name in _OF_AUTOGRAD and compilation.trace.used:
                 _notice_writes(tx, self)
@@ -197,7 +198,7 @@ def ask_object(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         if (compilation := current()) is not None:
-            for feature in compilation.trace.told():
+            for feature in compilation.trace.obliged(Feature.on_object_question):
                 feature.on_object_question(compilation, self, name)
         return stock(self, tx, name, *args, **kwargs)
 
@@ -209,7 +210,7 @@ def ask_module(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def var_getattr(self: Any, tx: Any, name: str) -> Any:
         if (compilation := current()) is not None:
-            for feature in compilation.trace.told():
+            for feature in compilation.trace.obliged(Feature.on_module_question):
                 feature.on_module_question(self.value, name)
         return stock(self, tx, name)
 

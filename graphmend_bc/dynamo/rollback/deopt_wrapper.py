@@ -23,6 +23,7 @@ from graphmend_bc.dynamo.rollback.raised_errors import is_operators, let_go_of_g
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.symbols.unbacked import captured_in
 from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import as_the_users
 from graphmend_bc.dynamo.trace.profiler_labels import deoptimisation
 from graphmend_bc.reporting.guess_stats import Tally
@@ -74,7 +75,7 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
         graph = _without_outputs(graph, extra)
     if rollback.leaves_more:
         graph = _outside_of_checkpoints(graph)
-    for feature in trace.told():
+    for feature in trace.obliged(Feature.guarded):
         graph = feature.guarded(graph)
     return graph if rollback.layout is None else _in_layout(graph, rollback.layout)
 

@@ -21,6 +21,7 @@ from graphmend_bc.dynamo.graph.input_aliasing import check_apart, layout_of
 from graphmend_bc.dynamo.rollback import checkpoints
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, need_of, undo_of
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.legality.alias import check_choice
 from graphmend_bc.reporting.reasons import Refused
@@ -38,7 +39,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         return
     if trace.effects and _exchanges_streams(output.side_effects):
         raise SiteRefused(Refused("effect-moved"), trace.effects[0])
-    for feature in trace.told():
+    for feature in trace.obliged(Feature.on_graph):
         feature.on_graph(compilation, gm, output)
     written = trace.recorder.written
     inputs = input_storages(gm.graph)
@@ -65,7 +66,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         except Refused as refused:
             if sites := _blamed(trace):
                 raise SiteRefused(refused, *sites) from refused
-    for feature in trace.told():
+    for feature in trace.obliged(Feature.on_roll_back):
         feature.on_roll_back(compilation, rollback.undo)
     if trace.used and trace.recorder.learns_anew and trace.recorder.used_anew & inputs:
         raise SiteRefused(Refused("gradient-of-written"), *trace.used)
@@ -84,7 +85,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
             raise SiteRefused(refused, site) from refused
     if trace.used:
         rollback.layout = layout_of(gm, output, written)
-    for feature in trace.told():
+    for feature in trace.obliged(Feature.on_proof):
         feature.on_proof(gm, written, opaque)
     trace.proven = True
     trace.close()
@@ -94,7 +95,7 @@ def _blamed(trace: Trace) -> list[Site]:
     """The sites to give up because the graph cannot be rolled back."""
     assert trace.recorder is not None
     fails = trace.used if trace.recorder.rejects else ()
-    reasons = [feature.blamed for feature in trace.told()]
+    reasons = [feature.blamed() for feature in trace.obliged(Feature.blamed)]
     candidates = [[guess.site for guess, _ in trace.guesses], *reasons, fails]
     return list(dict.fromkeys(next(filter(None, candidates), ())))
 

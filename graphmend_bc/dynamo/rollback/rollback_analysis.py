@@ -23,7 +23,7 @@ from graphmend_bc.dynamo.graph.input_aliasing import Layout
 from graphmend_bc.dynamo.graph.state_snapshot import Undo
 from graphmend_bc.dynamo.symbols.unbacked import captured_in
 from graphmend_bc.dynamo.trace.context import Compilation, Trace
-from graphmend_bc.dynamo.trace.features import Feature, RollBack
+from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.guess_stats import Tally
@@ -54,14 +54,14 @@ class Rollback(Feature):
         return self.undo is not None or self.layout is not None or self.leaves_more
 
 
-def need_of(trace: Trace) -> RollBack:
+def need_of(trace: Trace) -> RollbackNeed:
     """Whether something may come to light that makes the graph useless."""
-    needs = [feature.rolls_back for feature in trace.told()]
+    needs = [feature.rolls_back() for feature in trace.obliged(Feature.rolls_back)]
     if trace.guesses:
-        needs.append(RollBack.WORTH_COPIES)
+        needs.append(RollbackNeed.WORTH_COPIES)
     if trace.effects:
-        needs.append(RollBack.IF_FREE)
-    return max(needs, default=RollBack.NOT_NEEDED)
+        needs.append(RollbackNeed.IF_FREE)
+    return max(needs, default=RollbackNeed.NOT_NEEDED)
 
 
 def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph) -> Undo:
@@ -103,7 +103,7 @@ def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGra
     if captured and recorder.unsized:
         raise Refused("capture-fails", "A write in place may fail for such a size.")
     # The graph's inputs are copied in every call, which is worth while only if it may raise.
-    needed = need_of(trace) is RollBack.WORTH_COPIES or trace.of(Rollback).handles
+    needed = need_of(trace) is RollbackNeed.WORTH_COPIES or trace.of(Rollback).handles
     needed = needed or recorder.checks
     if not needed and not inputs.isdisjoint(recorder.written):
         raise Refused("speculation-writes-input", "It is not known to raise.")

@@ -16,7 +16,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.dynamo.trace.breaks import instruction_of
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace, current
-from graphmend_bc.dynamo.trace.features import Feature, RollBack
+from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 
@@ -41,15 +41,12 @@ class Captures(Feature):
     def give_up_numbers(self, detail: str) -> None:
         refuse_captured(detail)
 
-    @property
-    def rolls_back(self) -> RollBack:
-        return RollBack.WORTH_COPIES
+    def rolls_back(self) -> RollbackNeed:
+        return RollbackNeed.WORTH_COPIES
 
-    @property
     def blamed(self) -> Iterable[Site]:
         return self.sites
 
-    @property
     def mended(self) -> Mapping[Site, str]:
         return dict.fromkeys(self.sites, "capture")
 
@@ -138,7 +135,7 @@ def refuse_symbols(detail: str) -> None:
     """
     if (compilation := current()) is None:
         return
-    for feature in compilation.trace.told():
+    for feature in compilation.trace.obliged(Feature.give_up_numbers):
         feature.give_up_numbers(detail)
 
 

@@ -8,7 +8,7 @@ from types import CodeType
 from typing import Any
 
 from graphmend_bc.dynamo.trace.context import current
-from graphmend_bc.dynamo.trace.features import Feature, RollBack
+from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 
 
 @dataclass(slots=True, eq=False)
@@ -23,9 +23,8 @@ class Assertions(Feature):
     met: set[tuple[CodeType, int]] = field(default_factory=set)
     by_dynamo: bool = False
 
-    @property
-    def rolls_back(self) -> RollBack:
-        return RollBack.WORTH_COPIES if self.by_dynamo else RollBack.NOT_NEEDED
+    def rolls_back(self) -> RollbackNeed:
+        return RollbackNeed.WORTH_COPIES if self.by_dynamo else RollbackNeed.NOT_NEEDED
 
 
 def detect_assert(stock: Callable[..., Any]) -> Callable[..., Any]:

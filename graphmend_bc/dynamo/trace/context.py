@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import TypeVar, cast
+from typing import Any
 
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
-from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.features import F, Feature, Features
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.legality.alias import Choice
 from graphmend_bc.reporting.guess_stats import Guessed, Tally
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
-
-F = TypeVar("F", bound=Feature)
 
 
 class SiteRefused(Exception):
@@ -62,7 +60,7 @@ class Trace:
             there are several, and whether any was.
         proven: whether there was a graph, and it was shown to be exact.
         recorder: listens to the fake tensor mode once a site needs it.
-        features: what each feature keeps, in the order of their obligations.
+        features: what each feature keeps.
     """
 
     arms: list[Site] = field(default_factory=list)
@@ -77,27 +75,19 @@ class Trace:
     questions: list[VariableTracker] = field(default_factory=list)
     proven: bool = False
     recorder: Recorder | None = None
-    features: dict[type[Feature], Feature] = field(default_factory=dict)
+    features: Features = field(default_factory=Features)
 
     def of(self, kind: type[F]) -> F:
         """A feature's state, made if there is none yet."""
-        found = self.known(kind)
-        if found is None:
-            found = kind()
-            known: list[tuple[type[Feature], Feature]] = [*self.features.items(), (kind, found)]
-            self.features = dict(sorted(known, key=lambda item: item[1].order))
-        return found
+        return self.features.of(kind)
 
     def known(self, kind: type[F]) -> F | None:
         """A feature's state, if it has a part in the attempt."""
-        return cast("F | None", self.features.get(kind))
+        return self.features.known(kind)
 
-    def told(self) -> Iterator[Feature]:
-        """The states in the order of their obligations; those too that are made meanwhile."""
-        met: set[Feature] = set()
-        while fresh := [feature for feature in self.features.values() if feature not in met]:
-            met.update(fresh)
-            yield from fresh
+    def obliged(self, obligation: Callable[..., Any]) -> Sequence[Feature]:
+        """The states that do something about an obligation; see `Features`."""
+        return self.features.obliged(obligation)
 
     def listen(self, output: OutputGraph) -> Recorder:
         """The recorder on the trace's fake tensor mode, started when first needed."""
@@ -178,7 +168,7 @@ class Compilation:
     @property
     def is_mended(self) -> bool:
         """Whether stock might have broken the graph of the frame, now or in an earlier call."""
-        mended = self.trace.used or any(feature.mended for feature in self.trace.told())
+        mended = self.trace.used or any(f.mended() for f in self.trace.obliged(Feature.mended))
         return bool(mended) or self.follows or self.was_mended
 
     def mends(self, site: Site) -> bool:

@@ -1,16 +1,17 @@
 """Features keep their own state of an attempt, and the seams tell them what happens.
 
 `trace.of(Kind)` is the attempt's state of a feature, made when the feature first has a part in the
-attempt; `trace.known(Kind)` gives None before. The seams call the obligations below on each state
-that there is, in the order of `order`: a feature without a part costs nothing, and neither the
-trace nor a seam names one.
+attempt; `trace.known(Kind)` gives None before. At a seam the obligations below are called on each
+state that has them, in the order of `order`: a feature without a part costs nothing, and neither
+the trace nor a seam names one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from graphmend_bc.runtime import Site
 
 
-class RollBack(IntEnum):
+class RollbackNeed(IntEnum):
     """Whether a graph must be one that can be rolled back."""
 
     NOT_NEEDED = 0
@@ -93,12 +94,10 @@ class Feature:
             SiteRefused: it could be told from eager's.
         """
 
-    @property
-    def rolls_back(self) -> RollBack:
+    def rolls_back(self) -> RollbackNeed:
         """Whether something may come to light that makes the graph useless."""
-        return RollBack.NOT_NEEDED
+        return RollbackNeed.NOT_NEEDED
 
-    @property
     def blamed(self) -> Iterable[Site]:
         """Sites to give up if the graph cannot be rolled back."""
         return ()
@@ -120,7 +119,10 @@ class Feature:
         """
 
     def wrapped(self, compilation: Compilation, graph: Callable[..., Any]) -> Callable[..., Any]:
-        """What runs in the compiled graph's place; what rolls it back is around that."""
+        """What runs in the compiled graph's place; what rolls it back is around that.
+
+        It outlives the attempt, so it must hold no state: a state holds Dynamo's variables.
+        """
         return graph
 
     def guarded(self, graph: Callable[..., Any]) -> Callable[..., Any]:
@@ -129,7 +131,6 @@ class Feature:
 
     # When the attempt is accepted
 
-    @property
     def mended(self) -> Mapping[Site, str]:
         """Sites that are mended without being noted in `trace.used`, with the strategy."""
         return {}
@@ -138,7 +139,58 @@ class Feature:
         """True if calls of the frame may have to run its original code."""
         return False
 
-    @property
     def take_back(self) -> Callable[[], None] | None:
         """To be called before the original code runs, if there is anything to take back."""
         return None
+
+
+F = TypeVar("F", bound=Feature)
+
+
+@cache
+def _obligations(kind: type[Feature]) -> tuple[str, ...]:
+    """The obligations that a class of states has."""
+    return tuple(
+        name
+        for name, nothing in vars(Feature).items()
+        if not name.startswith("_") and callable(nothing) and getattr(kind, name) is not nothing
+    )
+
+
+class Features:
+    """The states of one attempt. A seam that none of them has an obligation at looks it up once."""
+
+    __slots__ = ("_obliged", "_states")
+
+    def __init__(self) -> None:
+        self._states: dict[type[Feature], Feature] = {}
+        self._obliged: dict[str, tuple[Feature, ...]] = {}
+
+    def of(self, kind: type[F]) -> F:
+        """A feature's state, made if there is none yet."""
+        found = self._states.get(kind)
+        if found is None:
+            found = self._states[kind] = kind()
+            for name in _obligations(cast("Hashable", kind)):
+                known: list[Feature] = [*self._obliged.get(name, ()), found]
+                self._obliged[name] = tuple(sorted(known, key=lambda feature: feature.order))
+        return cast(F, found)
+
+    def known(self, kind: type[F]) -> F | None:
+        """A feature's state, if it has a part in the attempt."""
+        return cast("F | None", self._states.get(kind))
+
+    def obliged(self, obligation: Callable[..., Any]) -> Sequence[Feature]:
+        """The states that do something about an obligation, in their order.
+
+        Args:
+            obligation: a method of `Feature`.
+        """
+        return self._obliged.get(obligation.__name__, ())
+
+    def all_obliged(self, obligation: Callable[..., Any]) -> Iterator[Feature]:
+        """As `obliged`; those too that are made while the others are told."""
+        told: set[Feature] = set()
+        while left := [f for f in self.obliged(obligation) if f not in told]:
+            told.add(left[0])
+            yield left[0]

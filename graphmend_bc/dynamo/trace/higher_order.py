@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.dynamo.graph.fx_nodes import tensors_of
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
-from graphmend_bc.dynamo.trace.features import Feature, RollBack
+from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime.deopt import Miss
 
@@ -40,9 +40,8 @@ class HigherOrder(Feature):
     met: list[tuple[object, VariableTracker]] = field(default_factory=list)
     counters: list[tuple[Site, VariableTracker]] = field(default_factory=list)
 
-    @property
-    def rolls_back(self) -> RollBack:
-        return RollBack.IF_FREE if self.functional else RollBack.NOT_NEEDED
+    def rolls_back(self) -> RollbackNeed:
+        return RollbackNeed.IF_FREE if self.functional else RollbackNeed.NOT_NEEDED
 
     def check_sizes(self, gm: GraphModule) -> None:
         """Refuse sizes that a loop counts: Dynamo takes it that they are not 0 or 1.

@@ -18,9 +18,11 @@ from typing import Any
 from graphmend_bc import config
 from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.rollback.deopt_wrapper import give_way_back
+from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.substitutes.first_use import Prepared
 from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.dynamo.trace.context import Compilation, running
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import OURS
 from graphmend_bc.engine.commit import settle
 from graphmend_bc.engine.guess_flips import Turning
@@ -184,19 +186,16 @@ class Frame:
     def _commit(self, compilation: Compilation, result: Any) -> Any:
         """Accept an attempt."""
         trace = compilation.trace
-        if (
-            trace.whole or trace.handled
-        ) and not trace.proven:  # without a graph nothing has happened yet
-            trace.ahead.can_miss = True
-        if (
-            trace.ahead.can_miss
-            or trace.undo is not None
-            or trace.layout is not None
-            or trace.functional
-            or trace.drawing is not None
-            or trace.leaves_more
-        ):
-            give_way_back(result, self.code, self.call.module_globals, trace.drawing)
+        used: dict[Site, str] = {}
+        may_leave, take_back = False, None
+        for feature in trace.obliged(Feature.mended):
+            used |= feature.mended()
+        for feature in trace.obliged(Feature.on_commit):
+            may_leave |= feature.on_commit(compilation)
+        for feature in trace.obliged(Feature.take_back):
+            take_back = take_back or feature.take_back()
+        if may_leave:
+            give_way_back(result, self.code, self.call.module_globals, take_back)
         self.mender.remember_turns(self.turning)
         # Where rewritten code breaks, Python goes on in another code object than under stock.
         rewritten = not self.plans.off and bool(self.plans.by_code.get(self.function))
@@ -204,10 +203,10 @@ class Frame:
             self.mender.note_mended(self.function)
         if trace.used:
             eager_fallback.note_mended(self.code)
-        if trace.tally is not None:
-            self.mender.remember_tally(trace.tally)
-        used = dict.fromkeys(trace.captured, "capture") | trace.used
-        settle(self.mender, self.plans, self.code, trace, used)
+        rollback = trace.known(Rollback)
+        if rollback is not None and rollback.tally is not None:
+            self.mender.remember_tally(rollback.tally)
+        settle(self.mender, self.plans, self.code, trace, used | trace.used)
         self._tell(compilation, result)
         return result
 

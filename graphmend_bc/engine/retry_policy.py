@@ -8,8 +8,10 @@ from types import CodeType
 from graphmend_bc import config
 from graphmend_bc.dynamo.substitutes.first_use import Prepared
 from graphmend_bc.dynamo.trace import attempt
+from graphmend_bc.dynamo.trace.assertions import Assertions
 from graphmend_bc.dynamo.trace.breaks import UNSAFE_SIDE_EFFECT, Break, break_of, first_line
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, TextsMoved
+from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.engine.guess_flips import Turning
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
@@ -110,9 +112,10 @@ class Lessons:
             return False
         stops = attempt.is_break(error) or self._asks_symbol(error, found)
         if not stops:
-            if trace.functional and not trace.arms:
+            operators = trace.known(HigherOrder)
+            if operators is not None and operators.functional and not trace.arms:
                 refused = Refused("backend-refuses", first_line(error))
-                return plans.climb_all(dict.fromkeys(trace.functional.values()), refused)
+                return plans.climb_all(dict.fromkeys(operators.functional.values()), refused)
             if plans.stop_capturing(Refused("capture-fails", first_line(error))):
                 return True
         if found is None or not stops:
@@ -166,7 +169,8 @@ class Lessons:
         the frame must be one graph.
         """
         found = break_of(error)
-        if found is None or (found.code, found.offset) not in compilation.trace.asserts:
+        asserts = compilation.trace.known(Assertions)
+        if found is None or asserts is None or (found.code, found.offset) not in asserts.met:
             return False
         original, offset = self.mender.rewrites.original(found.code, found.offset)
         if site_of(original, offset) in self.mender.given_up and not self.wants_errors:

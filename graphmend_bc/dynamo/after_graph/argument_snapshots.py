@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any, cast
 
@@ -15,15 +17,64 @@ from torch._dynamo.variables.lists import ListVariable, SizeVariable, TupleVaria
 from torch._dynamo.variables.misc import StringFormatVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
+from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo.after_graph.autograd_repr import HistoryVariable, node_of
 from graphmend_bc.dynamo.after_graph.host_value import HostVariable
 from graphmend_bc.dynamo.after_graph.passed_objects import check_whole, is_fixed
-from graphmend_bc.dynamo.trace.context import Compilation, TextsMoved
+from graphmend_bc.dynamo.graph.fx_nodes import input_storages, is_input
+from graphmend_bc.dynamo.trace.context import Compilation, TextsMoved, Trace
+from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused
 
 LASTING = (SymNodeVariable, HostVariable, HistoryVariable)
 """Values that nothing changes until the graph has run."""
+
+
+@dataclass(slots=True, eq=False)
+class Snapshots(Feature):
+    """What is kept as it was.
+
+    Attributes:
+        copies: nodes that copy an effect's argument, with the number of writes before.
+        formatted: copies of what texts were made of, as it was then.
+        texts: those that are shown by an effect, which was shown to be exact.
+        texts_of_objects: whether one of them is made of an object.
+    """
+
+    copies: list[tuple[Node, int]] = field(default_factory=list)
+    formatted: list[VariableTracker] = field(default_factory=list)
+    texts: list[VariableTracker] = field(default_factory=list)
+    texts_of_objects: bool = False
+
+    def on_proof(self, gm: GraphModule, written: list[int], opaque: list[Node]) -> None:
+        """An effect's argument is copied only if something writes to it before the effect runs.
+
+        Two inputs may be views of the same memory in another call, so a write to one may reach all.
+        """
+        dropped = False
+        alive = set(gm.graph.nodes)
+        inputs = input_storages(gm.graph)
+        for copy, since in self.copies:
+            if copy not in alive or opaque:
+                continue
+            source = copy.args[0]
+            assert isinstance(source, Node)
+            storage, later = storage_of(source.meta["example_value"]), set(written[since:])
+            reached = storage in later or (storage in inputs and later & inputs)
+            if not is_input(source) and not reached:
+                copy.replace_all_uses_with(source)
+                gm.graph.erase_node(copy)
+                dropped = True
+        if dropped:
+            gm.recompile()
+
+
+def formatted_in(trace: Trace) -> Sequence[VariableTracker]:
+    """Copies of what texts were made of so far."""
+    snapshots = trace.known(Snapshots)
+    return () if snapshots is None else snapshots.formatted
 
 
 class Keeper:
@@ -53,6 +104,7 @@ class Keeper:
         self.objects: list[VariableTracker] = []
         self._open: list[VariableTracker] = []
         self.trace = compilation.trace
+        self.snapshots = compilation.trace.of(Snapshots)
         self.exact_texts = compilation.exact_texts
         self.recorder = compilation.trace.listen(tx.output)
 
@@ -106,7 +158,7 @@ class Keeper:
 
         def piece(arg: VariableTracker) -> VariableTracker:
             arg = arg.realize()
-            if any(arg is made for made in self.trace.formatted):
+            if any(arg is made for made in self.snapshots.formatted):
                 return arg
             if is_container(arg):
                 raise Refused("effect-argument", "A text shows a container as it was before.")
@@ -124,8 +176,8 @@ class Keeper:
         if len(self.objects) > before and not _is_bare(value.format_string):
             raise Refused("effect-argument", "An object is formatted by a specification.")
         text = StringFormatVariable(value.format_string, args, kwargs)
-        self.trace.kept_texts.append(text)
-        self.trace.texts_of_objects |= len(self.objects) > before
+        self.snapshots.texts.append(text)
+        self.snapshots.texts_of_objects |= len(self.objects) > before
         return text
 
     def _tensor(self, value: TensorVariable, as_number: bool = False) -> VariableTracker:
@@ -145,7 +197,7 @@ class Keeper:
 
     def _copy(self, value: VariableTracker) -> VariableTracker:
         copy = self._call(value, "clone")
-        self.trace.snapshots.append((copy.as_proxy().node, len(self.recorder.written)))
+        self.snapshots.copies.append((copy.as_proxy().node, len(self.recorder.written)))
         return copy
 
     def _call(self, value: VariableTracker, method: str) -> VariableTracker:

@@ -12,7 +12,12 @@ from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.tensor import TensorVariable, UnspecializedPythonVariable
 
 from graphmend_bc.dynamo.after_graph.argument_snapshots import Keeper
-from graphmend_bc.dynamo.after_graph.host_value import ComputedVariable, HostVariable, ReadVariable
+from graphmend_bc.dynamo.after_graph.host_value import (
+    ComputedVariable,
+    HostVariable,
+    Reads,
+    ReadVariable,
+)
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
@@ -79,7 +84,7 @@ def read_predicate(
     tx: InstructionTranslatorBase, compilation: Compilation, site: Site, predicate: TensorVariable
 ) -> VariableTracker:
     """The truth value of a branch around a deferred call, for after the graph."""
-    node, known = predicate.as_proxy().node, compilation.trace.reads.predicates
+    node, known = predicate.as_proxy().node, compilation.trace.of(Reads).predicates
     if node not in known:
         known[node] = read(tx, compilation, site, predicate, "item") or predicate
     return known[node]

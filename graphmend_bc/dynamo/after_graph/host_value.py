@@ -9,16 +9,48 @@ frame is traced again with the break that stock has.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
 from torch._dynamo.bytecode_transformation import create_call_function
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.variables.base import VariableTracker
+from torch.fx import Node
 
 from graphmend_bc.dynamo.after_graph.opaque_variable import refuse_questions
-from graphmend_bc.dynamo.trace.context import SiteRefused, Trace
+from graphmend_bc.dynamo.graph.readback import reading
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
+
+
+@dataclass(slots=True, eq=False)
+class Reads(Feature):
+    """Which outputs of the graph are to be read, as they become Python values.
+
+    Attributes:
+        methods: by the position of the output, "item" or "tolist".
+        predicates: the values read from predicates, by their nodes.
+    """
+
+    order: ClassVar[int] = 80
+
+    methods: dict[int, str] = field(default_factory=dict)
+    predicates: dict[Node, VariableTracker] = field(default_factory=dict)
+    _codegen: object = None
+
+    def note(self, codegen: object, index: int, method: str) -> None:
+        """Output `index` is to be read; only what the last code generator says counts."""
+        if codegen is not self._codegen:
+            self._codegen = codegen
+            self.methods = {}
+        self.methods[index] = method
+
+    def wrapped(self, compilation: Compilation, graph: Callable[..., Any]) -> Callable[..., Any]:
+        # The question joins the others' transfer.
+        question = {-1: "item"} if self.methods and compilation.trace.questions else {}
+        return reading(graph, {**self.methods, **question})
 
 
 class HostVariable(VariableTracker):
@@ -76,7 +108,7 @@ class ReadVariable(HostVariable):
     def reconstruct(self, codegen: PyCodegen) -> None:
         key = codegen.add_graph_output(self.tensor)
         index = codegen.graph_outputs[key].index
-        self.trace.reads.note(codegen, index, self.method)
+        self.trace.of(Reads).note(codegen, index, self.method)
         codegen.load_graph_output(index)
 
 

@@ -15,6 +15,7 @@ from graphmend_bc.catalog.probes import is_fleeting, probe_of
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
 from graphmend_bc.dynamo.before_graph.subgraph import Slice
 from graphmend_bc.dynamo.graph.fx_nodes import sets_a_mode
+from graphmend_bc.dynamo.trace.cached_calls import is_cached
 from graphmend_bc.dynamo.trace.context import Trace
 from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.reporting.reasons import Refused
@@ -76,7 +77,7 @@ def guard_on(name: str, ask: Callable[[], Any]) -> None:
 
 def _check_unset(tx: InstructionTranslatorBase, trace: Trace) -> None:
     """Refuse where the frame may have changed the setting, or where eager Python would not ask."""
-    if trace.caches:
+    if is_cached(trace):
         raise Refused("probe-not-fixed", "It is asked in a function that caches its results.")
     for node in tx.output.graph.nodes:
         if sets_a_mode(node):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import torch
 from torch._dynamo import variables as vts
@@ -27,10 +27,24 @@ from graphmend_bc.dynamo.before_graph.subgraph import Limits, Slice, slice_of
 from graphmend_bc.dynamo.symbols.known_integers import is_index
 from graphmend_bc.dynamo.trace import tracing
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import Marker, Operation
+from graphmend_bc.runtime import Marker, Operation, Site
 from graphmend_bc.runtime.signal_handlers import pass_on
+
+
+@dataclass(slots=True, eq=False)
+class Hoists(Feature):
+    """The sites of values that are computed before the graph, once for each."""
+
+    order: ClassVar[int] = 55
+
+    sites: list[Site] = field(default_factory=list)
+
+    def give_up_numbers(self, detail: str) -> None:
+        if self.sites:
+            raise SiteRefused(Refused("hoist-varies", detail), *dict.fromkeys(self.sites))
 
 
 def hoisted(
@@ -68,13 +82,14 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
                 return callee.call_function(tx, [args[0], key], kwargs)
             args = [args[0], key]
         trace = self.compilation.trace
+        hoists = trace.of(Hoists)
         function, operands = _called(self.callee.realize(), [arg.realize() for arg in args])
         nodes, finish, what = _bound(function, operands, kwargs)
         if not nodes:
             raise Refused("hoist-not-input", "It asks no tensor.")
         assert trace.recorder is not None
         # Eager Python gets another tensor, or list, each time.
-        name = f"{self.site.name}:{self.site.lineno} {len(trace.hoisted)} {what}"
+        name = f"{self.site.name}:{self.site.lineno} {len(hoists.sites)} {what}"
         piece = slice_of(nodes, finish, name, trace.recorder, self.limits())
         value = _evaluated(tx, piece)
         _check_gradient(nodes, value)
@@ -82,7 +97,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
             # A guard on the number does not tell 0.0 from -0.0; one on its text does.
             text = piece.text()
             install_guard(HoistedSource(text.label, text).make_guard(GuardBuilder.CONSTANT_MATCH))
-        trace.hoisted.append((self.site, value))
+        hoists.sites.append(self.site)
         wrapped = _wrap(tx, value, hoisted_source(tx, piece))
         trace.used[self.site] = "hoist"
         return wrapped

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import CO_GENERATOR
 from types import FunctionType
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch._dynamo.source import GetItemSource, SyntheticLocalSource
@@ -34,13 +35,42 @@ from graphmend_bc.dynamo.before_graph.host_function import NUMBERS, HostCall
 from graphmend_bc.dynamo.before_graph.prologue import call_before_graph
 from graphmend_bc.dynamo.before_graph.subgraph import Limits, Slice, slice_of
 from graphmend_bc.dynamo.trace.breaks import UNSAFE_SIDE_EFFECT, instruction_of
+from graphmend_bc.dynamo.trace.cached_calls import is_cached
 from graphmend_bc.dynamo.trace.context import Compilation, Trace, current
+from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.tracing import as_break, check_is_outermost
 from graphmend_bc.legality.host_code import check_host_code, is_draw
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Marker, Site
 from graphmend_bc.runtime.draws import Drawn, Draws, not_drawn
 from graphmend_bc.runtime.signal_handlers import pass_on
+
+
+@dataclass(slots=True, eq=False)
+class NumpyDraws(Feature):
+    """What is drawn before the graph.
+
+    Attributes:
+        sites: calls that draw from NumPy's generator, in order.
+        state: what they leave the generator as, if the graph is not used.
+    """
+
+    order: ClassVar[int] = 60
+
+    sites: list[Site] = field(default_factory=list)
+    state: Draws | None = None
+
+    def rolls_back(self) -> RollbackNeed:
+        return RollbackNeed.WORTH_COPIES if self.sites else RollbackNeed.NOT_NEEDED
+
+    def blamed(self) -> Iterable[Site]:
+        return self.sites
+
+    def on_commit(self, compilation: Compilation) -> bool:
+        return self.state is not None
+
+    def take_back(self) -> Callable[[], None] | None:
+        return None if self.state is None else self.state.take_back
 
 
 def drawn(
@@ -135,19 +165,20 @@ def _before_graph(
 ) -> VariableTracker:
     """What a function of constants and tensors gives, which is called before the graph."""
     trace = compilation.trace
+    found = trace.of(NumpyDraws)
     nodes: list[Node] = []
     arguments = [_argument(arg, nodes) for arg in args]
-    name = f"{site.name}:{site.lineno} {len(trace.draws)} draws"
+    name = f"{site.name}:{site.lineno} {len(found.sites)} draws"
     piece = _tensors(trace, nodes, name)
     call = HostCall(function, arguments, lambda *values: piece.run(values))
     arrays, described = _tried(tx, call, piece)
     if not compilation.captures and (number := _number_in(described)) is not None:
         raise Refused("hoist-not-input", f"It gives a {number.__name__}.")
-    draws = trace.drawing = trace.drawing or Draws(_generator())
+    draws = found.state = found.state or Draws(_generator())
     missed = partial(compilation.draw_missed, site)
-    before = Drawn(draws, not trace.draws, call, described, missed)
+    before = Drawn(draws, not found.sites, call, described, missed)
     base = SyntheticLocalSource(call_before_graph(tx, before, piece.sources, "drawn"))
-    trace.draws.append(site)
+    found.sites.append(site)
     trace.used[site] = "draw"
     inputs = ((GetItemSource(base, i), array) for i, array in enumerate(arrays))
     return _wrapped(tx, described, inputs)
@@ -165,7 +196,7 @@ def _check_always_runs(tx: InstructionTranslatorBase, trace: Trace) -> None:
     if tx.export:
         raise Refused("under-export")
     check_is_outermost(tx)
-    if trace.arms or trace.caches:
+    if trace.arms or is_cached(trace):
         raise Refused("hoist-not-input", "The function is not called every time.")
     caller: Any = tx.parent
     while caller is not None:

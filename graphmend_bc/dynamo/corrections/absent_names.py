@@ -7,15 +7,14 @@ the graph before that matters. A frame with a mend goes on, so what it learned i
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from functools import partial
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any, Final
 
 import torch
-from torch._dynamo import exc, source
-from torch._dynamo.guards import GuardBuilder, GuardManagerType, install_guard
+from torch._dynamo import exc
+from torch._dynamo.guards import GuardBuilder
+from torch._dynamo.source import AttrSource
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.dicts import ConstDictVariable, DunderDictVariable
 from torch._dynamo.variables.functions import UserMethodVariable
@@ -24,27 +23,13 @@ from torch._dynamo.variables.user_defined import (
     UserDefinedClassVariable,
     UserDefinedObjectVariable,
 )
-from torch._guards import Guard, Source
+from torch._guards import Source
 
+from graphmend_bc.dynamo.corrections.absence_guards import Absences, may_change, note_absent
 from graphmend_bc.dynamo.corrections.class_lookups import note_lookup
-from graphmend_bc.dynamo.corrections.special_methods import guard_special_methods
-from graphmend_bc.dynamo.trace.context import Compilation, Trace, current
+from graphmend_bc.dynamo.trace.context import current
 
 _NOTHING: Final = object()
-
-
-def install_absent(compilation: Compilation, tx: Any) -> None:
-    """Guard on what was absent, if the frame is mended; the graph is about to end."""
-    if compilation.is_mended:
-        _guard_globals(compilation.trace, tx)
-        guard_special_methods(compilation.trace)
-        install_guard(*compilation.trace.absent.values())
-        tx.output.guard_on_key_order.update(compilation.trace.ordered)
-
-
-def _note(where: Source, what: str, make: Callable[..., Any], **kwargs: Any) -> None:
-    if (compilation := current()) is not None:
-        compilation.trace.note_absent(where, what, make, **kwargs)
 
 
 # Keys
@@ -144,15 +129,15 @@ def _note_key(tx: Any, found: Any, key: VariableTracker) -> None:
         _note_keys(found)
     else:
         make = type(found).NOT_CONTAINS_GUARD
-        _note(found.source, f"{type(known).__name__} {known!r}", make, key=known)
+        note_absent(found.source, f"{type(known).__name__} {known!r}", make, key=known)
 
 
 def _note_keys(found: Any) -> None:
     """Guard on all keys that a dict had before the frame, in their order."""
     compilation = current()
     if found.source is not None and compilation is not None:
-        _note(found.source, "", GuardBuilder.DICT_KEYS_MATCH)
-        compilation.trace.ordered.add(found.source)
+        note_absent(found.source, "", GuardBuilder.DICT_KEYS_MATCH)
+        compilation.trace.of(Absences).ordered.add(found.source)
 
 
 # Attributes
@@ -176,7 +161,7 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
             and self.source is not None
             and not any(name in vars(k) for k in self.value.__mro__)  # the metaclass has it
         ):
-            _note(self.source, name, GuardBuilder.HASATTR, attr=name)
+            note_absent(self.source, name, GuardBuilder.HASATTR, attr=name)
         return found
 
     return var_getattr
@@ -189,7 +174,7 @@ def change_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(value, DeletedVariable) and name.is_python_constant():
             key = name.as_python_constant()
             if self.source is not None and not _runs_code(self.value, key):
-                _note(self.source, key, GuardBuilder.HASATTR, attr=key)
+                note_absent(self.source, key, GuardBuilder.HASATTR, attr=key)
         return stock(self, tx, name, value)
 
     return change
@@ -224,10 +209,10 @@ def _note_attribute(owner: Any, name: str) -> None:
     elif owner.source is not None:
         value = getattr(owner, "value", getattr(owner, "fn", None))
         if isinstance(value, (ModuleType, FunctionType)):
-            if not isinstance(value, ModuleType) or _may_change(value):
+            if not isinstance(value, ModuleType) or may_change(value):
                 _note_own(owner.source, owner, name)
         else:
-            _note(owner.source, name, GuardBuilder.HASATTR, attr=name)
+            note_absent(owner.source, name, GuardBuilder.HASATTR, attr=name)
 
 
 def _runs_code(value: object, name: str) -> bool:
@@ -254,9 +239,9 @@ def _note_own(where: Source, owner: Any, name: str) -> None:
     """An object's own dict had no such name before the frame."""
     own = _own(owner)
     if isinstance(owner, UserMethodVariable):  # a bound method has no dict, its function does
-        where = source.AttrSource(where, "__func__")
+        where = AttrSource(where, "__func__")
     if isinstance(own, dict) and name not in own:
-        _note(where, name, GuardBuilder.NOT_PRESENT_IN_GENERIC_DICT, attr=name)
+        note_absent(where, name, GuardBuilder.NOT_PRESENT_IN_GENERIC_DICT, attr=name)
 
 
 def _own(owner: Any) -> Any:
@@ -274,39 +259,8 @@ def load_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
     def load(self: Any, inst: Any) -> None:
         compilation, name = current(), inst.argval
         if compilation is not None and name not in self.f_globals:
-            compilation.trace.builtins.setdefault((id(self.f_globals), name), self.f_globals)
+            builtins = compilation.trace.of(Absences).builtins
+            builtins.setdefault((id(self.f_globals), name), self.f_globals)
         stock(self, inst)
 
     return load
-
-
-def _guard_globals(trace: Trace, tx: Any) -> None:
-    """No global may come to hide a builtin."""
-    for (_, name), module_globals in trace.builtins.items():
-        if module_globals is tx.output.global_scope:
-            guard = source.GlobalSource(name).make_guard(partial(_not_global, name=name))
-            install_guard(guard)
-            continue
-        module = sys.modules.get(module_globals.get("__name__", ""))
-        if module is not None and vars(module) is module_globals and _may_change(module):
-            where = tx.import_source(module.__name__)
-            make = partial(GuardBuilder.NOT_PRESENT_IN_GENERIC_DICT, attr=name)
-            install_guard(where.make_guard(make))
-
-
-def _not_global(builder: Any, guard: Guard, name: str) -> None:
-    manager = builder.guard_manager.root.globals_dict_manager(
-        f_globals=builder.runtime_global_scope,
-        source="G",
-        example_value=builder.scope["G"],
-        guard_manager_enum=GuardManagerType.GUARD_MANAGER,
-    )
-    manager.add_dict_contains_guard(False, name, [f"{name!r} not in G"], guard.user_stack)
-
-
-def _may_change(module: ModuleType) -> bool:
-    """False for modules of torch's and of the standard library, which Dynamo trusts as well."""
-    return module.__name__.partition(".")[0] not in _TRUSTED
-
-
-_TRUSTED: Final = sys.stdlib_module_names | {"torch"}

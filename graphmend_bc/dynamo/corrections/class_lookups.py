@@ -7,6 +7,7 @@ and not on names that it lacks. In a frame with a mend, a class that is changed 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Final
 
@@ -15,7 +16,24 @@ from torch._dynamo import source
 from torch._dynamo.guards import GuardBuilder
 from torch._guards import Source
 
+from graphmend_bc.dynamo.corrections.absence_guards import note_absent
+from graphmend_bc.dynamo.corrections.class_guards import ClassGuards
 from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.features import Feature
+
+
+@dataclass(slots=True, eq=False)
+class Lookups(Feature):
+    """The searches of an attempt.
+
+    Attributes:
+        searched: classes that were searched for a name, each with it.
+        classes: where the classes of the program's objects are found.
+    """
+
+    searched: set[tuple[type, str]] = field(default_factory=set)
+    classes: dict[type, Source] = field(default_factory=dict)
+
 
 _HEAP_TYPE: Final = 1 << 9
 _METHODS: Final = (FunctionType, staticmethod, classmethod)
@@ -84,18 +102,18 @@ def _note(kind: type, where: Source | None, name: str, start: int = 0) -> None:
     compilation = current()
     if compilation is None:
         return
-    trace = compilation.trace
+    lookups = compilation.trace.of(Lookups)
     if where is not None:
-        trace.classes.setdefault(kind, where)
-    where = trace.classes.get(kind)  # an object that the frame made has none itself
+        lookups.classes.setdefault(kind, where)
+    where = lookups.classes.get(kind)  # an object that the frame made has none itself
     if where is None or issubclass(kind, dict):  # of a dict Dynamo checks only the items
         if may_change(kind, None):
-            trace.unplaced.add((kind, name, start))
+            compilation.trace.of(ClassGuards).unplaced.add((kind, name, start))
         return
     for i, klass in enumerate(kind.__mro__[start:], start):
         found = vars(klass).get(name)
-        if may_change(klass, found) and (klass, name) not in trace.searched:
-            trace.searched.add((klass, name))
+        if may_change(klass, found) and (klass, name) not in lookups.searched:
+            lookups.searched.add((klass, name))
             at = source.GetItemSource(source.TypeMROSource(where), i) if i else where
             _guard(source.TypeDictSource(at), klass, name)
         if name in vars(klass):
@@ -120,10 +138,10 @@ def _guard(where: Source, klass: type, name: str) -> None:
     assert compilation is not None
     if name not in vars(klass):
         make: Any = GuardBuilder.DICT_NOT_CONTAINS
-        compilation.trace.note_absent(where, name, make, key=name)
+        note_absent(where, name, make, key=name)
     elif isinstance(found := vars(klass)[name], _METHODS):
         item = source.DictGetItemSource(where, name)
         make = GuardBuilder.ID_MATCH
         if isinstance(found, FunctionType):
             make = GuardBuilder.CLOSURE_MATCH
-        compilation.trace.note_absent(item, "", make)
+        note_absent(item, "", make)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import AttrSource
 
+from graphmend_bc.dynamo.corrections.absence_guards import note_absent
 from graphmend_bc.dynamo.trace.context import current
 
 _TABLES: Final = frozenset(
@@ -31,7 +32,7 @@ def asked(stock: Callable[..., Any]) -> Callable[..., Any]:
             table = vars(self.value).get(name)
             if isinstance(table, dict) and not table:
                 where = AttrSource(self.source, name)
-                compilation.trace.note_absent(where, "", GuardBuilder.SEQUENCE_LENGTH)
+                note_absent(where, "", GuardBuilder.SEQUENCE_LENGTH)
         return stock(self, tx, name)
 
     return var_getattr

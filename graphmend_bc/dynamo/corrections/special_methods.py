@@ -7,23 +7,18 @@ that comes or goes is noticed, and the class is looked at anew.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import torch
-from torch._dynamo.guards import install_guard
-from torch._dynamo.source import GlobalStateSource
 from torch._dynamo.variables.user_defined import (
     UserDefinedClassVariable,
     UserDefinedObjectVariable,
 )
-from torch._guards import Guard
 
+from graphmend_bc.dynamo.corrections.class_guards import ClassGuards, type_slots
 from graphmend_bc.dynamo.corrections.class_lookups import may_change, note_lookup
-from graphmend_bc.dynamo.trace.context import Trace, current
-
-_ABSENT: Final = object()
+from graphmend_bc.dynamo.trace.context import current
 
 
 def slots_of(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,15 +28,11 @@ def slots_of(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation = current()
         if compilation is None or not may_change(kind, None):
             return stock(kind)
-        slots = _slots(kind)
-        compilation.trace.slots[kind] = slots
+        slots = type_slots(kind)
+        compilation.trace.of(ClassGuards).slots[kind] = slots
         return slots
 
     return get_slots
-
-
-def _slots(kind: type) -> Any:
-    return torch._C._dynamo.get_type_slots(kind)
 
 
 def compared(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,37 +100,3 @@ def asked_for_getattr(stock: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     return check_for_getattr
-
-
-def guard_special_methods(trace: Trace) -> None:
-    """Guard on the special methods of classes that were asked for any.
-
-    Args:
-        trace: of a frame that is mended.
-    """
-    if not trace.slots and not trace.unplaced:
-        return
-    slots = [(weakref.ref(kind), slots) for kind, slots in trace.slots.items()]
-    names = [(weakref.ref(asked[0]), *asked[1:], _found(*asked)) for asked in trace.unplaced]
-
-    def unchanged(_scope: Any) -> bool:
-        for place, known in slots:
-            if (kind := place()) is None or _slots(kind) != known:
-                return False
-        for place, name, start, known in names:
-            if (kind := place()) is None or _found(kind, name, start) is not known:
-                return False
-        return True
-
-    def make(builder: Any, guard: Guard) -> None:
-        what = ["classes have the special methods that they had"]
-        builder.guard_manager.root.add_lambda_guard(unchanged, what, guard.user_stack)
-
-    install_guard(GlobalStateSource().make_guard(make))
-
-
-def _found(kind: type, name: str, start: int) -> object:
-    for klass in kind.__mro__[start:]:
-        if (found := vars(klass).get(name, _ABSENT)) is not _ABSENT:
-            return found
-    return _ABSENT

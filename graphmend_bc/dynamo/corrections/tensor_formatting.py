@@ -16,7 +16,12 @@ from torch._dynamo.variables.misc import StringFormatVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.catalog.observers import PRINT_BREAK
-from graphmend_bc.dynamo.after_graph.argument_snapshots import Keeper, is_container
+from graphmend_bc.dynamo.after_graph.argument_snapshots import (
+    Keeper,
+    Snapshots,
+    formatted_in,
+    is_container,
+)
 from graphmend_bc.dynamo.after_graph.host_arithmetic import samples
 from graphmend_bc.dynamo.after_graph.host_reads import is_plain
 from graphmend_bc.dynamo.after_graph.host_value import HostVariable
@@ -142,12 +147,12 @@ def _kept(compilation: Compilation, value: VariableTracker) -> VariableTracker:
     value, trace = value.realize(), compilation.trace
     if not is_plain(value) and not is_container(value):
         return value
-    if any(value is made for made in trace.formatted):
+    if any(value is made for made in formatted_in(trace)):
         return value
     try:
         kept = Keeper(InstructionTranslator.current_tx(), compilation)(value)
     except Refused:
         return value
     if isinstance(kept, TensorVariable) or is_container(kept):
-        trace.formatted.append(kept)
+        trace.of(Snapshots).formatted.append(kept)
     return kept

@@ -7,6 +7,7 @@ side effects. An effect is put there from however deep an inlined function it wa
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from inspect import getattr_static
 from types import FunctionType
 from typing import Any, ClassVar, cast
@@ -22,22 +23,49 @@ from graphmend_bc.catalog.observers import LOGGER_BREAK as LOGGER_BREAK
 from graphmend_bc.catalog.observers import PRINT_BREAK as PRINT_BREAK
 from graphmend_bc.catalog.observers import Observer, makes_bar, observer_of
 from graphmend_bc.dynamo.after_graph.argument_snapshots import Keeper, as_dict, kept_stream
-from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.after_graph.epilogue_calls import note, predicates
 from graphmend_bc.dynamo.after_graph.host_reads import MarkedReadVariable, is_read
 from graphmend_bc.dynamo.after_graph.passed_objects import behind
 from graphmend_bc.dynamo.effects import logging_levels
 from graphmend_bc.dynamo.effects.exception_handlers import is_handled
+from graphmend_bc.dynamo.effects.preflight import Preflight
 from graphmend_bc.dynamo.effects.tqdm_loops import settle
 from graphmend_bc.dynamo.effects.tqdm_variables import BarMethodVariable, MarkedBarVariable
+from graphmend_bc.dynamo.trace.cached_calls import is_cached
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, owner_of, places, real_object
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, current
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Marker, Site
 from graphmend_bc.runtime.effect_preflight import would_raise
 from graphmend_bc.runtime.effects import Effect
 from graphmend_bc.runtime.stack import is_machinery
+
+
+@dataclass(slots=True, eq=False)
+class Counting(Feature):
+    """Objects that deferred calls change, each with a call."""
+
+    calls: list[tuple[VariableTracker, Site]] = field(default_factory=list)
+
+    def on_object_question(
+        self, compilation: Compilation, owner: VariableTracker, name: str
+    ) -> None:
+        """Refuse to read such an object; its methods may be called."""
+        kind = type(getattr(owner, "value", None))
+        if isinstance(getattr_static(kind, name, None), FunctionType):
+            return
+        value = getattr(owner, "value", owner)
+        for counting, site in self.calls:
+            if counting is owner or getattr(counting, "value", None) is value:
+                raise SiteRefused(Refused("effect-result-used", f"'{name}' is read."), site)
+
+
+class CaughtWarnings(Feature):
+    """A `warnings.catch_warnings` was entered."""
+
+    __slots__ = ()
 
 
 def deferred(
@@ -95,7 +123,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
         trace = self.compilation.trace
         try:
             check_is_outermost(tx)
-            if trace.caches:
+            if is_cached(trace):
                 raise Refused("effect-in-cache")
             self._check_result(tx)
             is_users = not is_machinery(tx.output.root_tx.f_globals)
@@ -133,46 +161,21 @@ class DeferredCallVariable(MarkedCalleeVariable):
         around = predicates(tx, self.compilation, self.site)
         call = [self.callee, around, TupleVariable(kept), as_dict(kept_kwargs)]
         if keep.objects:
-            self._look_at_objects(tx, around, keep.objects)
+            trace.of(Preflight).whole.append(self.site)
+            if self.observer.objects != "read":
+                trace.of(Preflight).look_at_objects(tx, around, keep.objects)
         if self.observer.raises or (effect.handled and self.function.__module__ == "logging"):
-            self._look_ahead(tx, effect, call)
+            trace.of(Preflight).look_at(tx, effect, call)
             if effect.handled:
-                trace.handled.append(self.site)
+                trace.of(Preflight).handled.append(self.site)
         settle(tx, trace)
         note(tx, effect, call)
         trace.effects.append(self.site)
         owner = owner_of(self.callee)
         if self.observer.counts and owner is not None:
-            trace.counting.append((owner, self.site))
+            trace.of(Counting).calls.append((owner, self.site))
         if isinstance(self.callee, BarMethodVariable):
             self.callee.was_noted()
-
-    def _look_ahead(
-        self, tx: InstructionTranslatorBase, effect: Effect, call: list[VariableTracker]
-    ) -> None:
-        """Have the call looked at before the first effect of the frame runs."""
-        trace, effects = self.compilation.trace, tx.output.root_tx.debug_locals
-        if not trace.may_raise:
-            check = RuntimeCallVariable("__gm_ahead", trace.ahead.check)
-            effects.insert(int(bool(trace.objects)), (check, trace.may_raise))
-        trace.may_raise.append(TupleVariable(call))
-        trace.ahead.effects.append(effect)
-
-    def _look_at_objects(
-        self,
-        tx: InstructionTranslatorBase,
-        around: TupleVariable,
-        objects: list[VariableTracker],
-    ) -> None:
-        """Have the objects looked at first of all: they may be others in another call."""
-        trace, effects = self.compilation.trace, tx.output.root_tx.debug_locals
-        trace.whole.append(self.site)
-        if self.observer.objects == "read":
-            return
-        if not trace.objects:
-            check = RuntimeCallVariable("__gm_objects", trace.ahead.check_objects)
-            effects.insert(0, (check, trace.objects))
-        trace.objects.append(TupleVariable([around, TupleVariable(objects)]))
 
     def _check_raises(
         self,
@@ -186,7 +189,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
         warns = module in ("warnings", "_warnings")
         if not (warns or self.observer.raises or module == "logging"):
             return
-        if warns and self.compilation.trace.catches:
+        if warns and self.compilation.trace.known(CaughtWarnings) is not None:
             raise Refused("effect-moved", "The function catches warnings.")
         known = tuple(_constant(arg) for arg in args)
         keywords = {name: _constant(value) for name, value in kwargs.items()}
@@ -238,7 +241,7 @@ def enter_catching(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def enter(self: Any, tx: InstructionTranslatorBase) -> VariableTracker:
         if (compilation := current()) is not None:
-            compilation.trace.catches = True
+            compilation.trace.of(CaughtWarnings)
         entered: VariableTracker = stock(self, tx)
         return entered
 
@@ -256,20 +259,6 @@ def _check_no_exception(tx: InstructionTranslatorBase | None) -> None:
         if len(tx.exn_vt_stack):
             raise Refused("effect-stack", "An exception is being handled in the function.")
         tx = tx.parent
-
-
-def check_unread(compilation: Compilation, owner: VariableTracker, name: str) -> None:
-    """Refuse to read an object that a deferred call is going to change; its methods may be called.
-
-    Raises:
-        SiteRefused: the object is such a one.
-    """
-    kind = type(getattr(owner, "value", None))
-    if isinstance(getattr_static(kind, name, None), FunctionType):
-        return
-    for counting, site in compilation.trace.counting:
-        if counting is owner or getattr(counting, "value", None) is getattr(owner, "value", owner):
-            raise SiteRefused(Refused("effect-result-used", f"'{name}' is read."), site)
 
 
 def _check_owner(tx: InstructionTranslatorBase, callee: VariableTracker) -> None:

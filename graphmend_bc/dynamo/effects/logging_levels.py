@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
@@ -15,11 +16,12 @@ from torch._dynamo.guards import install_guard
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
-from torch._guards import Guard
+from torch._guards import Guard, Source
 
 from graphmend_bc.catalog.observers import LOGGER_BREAK, Observer
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, owner_of
 from graphmend_bc.dynamo.trace.context import Compilation, Trace
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.runtime import Site
 
 _QUESTIONS = frozenset(
@@ -158,12 +160,19 @@ class _Answers:
         builder.get_guard_manager(guard).add_lambda_guard(self.hold, code, guard.user_stack)
 
 
+@dataclass(slots=True, eq=False)
+class Levels(Feature):
+    """What is guarded on that loggers answered, by where each is found."""
+
+    answers: dict[Source, _Answers] = field(default_factory=dict)
+
+
 def _expect(
     trace: Trace, owner: VariableTracker, method: str, args: tuple[Any, ...], answer: object
 ) -> None:
     """Guard on an answer. The guard is installed each time, for an arm's guards may be dropped."""
     source = owner.source
     assert source is not None
-    answers = trace.answers.setdefault(source, _Answers())
+    answers = trace.of(Levels).answers.setdefault(source, _Answers())
     answers.note(method, args, answer)
     install_guard(source.make_guard(answers.create))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from string import Formatter
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from torch._dynamo import exc
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -21,16 +21,41 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 
 from graphmend_bc.catalog.observers import PRINT_BREAK
-from graphmend_bc.dynamo.after_graph.argument_snapshots import LASTING, is_container
+from graphmend_bc.dynamo.after_graph.argument_snapshots import (
+    LASTING,
+    Snapshots,
+    formatted_in,
+    is_container,
+)
 from graphmend_bc.dynamo.after_graph.host_reads import is_plain
 from graphmend_bc.dynamo.after_graph.passed_objects import has_changed_something, is_fixed
 from graphmend_bc.dynamo.corrections.tensor_formatting import FORMAT_ERRORS
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, TextsMoved, current
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime.objects import only_reads
 
 _TEXTS = frozenset([str, repr, format, str.format])
 _CONVERSIONS: dict[str | None, Any] = {"s": str, "r": repr}
+
+
+class FoldedTexts(Feature):
+    """Dynamo made the text of an object while it traced."""
+
+    __slots__ = ()
+
+    order: ClassVar[int] = 70
+
+    def on_graph_end(
+        self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
+    ) -> None:
+        """Trace a frame anew if such a text is a constant of a mended graph.
+
+        Raises:
+            TextsMoved: it is.
+        """
+        if _is_mended(compilation):
+            raise TextsMoved
 
 
 def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,20 +85,10 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
                 return _text(tx, value, self.fn)
             if compilation.takes_part and not only_reads(value.value):
                 raise TextsMoved  # before that code is run for real
-            compilation.trace.texts_folded = True
+            compilation.trace.of(FoldedTexts)
         return stock(self, tx, args, kwargs)
 
     return call
-
-
-def check_folded(compilation: Compilation | None) -> None:
-    """Trace a frame anew if Dynamo made the text of an object a constant of a mended graph.
-
-    Raises:
-        TextsMoved: it did.
-    """
-    if compilation is not None and compilation.trace.texts_folded and _is_mended(compilation):
-        raise TextsMoved
 
 
 def reconstruct_text(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,7 +98,8 @@ def reconstruct_text(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation = current()
         if compilation is not None and compilation.may_mend and _is_mended(compilation):
             trace = compilation.trace
-            kept = any(self is text for text in trace.kept_texts)
+            snapshots = trace.known(Snapshots)
+            kept = snapshots is not None and any(self is text for text in snapshots.texts)
             values = [value.realize() for value in (*self.sym_args, *self.sym_kwargs.values())]
             if not kept and any(_may_be_late(compilation, codegen.tx, value) for value in values):
                 if not compilation.exact_texts:
@@ -115,7 +131,7 @@ def _shows_object(compilation: Compilation, value: VariableTracker) -> bool:
     value = value.realize()
     if isinstance(value, (*LASTING, StringFormatVariable)) or is_fixed(value):
         return False
-    if value.is_python_constant() or any(value is made for made in compilation.trace.formatted):
+    if value.is_python_constant() or any(value is made for made in formatted_in(compilation.trace)):
         return False
     if is_container(value):
         return any(_shows_object(compilation, item) for item in _items(value))

@@ -8,6 +8,8 @@ is exact if nothing but that stack held the generator.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from inspect import CO_GENERATOR
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -25,10 +27,11 @@ from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.after_graph.epilogue_calls import MadeVariable, MethodVariable, Note
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.mark_callee import CALLS, name_of_callee
-from graphmend_bc.runtime.bars import Walk
+from graphmend_bc.runtime.bars import Clock, Walk
 from graphmend_bc.runtime.stack import is_machinery
 
 if TYPE_CHECKING:
@@ -96,7 +99,7 @@ class WalkVariable(IteratorVariable):
         self._check_place(tx)
         self.items = VariableTracker.build(tx, iter).call_function(tx, [self.bar.iterable], {})
         self.is_running = True
-        self.bar.compilation.trace.walks.append(self)
+        self.bar.compilation.trace.of(Bars).walks.append(self)
         owner = tx
         while is_machinery(owner.f_globals) and owner.parent is not None:
             owner = owner.parent
@@ -180,44 +183,68 @@ def _name_called(tx: InstructionTranslatorBase, call: Instruction) -> str:
     return name_of_callee(graph, graph.listing.at_offset(call.offset))
 
 
+@dataclass(slots=True, eq=False)
+class Bars(Feature):
+    """The bars of an attempt.
+
+    Attributes:
+        made: those that were made, in order.
+        walks: loops over them, in the order in which they began.
+        clock: tells bars when the graph began.
+    """
+
+    order: ClassVar[int] = 0  # what ends with the graph becomes a deferred call
+
+    made: list[BarVariable] = field(default_factory=list)
+    walks: list[WalkVariable] = field(default_factory=list)
+    clock: Clock = field(default_factory=Clock)
+
+    def on_graph_end(
+        self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
+    ) -> None:
+        """No bar may be left that Python would close later.
+
+        A bar that nobody closes is closed when the function returns, if it is one of its variables.
+        """
+        if not self.made:
+            return
+        settle(tx, compilation.trace)
+        for walk in self.walks:
+            if walk.is_running:
+                refused = Refused("bar-escapes", "A loop over it is not over.")
+                raise SiteRefused(refused, walk.bar.site)
+        still_open = [bar for bar in self.made if not bar.closed]
+        if not still_open:
+            return
+        bar = still_open[-1]
+        assert bar.frame is not None
+        variables = bar.frame.symbolic_locals.values()
+        if is_break or len(still_open) > 1 or not any(value is bar for value in variables):
+            refused = Refused("bar-escapes", "It is still open when the graph ends.")
+            raise SiteRefused(refused, bar.site)
+        bar.close(tx)
+
+    def wrapped(self, compilation: Compilation, graph: Callable[..., Any]) -> Callable[..., Any]:
+        return self.clock.timing(graph)
+
+
+def walks_of(trace: Trace) -> Sequence[WalkVariable]:
+    """Loops over bars, in the order in which they began."""
+    bars = trace.known(Bars)
+    return () if bars is None else bars.walks
+
+
 def settle(tx: InstructionTranslatorBase, trace: Trace) -> None:
     """Note the end of loops that were left since the last note; called before each.
 
     Raises:
         SiteRefused: several were left at once, and their order is not known.
     """
-    left: list[Any] = [walk for walk in trace.walks if walk.is_left]
+    left = [walk for walk in walks_of(trace) if walk.is_left]
     if len({id(walk.loop) for walk in left}) < len(left):
         raise SiteRefused(Refused("bar-escapes", "Two bars end together."), left[0].bar.site)
     for walk in reversed(left):  # Python lets go of the innermost loop first
         walk.leave(tx)
-
-
-def settle_all(tx: InstructionTranslatorBase, trace: Trace, is_break: bool) -> None:
-    """At the end of a graph: no bar may be left that Python would close later.
-
-    A bar that nobody closes is closed when the function returns, if it is one of its variables.
-
-    Args:
-        tx: translator of the frame in which the graph ends.
-        trace: the running attempt.
-        is_break: whether the frame goes on after the graph.
-
-    Raises:
-        SiteRefused: it is not known when a bar would be closed.
-    """
-    settle(tx, trace)
-    for walk in trace.walks:
-        if walk.is_running:
-            raise SiteRefused(Refused("bar-escapes", "A loop over it is not over."), walk.bar.site)
-    still_open: list[Any] = [bar for bar in trace.bars if not bar.closed]
-    if not still_open:
-        return
-    bar = still_open[-1]
-    variables = bar.frame.symbolic_locals.values()
-    if is_break or len(still_open) > 1 or not any(value is bar for value in variables):
-        raise SiteRefused(Refused("bar-escapes", "It is still open when the graph ends."), bar.site)
-    bar.close(tx)
 
 
 def check_not_in_arm(compilation: Compilation) -> None:

@@ -26,13 +26,14 @@ from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.after_graph.epilogue_calls import MadeVariable, MethodVariable, Note, note
 from graphmend_bc.dynamo.after_graph.opaque_variable import OpaqueIterable, refuse_questions
 from graphmend_bc.dynamo.effects.tqdm_arguments import arguments
-from graphmend_bc.dynamo.effects.tqdm_loops import WalkVariable, check_not_in_arm, settle
+from graphmend_bc.dynamo.effects.tqdm_loops import Bars, WalkVariable, check_not_in_arm, settle
+from graphmend_bc.dynamo.trace.cached_calls import is_cached
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, places, real_object
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
-from graphmend_bc.runtime.bars import Clock, Stand
+from graphmend_bc.runtime.bars import Stand
 from graphmend_bc.runtime.effects import Effect
 from graphmend_bc.runtime.stack import is_machinery
 
@@ -70,7 +71,7 @@ class MarkedBarVariable(MarkedCalleeVariable):
             raise Refused("effect-shows-time")
         check_not_in_arm(self.compilation)
         check_is_outermost(tx)
-        if trace.caches:
+        if is_cached(trace):
             raise Refused("effect-in-cache")
         where = places(tx, self.site)
         if made.ranged:
@@ -81,7 +82,7 @@ class MarkedBarVariable(MarkedCalleeVariable):
         bar.frame = _outermost(tx)
         settle(tx, trace)
         bar.note(tx, MethodVariable(bar.stand, ("make",)), given.for_stand())
-        trace.bars.append(bar)
+        trace.of(Bars).made.append(bar)
         trace.effects.append(self.site)
         trace.used[self.site] = "defer"
         trace.gb_types[self.site] = BAR_BREAK
@@ -125,9 +126,7 @@ class BarVariable(OpaqueIterable, ContextWrappingVariable):
         self.compilation = compilation
         self.closed = False
         self.frame: InstructionTranslatorBase | None = None
-        trace = compilation.trace
-        trace.clock = trace.clock or Clock()
-        make = partial(Stand, made.kind, trace.clock)
+        make = partial(Stand, made.kind, compilation.trace.of(Bars).clock)
         self.stand = MadeVariable(RuntimeCallVariable("__gm_bar", make))
 
     def note(

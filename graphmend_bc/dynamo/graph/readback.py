@@ -4,33 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._dynamo.variables.base import VariableTracker
-from torch.fx import Node
-
-
-@dataclass(slots=True)
-class Reads:
-    """Which outputs of a graph are to be read.
-
-    Attributes:
-        methods: by the position of the output, "item" or "tolist".
-        predicates: the values read from predicates, by their nodes.
-    """
-
-    methods: dict[int, str] = field(default_factory=dict)
-    predicates: dict[Node, VariableTracker] = field(default_factory=dict)
-    _codegen: object = None
-
-    def note(self, codegen: object, index: int, method: str) -> None:
-        """Output `index` is to be read; only what the last code generator says counts."""
-        if codegen is not self._codegen:
-            self._codegen = codegen
-            self.methods = {}
-        self.methods[index] = method
 
 
 def reading(graph: Callable[..., Any], methods: Mapping[int, str]) -> Callable[..., Any]:

@@ -13,20 +13,14 @@ from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo.after_graph import host_arithmetic
 from graphmend_bc.dynamo.after_graph.host_value import HostVariable
-from graphmend_bc.dynamo.corrections import absent_names
-from graphmend_bc.dynamo.effects import deferred_calls, object_texts, tqdm_loops
 from graphmend_bc.dynamo.graph.fx_nodes import keep_unused_indexing
-from graphmend_bc.dynamo.graph.readback import reading
-from graphmend_bc.dynamo.predication import arm_mutation
 from graphmend_bc.dynamo.predication.tensor_predicates import HostNumberVariable
 from graphmend_bc.dynamo.rollback import graph_proof
 from graphmend_bc.dynamo.rollback.deopt_wrapper import keeping_modes, watched
-from graphmend_bc.dynamo.rollback.rollback_analysis import modes_of
-from graphmend_bc.dynamo.speculation import speculate
-from graphmend_bc.dynamo.speculation.index_bounds import check_indices
-from graphmend_bc.dynamo.substitutes import cudnn_flags, requires_grad
+from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, modes_of
 from graphmend_bc.dynamo.symbols import unbacked
 from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import TORCH
 from graphmend_bc.dynamo.trace.profiler_labels import annotated_graph
 from graphmend_bc.runtime.effects import naming_lost_effects
@@ -38,7 +32,8 @@ def trace_frame(stock: Callable[..., Any]) -> Callable[..., Any]:
     def trace_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
         if (compilation := current()) is not None:
             compilation.start_trace()
-            compilation.trace.handles = _may_handle(code)
+            if _may_handle(code):
+                compilation.trace.of(Rollback).handles = True
         return stock(code, *args, **kwargs)
 
     return trace_frame
@@ -71,7 +66,8 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation = current()
         if compilation is not None and not _is_in_coroutine(parent, code):
             code = compilation.code_for(code)
-            compilation.trace.handles |= _may_handle(code)
+            if _may_handle(code):
+                compilation.trace.of(Rollback).handles = True
         stock(self, parent, code, *args, **kwargs)
 
     return __init__
@@ -99,11 +95,11 @@ def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
             return stock(self, gm, *args, **kwargs)
         graph_proof.prove_graph(compilation, gm, self)
         compiled = annotated_graph(stock(self, gm, *args, **kwargs), self)
-        if (clock := compilation.trace.clock) is not None:
-            compiled = clock.timing(compiled)
-        compiled = watched(reading(compiled, compilation.trace.to_read()), compilation)
+        for feature in compilation.trace.obliged(Feature.wrapped):
+            compiled = feature.wrapped(compilation, compiled)
+        compiled = watched(compiled, compilation)
         compilation.graphs += 1
-        if compilation.trace.undo is not None:
+        if compilation.trace.of(Rollback).undo is not None:
             return compiled
         modes = modes_of(gm, self) if compilation.trace.used else None
         compiled = compiled if modes is None else keeping_modes(compiled, modes)
@@ -117,17 +113,12 @@ def compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def compile_subgraph(self: Any, tx: Any, reason: Any, *args: Any, **kwargs: Any) -> Any:
         root, compilation = self.root_tx, current()
-        if compilation is not None and compilation.trace.bars:
+        if compilation is not None:
             is_break = tx is not root or reason.graph_break
-            tqdm_loops.settle_all(tx, compilation.trace, is_break)
+            for feature in compilation.trace.features.all_obliged(Feature.on_graph_end):
+                feature.on_graph_end(compilation, tx, is_break)
         if tx is not root and root.debug_locals:
             tx.debug_locals, root.debug_locals = root.debug_locals + tx.debug_locals, []
-        if compilation is not None:
-            cudnn_flags.check_whole(compilation.trace)
-            check_indices(tx, compilation.trace)
-            speculate.gather(tx, compilation.trace)
-            object_texts.check_folded(compilation)
-            absent_names.install_absent(compilation, tx)
         return stock(self, tx, reason, *args, **kwargs)
 
     return compile_subgraph
@@ -161,18 +152,13 @@ def ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Questions to a tensor."""
 
     def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        if (compilation := current()) is not None and compilation.trace.choices:
-            graph_proof.check_question(compilation, name)
-        if compilation is not None and compilation.trace.arms:
-            arm_mutation.check_hooks(compilation.trace, name)
-        if compilation is not None and compilation.trace.written_back:
-            arm_mutation.check_question(compilation.trace, self, name)
-        if compilation is not None and compilation.trace.leaves:
-            requires_grad.check_question(compilation.trace, self, name)
-        if compilation is not None and compilation.trace.captured:
-            unbacked.check_question(self, name)
-        if compilation is not None and name in _OF_AUTOGRAD and compilation.trace.used:
-            _notice_writes(tx, self)
+        if (compilation := current()) is not None:
+            if compilation.trace.choices:
+                graph_proof.check_question(compilation, name)
+            for feature in compilation.trace.obliged(Feature.on_question):
+                feature.on_question(compilation, self, name)
+            if name in _OF_AUTOGRAD and compilation.trace.used:
+                _notice_writes(tx, self)
         return stock(self, tx, name, *args, **kwargs)
 
     return ask
@@ -207,46 +193,13 @@ def unpack_rows(stock: Callable[..., Any]) -> Callable[..., Any]:
     return unpack
 
 
-def detect_assert(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`_detect_and_normalize_assert_statement`: an `assert` is a branch that raises."""
-
-    def detect(self: Any, *args: Any, **kwargs: Any) -> Any:
-        is_assert, compilation = stock(self, *args, **kwargs), current()
-        if not is_assert or compilation is None or not compilation.may_mend:
-            return is_assert
-        if not compilation.exact_asserts:
-            compilation.trace.stock_asserts = True
-            return True
-        self.pop()  # the message
-        compilation.trace.asserts.add((self.f_code, self.current_instruction.offset))
-        return False
-
-    return detect
-
-
-def call_cached(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`WrapperUserFunctionVariable.call_function`: calls of functions that cache results."""
-
-    def call_function(self: Any, *args: Any, **kwargs: Any) -> Any:
-        compilation = current()
-        if compilation is None or not hasattr(self.wrapper_obj, "cache_info"):
-            return stock(self, *args, **kwargs)
-        trace = compilation.trace
-        trace.caches += 1
-        try:
-            return stock(self, *args, **kwargs)
-        finally:
-            trace.caches -= 1
-
-    return call_function
-
-
 def ask_object(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Attributes of the user's objects."""
 
     def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        if (compilation := current()) is not None and compilation.trace.counting:
-            deferred_calls.check_unread(compilation, self, name)
+        if (compilation := current()) is not None:
+            for feature in compilation.trace.obliged(Feature.on_object_question):
+                feature.on_object_question(compilation, self, name)
         return stock(self, tx, name, *args, **kwargs)
 
     return ask
@@ -256,8 +209,9 @@ def ask_module(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Attributes of modules."""
 
     def var_getattr(self: Any, tx: Any, name: str) -> Any:
-        if (compilation := current()) is not None and compilation.trace.blocks:
-            cudnn_flags.check_question(compilation.trace, self.value, name)
+        if (compilation := current()) is not None:
+            for feature in compilation.trace.obliged(Feature.on_module_question):
+                feature.on_module_question(self.value, name)
         return stock(self, tx, name)
 
     return var_getattr

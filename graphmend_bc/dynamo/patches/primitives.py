@@ -19,6 +19,7 @@ from graphmend_bc.dynamo.speculation.speculate import assume
 from graphmend_bc.dynamo.symbols.unbacked import is_unknown
 from graphmend_bc.dynamo.trace import tracing
 from graphmend_bc.dynamo.trace.context import Compilation, current
+from graphmend_bc.dynamo.trace.higher_order import depth_of
 from graphmend_bc.dynamo.trace.markers import as_python
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Guess, Loop, Marker, Primitive
@@ -140,7 +141,7 @@ class PrimitiveVariable(VariableTracker):
         tracer = site_tracer.SiteTracer(tx, compilation, self.primitive.site)
         try:
             if isinstance(condition, TensorVariable):
-                ours = 0 if self.primitive.entered else compilation.trace.depth
+                ours = 0 if self.primitive.entered else depth_of(compilation.trace)
                 tracing.check_is_outermost(tx, ours)
             return loop(tracer, self.primitive, condition, rest[0], rest[1:])
         except Refused as refused:
@@ -153,7 +154,7 @@ class PrimitiveVariable(VariableTracker):
         condition: TensorVariable,
         rest: list[VariableTracker],
     ) -> VariableTracker:
-        ours = 0 if isinstance(self.primitive, Guess) else compilation.trace.depth
+        ours = 0 if isinstance(self.primitive, Guess) else depth_of(compilation.trace)
         tracing.check_is_outermost(tx, ours)
         tracer = site_tracer.SiteTracer(tx, compilation, self.primitive.site)
         if (constant := tracer.fold(condition)) is not None:

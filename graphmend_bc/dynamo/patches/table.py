@@ -32,6 +32,7 @@ from graphmend_bc.dynamo.symbols import (
     tensor_indexing,
     unbacked,
 )
+from graphmend_bc.dynamo.trace import assertions, cached_calls
 
 _CONVERT = "torch._dynamo.convert_frame"
 _TRANSLATOR = "torch._dynamo.symbolic_convert:InstructionTranslatorBase"
@@ -254,7 +255,7 @@ _OF_VALUES: Final = (
     Seam(
         f"{_VARIABLES}.functions:WrapperUserFunctionVariable",
         ("call_function",),
-        at.call_cached,
+        cached_calls.call_cached,
         "functions that cache their results: Dynamo traces them every time",
     ),
     Seam(
@@ -272,7 +273,7 @@ _OF_VALUES: Final = (
     Seam(
         "torch._dynamo.symbolic_convert",
         ("_detect_and_normalize_assert_statement",),
-        at.detect_assert,
+        assertions.detect_assert,
         "`assert` on a tensor, of which Dynamo makes an operator that raises another exception",
     ),
     Seam(_TRANSLATOR, ("_convert_value",), tensor_formatting.convert_value, "`!r` of a tensor"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch._dynamo import exc
@@ -20,10 +21,32 @@ from torch.fx import Graph, Node
 
 from graphmend_bc.dynamo.graph.fx_nodes import is_in_place, name_called
 from graphmend_bc.dynamo.predication.arm_mutation import write_to_copies
-from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.higher_order import HigherOrder, depth_of
 from graphmend_bc.dynamo.trace.program_objects import existing
 from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reporting.reasons import Refused
+
+
+@dataclass(slots=True, eq=False)
+class Arms(Feature):
+    """The arms of an attempt; `trace.arms` are those that are being traced.
+
+    Attributes:
+        traced: how many were traced since the outermost branch of these was met.
+    """
+
+    order: ClassVar[int] = 10
+
+    traced: int = 0
+
+    def on_question(self, compilation: Compilation, tensor: VariableTracker, name: str) -> None:
+        """Refuse hooks in an arm: Dynamo puts them into the graph around it."""
+        arms = compilation.trace.arms
+        if arms and name in ("register_hook", "register_post_accumulate_grad_hook"):
+            refused = Refused("arm-changes-state", "It registers a hook of a tensor.")
+            raise SiteRefused(refused, arms[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +103,8 @@ def trace_arm(
             result = function.call_function(tx, list(live_ins), {})
         except exc.ObservedException as error:
             raise Refused("arm-raises", f"It raises {type(error).__name__}.") from error
-    if trace.depth:
-        trace.met += existing(output.side_effects)
+    if depth_of(trace):
+        trace.of(HigherOrder).met += existing(output.side_effects)
     nodes = _nodes_after(output.graph, last)
     _check_nodes(nodes, writes=writes)
     check(records)

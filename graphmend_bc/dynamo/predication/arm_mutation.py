@@ -10,6 +10,8 @@ is not. So the tensor must be the graph's own, and autograd must not count its v
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch._dynamo.output_graph import OutputGraph
@@ -22,12 +24,29 @@ from torch.fx import Graph, Node, Proxy
 
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.graph.fx_nodes import input_storages, name_called, storages, tensors_of
-from graphmend_bc.dynamo.trace.context import SiteRefused, Trace
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.record import OpRecord, written_by
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
+
+
+@dataclass(slots=True, eq=False)
+class WrittenBack(Feature):
+    """Storages that are written whether or not an arm is taken, with its branch."""
+
+    order: ClassVar[int] = 20
+
+    storages: dict[int, Site] = field(default_factory=dict)
+
+    def on_question(self, compilation: Compilation, tensor: VariableTracker, name: str) -> None:
+        """Refuse to say how often a tensor was written to that is written back in any case."""
+        for memory in storages([tensor.as_proxy().node]) if name == "_version" else ():
+            if memory in self.storages:
+                detail = "Its version is asked for."
+                raise SiteRefused(Refused("arm-mutates-tensor", detail), self.storages[memory])
 
 
 def write_to_copies(
@@ -91,38 +110,11 @@ def write_back(
             for node in (target, taken.get(target, target), other.get(target, target))
         )
         example = target.meta["example_value"]
-        trace.written_back[storage_of(example)] = site
+        trace.of(WrittenBack).storages[storage_of(example)] = site
         moved = predicate
         if predicate.as_proxy().node.meta["example_value"].device != example.device:
             moved = method(tx, "to", predicate, example.device)
         method(tx, "copy_", before, call(tx, "where", moved, left, right))
-
-
-def check_hooks(trace: Trace, name: str) -> None:
-    """Refuse hooks: Dynamo puts them into the graph around the arm.
-
-    Args:
-        trace: the attempt that is running.
-        name: a tensor's method that is called in an arm.
-
-    Raises:
-        SiteRefused: it registers a hook.
-    """
-    if name in ("register_hook", "register_post_accumulate_grad_hook"):
-        refused = Refused("arm-changes-state", "It registers a hook of a tensor.")
-        raise SiteRefused(refused, trace.arms[-1])
-
-
-def check_question(trace: Trace, tensor: TensorVariable, name: str) -> None:
-    """Refuse to say how often a tensor was written to that is written back whichever arm is taken.
-
-    Raises:
-        SiteRefused: its version is asked for.
-    """
-    for memory in storages([tensor.as_proxy().node]) if name == "_version" else ():
-        if memory in trace.written_back:
-            detail = "Its version is asked for."
-            raise SiteRefused(Refused("arm-mutates-tensor", detail), trace.written_back[memory])
 
 
 def as_outside(

@@ -25,6 +25,7 @@ from graphmend_bc.dynamo.predication.alias_notes import note_sharing
 from graphmend_bc.dynamo.predication.arm import Arm, attributes_unchanged, trace_arm
 from graphmend_bc.dynamo.predication.arm_outputs import Leaf, leaves_of, rebuilt
 from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.arm import check_runs_taken
 from graphmend_bc.legality.choose import check_same_layout
@@ -117,10 +118,11 @@ def conditional(
         raise Refused("cond-under-autocast")
     taken, other = (ArmFunctionVariable(trace, arm, live_ins) for arm in arms)
     operator = TorchHigherOrderOperatorVariable.make(torch.ops.higher_order.cond)
-    trace.depth += 1
+    operators = trace.of(HigherOrder)
+    operators.depth += 1
     with side_effects_kept(tx, trace):
         result = operator.call_function(tx, [predicate, taken, other, TupleVariable([])], {})
-    trace.depth -= 1
+    operators.depth -= 1
     note_operator(tx, trace, site, torch.ops.higher_order.cond)
     assert isinstance(result, TupleVariable)
     return _joined(trace, site, taken, other, cast(list[TensorVariable], result.items))
@@ -134,13 +136,14 @@ def side_effects_kept(tx: InstructionTranslatorBase, trace: Trace) -> Iterator[N
     a change of an attribute before the operator would not be seen after it, and one inside it would
     be lost. So would all changes of an object that was first met inside it.
     """
-    first, known = tx.output.side_effects, len(trace.met)
+    met = trace.of(HigherOrder).met
+    first, known = tx.output.side_effects, len(met)
     with attributes_unchanged(first):
         yield
     if (copy := tx.output.side_effects) is not first:
         vars(first).update(vars(copy))
         tx.output.side_effects = first
-    for item, variable in trace.met[known:]:
+    for item, variable in met[known:]:
         if id(item) not in first.id_to_variable:
             first.id_to_variable[id(item)] = variable
             first.keepalive.append(item)
@@ -152,7 +155,7 @@ def note_operator(
     """The last node of an operator; it is remembered that it is ours, so known to be functional."""
     nodes = reversed(tx.output.graph.nodes)
     found: Node = next(node for node in nodes if node.target is operator)
-    trace.functional[found] = site
+    trace.of(HigherOrder).functional[found] = site
     return found
 
 

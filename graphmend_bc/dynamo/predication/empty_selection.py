@@ -21,7 +21,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from graphmend_bc.dynamo.graph.fx_nodes import input_storages
 from graphmend_bc.dynamo.predication.arm import Arm, trace_arm
-from graphmend_bc.dynamo.predication.arm_mutation import may_differentiate
+from graphmend_bc.dynamo.predication.arm_mutation import WrittenBack, may_differentiate
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.record import OpRecord, written_by
@@ -117,7 +117,8 @@ def _check(tracer: SiteTracer, records: Sequence[OpRecord], size: sympy.Symbol) 
         outside = {storage_of(tensor) for tensor in written_by(record)} - made
         if outside and not (outside.isdisjoint(inputs) and _writes_none(record, size)):
             raise Refused("arm-mutates-tensor", name)
-        tracer.trace.written_back |= dict.fromkeys(outside, tracer.site)
+        if outside:
+            tracer.trace.of(WrittenBack).storages |= dict.fromkeys(outside, tracer.site)
 
 
 def _writes_none(record: OpRecord, size: sympy.Symbol) -> bool:

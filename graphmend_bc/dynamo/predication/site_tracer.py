@@ -11,14 +11,16 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc import config
+from graphmend_bc.dynamo.after_graph.argument_snapshots import Snapshots
 from graphmend_bc.dynamo.graph.emit import call, method
-from graphmend_bc.dynamo.predication.arm import Arm, trace_arm
+from graphmend_bc.dynamo.predication.arm import Arm, Arms, trace_arm
 from graphmend_bc.dynamo.predication.arm_mutation import as_outside, write_back
 from graphmend_bc.dynamo.predication.cond import conditional
 from graphmend_bc.dynamo.predication.merge import Join
-from graphmend_bc.dynamo.speculation.speculate import guess
+from graphmend_bc.dynamo.speculation.speculate import Checks, guess
 from graphmend_bc.dynamo.symbols.known_integers import number_in
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
+from graphmend_bc.dynamo.trace.higher_order import depth_of
 from graphmend_bc.dynamo.trace.tracing import inline, is_true
 from graphmend_bc.dynamo.trace.truth_overrides import check_truth_is_plain
 from graphmend_bc.legality import choose
@@ -60,8 +62,8 @@ class SiteTracer:
             Refused: it could not be shown to be exact.
         """
         predicate = self.truth(condition)
-        if self.recorder.draws and not self.trace.depth:
-            self.trace.drawn.append(predicate)
+        if self.recorder.draws and not depth_of(self.trace):
+            self.trace.of(Checks).drawn.append(predicate)
         if primitive.conditional:
             return self._conditional(predicate, when_true, when_false, live_ins)
         taken = self._arm(when_true, live_ins, predicate, True)
@@ -161,8 +163,9 @@ class SiteTracer:
         Raises:
             SiteRefused: there were too many.
         """
-        self.trace.arms_traced = self.trace.arms_traced + 1 if self.trace.arms else 1
-        if self.trace.arms_traced > config.arm_limit:
+        arms = self.trace.of(Arms)
+        arms.traced = arms.traced + 1 if self.trace.arms else 1
+        if arms.traced > config.arm_limit:
             refused = Refused("arm-too-dear", f"More than {config.arm_limit} arms would be traced.")
             raise SiteRefused(refused, self.trace.arms[0])
         self.trace.arms.append(self.site)
@@ -180,7 +183,7 @@ class SiteTracer:
             return method(self.tx, "to", condition, torch.bool)
         # The predicate must stay what it is now: its backward and its effects ask for it later.
         copy = method(self.tx, "clone", condition)
-        self.trace.snapshots.append((copy.as_proxy().node, len(self.recorder.written)))
+        self.trace.of(Snapshots).copies.append((copy.as_proxy().node, len(self.recorder.written)))
         return copy
 
 

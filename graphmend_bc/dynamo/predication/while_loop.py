@@ -19,11 +19,12 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.predication.alias_notes import note_sharing
-from graphmend_bc.dynamo.predication.arm import trace_arm
+from graphmend_bc.dynamo.predication.arm import Arms, trace_arm
 from graphmend_bc.dynamo.predication.arm_outputs import check_same_value, type_name
 from graphmend_bc.dynamo.predication.cond import example, note_operator, side_effects_kept, stand_in
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
 from graphmend_bc.dynamo.predication.while_condition import compute_condition
+from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.dynamo.trace.tracing import inline, is_true
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.arm import check_runs_taken
@@ -84,8 +85,10 @@ def _graph_loop(tracer: SiteTracer, body: _Body, flag: TensorVariable) -> Variab
         raise Refused("cond-under-autocast")
     operator = TorchHigherOrderOperatorVariable.make(torch.ops.higher_order.while_loop)
     carried = [body.state[position] for position in body.positions]
+    trace.of(Arms)
     trace.arms.append(tracer.site)
-    trace.depth += 1
+    operators = trace.of(HigherOrder)
+    operators.depth += 1
     with side_effects_kept(tx, trace):
         result = operator.call_function(
             cast(Any, tx),
@@ -93,7 +96,7 @@ def _graph_loop(tracer: SiteTracer, body: _Body, flag: TensorVariable) -> Variab
             {},
         )
     trace.arms.pop()
-    trace.depth -= 1
+    operators.depth -= 1
     assert isinstance(result, TupleVariable)
     node = note_operator(tx, trace, tracer.site, torch.ops.higher_order.while_loop)
     assert trace.recorder is not None
@@ -107,7 +110,7 @@ def _graph_loop(tracer: SiteTracer, body: _Body, flag: TensorVariable) -> Variab
             sides = [(example(before), set[int]()), *body.given[position]]
             note_sharing(trace, tracer.site, value.as_proxy().node, *sides)
         else:
-            trace.counters.append((tracer.site, value))
+            operators.counters.append((tracer.site, value))
         state[position] = value
     trace.used[tracer.site] = "while_loop"
     return TupleVariable(state)

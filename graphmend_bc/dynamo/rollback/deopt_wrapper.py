@@ -13,27 +13,32 @@ import torch._dynamo
 from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch._dynamo.convert_frame import compile_lock
 from torch._dynamo.guards import DeletedGuardManagerWrapper, GuardManagerWrapper
-from torch.autograd import forward_ad
 
+from graphmend_bc.dynamo.effects.preflight import Preflight
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
 from graphmend_bc.dynamo.graph.state_snapshot import Before, Undo
 from graphmend_bc.dynamo.rollback import checkpoints
 from graphmend_bc.dynamo.rollback.quiet_errors import taken_back
 from graphmend_bc.dynamo.rollback.raised_errors import is_operators, let_go_of_graph
+from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
+from graphmend_bc.dynamo.symbols.unbacked import captured_in
 from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import as_the_users
 from graphmend_bc.dynamo.trace.profiler_labels import deoptimisation
 from graphmend_bc.reporting.guess_stats import Tally
 from graphmend_bc.rewriting.deopt import with_way_back
 from graphmend_bc.runtime.deopt import Deoptimizer, Miss
-from graphmend_bc.runtime.draws import Draws
 from graphmend_bc.runtime.effect_preflight import Ahead
 
 log = logging.getLogger("graphmend_bc")
 
 
 def give_way_back(
-    result: Any, code: CodeType, module_globals: dict[str, Any], draws: Draws | None = None
+    result: Any,
+    code: CodeType,
+    module_globals: dict[str, Any],
+    take_back: Callable[[], None] | None = None,
 ) -> None:
     """Wrap the bytecode of a `compile_frame` result, in place.
 
@@ -41,10 +46,9 @@ def give_way_back(
         result: what Dynamo's `compile_frame` returned.
         code: the frame's own code object.
         module_globals: the frame's globals.
-        draws: what it draws before its graph.
+        take_back: called before the original code runs.
     """
     # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
-    take_back = None if draws is None else draws.take_back
     original = Deoptimizer(as_the_users(code), module_globals, take_back)
     run = deoptimisation(original.run, code)
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
@@ -59,18 +63,21 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
     """
     trace = compilation.trace
     extra = len(trace.our_outputs())
-    if trace.undo is not None:
+    rollback = trace.of(Rollback)
+    if rollback.undo is not None:
         guesses = tuple(guess for guess, _ in trace.guesses)
-        trace.tally = tally = Tally(guesses, tuple(trace.captured))
-        ahead = trace.ahead if trace.may_raise or trace.objects else None
-        graph = _taking_back(graph, trace.undo, tally, extra, compilation, ahead)
+        rollback.tally = tally = Tally(guesses, tuple(captured_in(trace)))
+        preflight = trace.known(Preflight)
+        looks = preflight is not None and (preflight.may_raise or preflight.objects)
+        ahead = preflight.ahead if preflight is not None and looks else None
+        graph = _taking_back(graph, rollback.undo, tally, extra, compilation, ahead)
     elif extra:
         graph = _without_outputs(graph, extra)
-    if trace.leaves_more:
+    if rollback.leaves_more:
         graph = _outside_of_checkpoints(graph)
-    if trace.functional:
-        graph = _without_tangents(graph)
-    return graph if trace.layout is None else _in_layout(graph, trace.layout)
+    for feature in trace.obliged(Feature.guarded):
+        graph = feature.guarded(graph)
+    return graph if rollback.layout is None else _in_layout(graph, rollback.layout)
 
 
 def keeping_modes(graph: Callable[..., Any], modes: Undo) -> Callable[..., Any]:
@@ -92,18 +99,6 @@ def _without_outputs(graph: Callable[..., Any], extra: int) -> Callable[..., Any
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
         return graph(*args, **kwargs)[:-extra]
-
-    return run_graph
-
-
-def _without_tangents(graph: Callable[..., Any]) -> Callable[..., Any]:
-    """The operators for conditions and loops drop the tangents of forward-mode differentiation."""
-
-    @functools.wraps(graph)
-    def run_graph(*args: Any, **kwargs: Any) -> Any:
-        if forward_ad._current_level >= 0:
-            raise Miss
-        return graph(*args, **kwargs)
 
     return run_graph
 

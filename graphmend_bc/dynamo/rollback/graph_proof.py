@@ -11,23 +11,22 @@ from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.variables.base import AttributeMutationNew, ValueMutationNew, VariableTracker
 from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.dynamo.graph.fx_nodes import (
     input_storages,
     is_in_place,
-    is_input,
     storages,
-    tensors_of,
 )
 from graphmend_bc.dynamo.graph.input_aliasing import check_apart, layout_of
 from graphmend_bc.dynamo.rollback import checkpoints
-from graphmend_bc.dynamo.rollback.rollback_analysis import undo_of
-from graphmend_bc.dynamo.substitutes import requires_grad
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, TextsMoved, Trace
+from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, need_of, undo_of
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.legality.alias import check_choice, storage_of
+from graphmend_bc.legality.alias import check_choice
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Site
 
 
 def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
@@ -41,31 +40,33 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         return
     if trace.effects and _exchanges_streams(output.side_effects):
         raise SiteRefused(Refused("effect-moved"), trace.effects[0])
-    if trace.leaves:
-        requires_grad.check_unnoticed(trace, gm.graph)
+    for feature in trace.obliged(Feature.on_graph):
+        feature.on_graph(compilation, gm, output)
+    operators, rollback = trace.of(HigherOrder), trace.of(Rollback)
     opaque = [
         node
         for node in gm.graph.nodes
-        if isinstance(node.target, HigherOrderOperator) and node not in trace.functional
+        if isinstance(node.target, HigherOrderOperator) and node not in operators.functional
     ]
-    _find_way_back(compilation, gm, output, opaque)
-    _check_way_back(compilation)
+    _find_rollback(compilation, gm, output, opaque)
+    for feature in trace.obliged(Feature.on_roll_back):
+        feature.on_roll_back(compilation, rollback.undo)
     anew = trace.recorder.used_anew if trace.recorder.learns_anew else None
     if trace.used and anew and anew & input_storages(gm.graph):
         raise SiteRefused(Refused("gradient-of-written"), *trace.used)
-    if trace.counters:
-        _check_sizes(trace, gm)
+    operators.check_sizes(gm)
     written = trace.recorder.written
     if trace.choices:
         _check_choices(trace, trace.recorder, gm, output, opaque)
     if trace.used:
-        trace.layout = layout_of(gm, output, written)
-    _drop_copies(trace, gm, written, opaque)
+        rollback.layout = layout_of(gm, output, written)
+    for feature in trace.obliged(Feature.on_proof):
+        feature.on_proof(gm, written, opaque)
     trace.proven = True
     trace.close()
 
 
-def _find_way_back(
+def _find_rollback(
     compilation: Compilation, gm: GraphModule, output: OutputGraph, opaque: list[Node]
 ) -> None:
     """Tell how the graph is undone, where it may turn out to be useless or may raise.
@@ -74,36 +75,20 @@ def _find_way_back(
     out of reach of a handler that stands between two graphs of stock's.
     """
     trace = compilation.trace
-    assert trace.recorder is not None
+    rollback = trace.of(Rollback)
     mended = trace.used or compilation.follows
     changes_state = _changes_state(output.side_effects)
-    raising = mended and (trace.handles or changes_state)
-    trace.leaves_more = bool(mended and (trace.effects or changes_state))
-    if trace.leaves_more and trace.used and checkpoints.stops_early():
+    raising = mended and (rollback.handles or changes_state)
+    rollback.leaves_more = bool(mended and (trace.effects or changes_state))
+    if rollback.leaves_more and trace.used and checkpoints.stops_early():
         raise SiteRefused(Refused("under-checkpoint"), *trace.used)
-    if not (_is_undone(trace) or raising):
+    if not (need_of(trace) or raising):
         return
     try:
-        trace.undo = undo_of(trace, gm, opaque, output)
-        trace.ahead.can_miss = True
+        rollback.undo = undo_of(trace, gm, opaque, output)
     except Refused as refused:
-        guessed = [guess.site for guess, _ in trace.guesses]
-        fails = trace.used if trace.recorder.rejects else ()
-        if sites := dict.fromkeys(guessed or trace.captured or trace.draws or fails):
+        if sites := _blamed(trace):
             raise SiteRefused(refused, *sites) from refused
-
-
-def _check_way_back(compilation: Compilation) -> None:
-    """Refuse calls that stand only where the graph can be undone, or leaves nothing to undo."""
-    trace = compilation.trace
-    if trace.handled and not trace.ahead.can_miss:
-        reason = "A handler would meet it when more has happened than before the call."
-        raise SiteRefused(Refused("effect-raises", reason), *dict.fromkeys(trace.handled))
-    if trace.whole and not (trace.undo is not None and trace.undo.is_nothing):
-        if trace.texts_of_objects and not compilation.exact_texts:
-            raise TextsMoved
-        reason = "It is an object, and the graph changes more than its results."
-        raise SiteRefused(Refused("effect-argument", reason), *dict.fromkeys(trace.whole))
 
 
 def _check_choices(
@@ -128,18 +113,13 @@ def _check_choices(
             raise SiteRefused(refused, site) from refused
 
 
-def _is_undone(trace: Trace) -> bool:
-    """True if something may come to light that makes the graph useless."""
-    known = (trace.guesses, trace.effects, trace.functional, trace.captured, trace.draws)
-    return any(known) or trace.stock_asserts
-
-
-def _check_sizes(trace: Trace, gm: GraphModule) -> None:
-    """Refuse sizes that a loop counts: Dynamo takes it that they are not 0 or 1."""
-    for node in gm.graph.nodes:
-        if any(map(free_unbacked_symbols, tensors_of(node))):
-            site = trace.counters[0][0]
-            raise SiteRefused(Refused("loop-carries-value", "A size depends on it."), site)
+def _blamed(trace: Trace) -> list[Site]:
+    """The sites to give up because the graph cannot be rolled back."""
+    assert trace.recorder is not None
+    fails = trace.used if trace.recorder.rejects else ()
+    reasons = [feature.blamed() for feature in trace.obliged(Feature.blamed)]
+    candidates = [[guess.site for guess, _ in trace.guesses], *reasons, fails]
+    return list(dict.fromkeys(next(filter(None, candidates), ())))
 
 
 _TELL_CHOICES_APART = frozenset(
@@ -212,26 +192,3 @@ def _renamed(gm: GraphModule) -> list[int]:
     """Storages of tensors that are changed in place without a write, as `detach_` does."""
     nodes = [n.args[0] for n in gm.graph.nodes if is_in_place(n) and n.args]
     return list(storages(n for n in nodes if isinstance(n, Node)))
-
-
-def _drop_copies(trace: Trace, gm: GraphModule, written: list[int], opaque: list[Node]) -> None:
-    """An effect's argument is copied only if something writes to it before the effect runs.
-
-    Two inputs may be views of the same memory in another call, so a write to one may reach all.
-    """
-    dropped = False
-    alive = set(gm.graph.nodes)
-    inputs = input_storages(gm.graph)
-    for copy, since in trace.snapshots:
-        if copy not in alive or opaque:
-            continue
-        source = copy.args[0]
-        assert isinstance(source, Node)
-        storage, later = storage_of(source.meta["example_value"]), set(written[since:])
-        reached = storage in later or (storage in inputs and later & inputs)
-        if not is_input(source) and not reached:
-            copy.replace_all_uses_with(source)
-            gm.graph.erase_node(copy)
-            dropped = True
-    if dropped:
-        gm.recompile()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import torch
 from torch._dynamo.output_graph import OutputGraph
@@ -18,11 +19,49 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
     sets_a_mode,
     storages,
 )
+from graphmend_bc.dynamo.graph.input_aliasing import Layout
 from graphmend_bc.dynamo.graph.state_snapshot import Undo
-from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.symbols.unbacked import captured_in
+from graphmend_bc.dynamo.trace.context import Compilation, Trace
+from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.reporting.guess_stats import Tally
 from graphmend_bc.reporting.reasons import Refused
+
+
+@dataclass(slots=True, eq=False)
+class Rollback(Feature):
+    """How the graph can be rolled back, and when it must not be used.
+
+    Attributes:
+        undo: how to take the graph back, if that can be done and somebody may want it: a wrong
+            guess, or the effects it would lose by raising.
+        layout: how the graph's inputs must share memory when it runs.
+        tally: counts the calls of the compiled graph if it can be taken back.
+        handles: whether one of the functions traced may handle an exception that the graph raises.
+        leaves_more: whether something is done after the graph, or before it in stock's, that a
+            recomputation which stops in the graph would lose.
+    """
+
+    undo: Undo | None = None
+    layout: Layout | None = None
+    tally: Tally | None = None
+    handles: bool = False
+    leaves_more: bool = False
+
+    def on_commit(self, compilation: Compilation) -> bool:
+        return self.undo is not None or self.layout is not None or self.leaves_more
+
+
+def need_of(trace: Trace) -> RollbackNeed:
+    """Whether something may come to light that makes the graph useless."""
+    needs = [feature.rolls_back() for feature in trace.obliged(Feature.rolls_back)]
+    if trace.guesses:
+        needs.append(RollbackNeed.WORTH_COPIES)
+    if trace.effects:
+        needs.append(RollbackNeed.IF_FREE)
+    return max(needs, default=RollbackNeed.NOT_NEEDED)
 
 
 def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph) -> Undo:
@@ -52,13 +91,14 @@ def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGra
     _check_nodes(recorder, gm)
     if any(device.type not in ("cpu", "cuda") for device in recorder.draws):
         raise Refused("speculation-has-effects", "The device's generator cannot be reset.")
-    if trace.captured and recorder.squeezed:
+    captured = captured_in(trace)
+    if captured and recorder.squeezed:
         raise Refused("capture-fails", "It depends on such a size how many dimensions there are.")
-    if trace.captured and recorder.unsized:
+    if captured and recorder.unsized:
         raise Refused("capture-fails", "A write in place may fail for such a size.")
     # The graph's inputs are copied in every call, which is worth while only if it may raise.
-    known = (trace.guesses, trace.captured, trace.handles, trace.draws, trace.stock_asserts)
-    needed = any(known) or recorder.checks
+    needed = need_of(trace) is RollbackNeed.WORTH_COPIES or trace.of(Rollback).handles
+    needed = needed or recorder.checks
     if not needed and not inputs.isdisjoint(recorder.written):
         raise Refused("speculation-writes-input", "It is not known to raise.")
     written = _written_inputs(recorder, gm, output.export)

@@ -22,6 +22,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from graphmend_bc.dynamo.graph.emit import compared, method
 from graphmend_bc.dynamo.speculation.full_mask_list import is_cheap, mask_of_rows
 from graphmend_bc.dynamo.speculation.speculate import assume, guess
+from graphmend_bc.dynamo.symbols.known_integers import KnownIntegers
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused
@@ -66,7 +67,7 @@ def _know_rows(
             "list-not-full", "A check could fail, and they can be computed before the graph."
         )
     trace.recorder.ranges.count(tensor, _guessed_length(tx, compilation, site, rows, mask))
-    trace.counts = True
+    trace.of(KnownIntegers)
 
 
 def _is_unsized(tensor: TensorVariable) -> bool:

@@ -8,7 +8,8 @@ wrapper around the compiled graph sees (deopt_wrapper.py). A single guess is one
 from __future__ import annotations
 
 import operator
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import SymBool
@@ -21,11 +22,49 @@ from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr, expect
 from graphmend_bc import config
 from graphmend_bc.dynamo.before_graph.concrete_eval import look
 from graphmend_bc.dynamo.graph.emit import as_tensor, call, compared, method
-from graphmend_bc.dynamo.trace.context import Compilation, Trace
+from graphmend_bc.dynamo.speculation.index_bounds import check_indices
+from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import without_resumption
 from graphmend_bc.reporting.guess_stats import Guessed
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Guess
+
+
+@dataclass(slots=True, eq=False)
+class Checks(Feature):
+    """The checks of the guesses of an attempt.
+
+    Attributes:
+        drawn: predicates that may rest on random draws.
+    """
+
+    order: ClassVar[int] = 30
+
+    drawn: list[TensorVariable] = field(default_factory=list)
+
+    def on_graph_end(
+        self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
+    ) -> None:
+        """Make one question of all guesses, and one answer to look them up."""
+        trace = compilation.trace
+        check_indices(tx, trace)
+        # A draw that only a predicate needs must happen even if both arms turn out to be the same.
+        trace.kept += [value for value in self.drawn if not value.as_proxy().node.users]
+        self.drawn.clear()
+        if not trace.guesses or trace.questions:
+            return
+        wrongs = [wrong for _, wrong in trace.guesses]
+        home = _device(wrongs[0])
+        moved = [w if _device(w) == home else method(tx, "to", w, home) for w in wrongs]
+        if len(moved) == 1:
+            trace.questions = [*moved]
+            return
+        stack = tx.output.create_proxy(
+            "call_function", torch.stack, ([w.as_proxy() for w in moved],), {}
+        )
+        which = cast(TensorVariable, wrap_fx_proxy(tx, stack))
+        trace.questions = [which, call(tx, "any", which)]
 
 
 def guess(
@@ -69,6 +108,7 @@ def guess(
     assert trace.recorder is not None
     trace.recorder.guessed = True
     text = "" if asserted is None else _text(asserted, value)
+    trace.of(Checks)
     trace.guesses.append((Guessed(site, occurrence, value, primitive.firm, text), wrong))
     trace.used[site] = "speculate"
     return value
@@ -131,26 +171,6 @@ def _holding(condition: SymBool, value: bool) -> SymBool:
 def _text(condition: SymBool, value: bool) -> str:
     """How the error of an assertion tells what it asserts."""
     return str(canonicalize_bool_expr(_holding(condition, value).node.expr))
-
-
-def gather(tx: InstructionTranslatorBase, trace: Trace) -> None:
-    """At the end of a graph: make one question of all guesses, and one answer to look them up."""
-    # A draw that only a predicate needs must happen even if both arms turned out to be the same.
-    trace.kept += [value for value in trace.drawn if not value.as_proxy().node.users]
-    trace.drawn.clear()
-    if not trace.guesses or trace.questions:
-        return
-    wrongs = [wrong for _, wrong in trace.guesses]
-    home = _device(wrongs[0])
-    moved = [w if _device(w) == home else method(tx, "to", w, home) for w in wrongs]
-    if len(moved) == 1:
-        trace.questions = [*moved]
-        return
-    stack = tx.output.create_proxy(
-        "call_function", torch.stack, ([w.as_proxy() for w in moved],), {}
-    )
-    which = cast(TensorVariable, wrap_fx_proxy(tx, stack))
-    trace.questions = [which, call(tx, "any", which)]
 
 
 def _device(value: TensorVariable) -> torch.device:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
@@ -21,7 +22,8 @@ from torch.fx import Node
 from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, asked, guard_on
 from graphmend_bc.dynamo.graph.fx_nodes import is_torchs_own, tensors_of
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.trace.context import SiteRefused, Trace
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
@@ -128,11 +130,11 @@ class FlagsVariable(ContextWrappingVariable):
             check_is_outermost(tx)
         except Refused as refused:
             raise SiteRefused(refused, self.callee.site) from refused
-        if self.trace.blocks:
+        if self.trace.of(Blocks).open:
             raise self.refused("It is inside another such block.")
         self._check_unset(tx)
         self.before = set(tx.output.graph.nodes), len(self.trace.effects)
-        self.trace.blocks.append(self)
+        self.trace.of(Blocks).open.append(self)
         result: VariableTracker = ConstantVariable.create(None)
         return result
 
@@ -140,7 +142,7 @@ class FlagsVariable(ContextWrappingVariable):
         """Show that nothing in the block looked at the flags."""
         assert self.before is not None
         nodes, effects = self.before
-        self.trace.blocks.remove(self)
+        self.trace.of(Blocks).open.remove(self)
         self._check_unset(tx)
         if len(self.trace.effects) != effects:
             raise self.refused("A call that runs after the graph is inside it.")
@@ -173,30 +175,29 @@ class FlagsVariable(ContextWrappingVariable):
             raise self.refused("The function sets a flag itself.")
 
 
-def check_whole(trace: Trace) -> None:
-    """Refuse to end a graph inside a block.
-
-    Raises:
-        SiteRefused: a block is open.
-    """
-    for block in trace.blocks:
-        assert isinstance(block, FlagsVariable)
-        raise block.refused("The graph breaks inside it.")
-
-
-def check_question(trace: Trace, module: object, name: str) -> None:
-    """Refuse to say what a flag is inside a block.
-
-    Raises:
-        SiteRefused: a flag is asked for.
-    """
-    for block in trace.blocks:
-        assert isinstance(block, FlagsVariable)
-        if module is torch.backends.cudnn and name not in _CONSTANT:
-            raise block.refused(f"'{name}' is read inside it.")
-
-
 def _other_device(node: Node) -> torch.device | None:
     """A device, other than the CPU, that a node's value is on."""
     devices = (tensor.device for tensor in tensors_of(node))
     return next((device for device in devices if device.type not in ("cpu", "meta")), None)
+
+
+@dataclass(slots=True, eq=False)
+class Blocks(Feature):
+    """Blocks of cuDNN's flags that are open, outermost first."""
+
+    order: ClassVar[int] = 20
+
+    open: list[FlagsVariable] = field(default_factory=list)
+
+    def on_module_question(self, module: object, name: str) -> None:
+        """Refuse to say what a flag is inside a block."""
+        for block in self.open:
+            if module is torch.backends.cudnn and name not in _CONSTANT:
+                raise block.refused(f"'{name}' is read inside it.")
+
+    def on_graph_end(
+        self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
+    ) -> None:
+        """Refuse to end a graph inside a block."""
+        for block in self.open:
+            raise block.refused("The graph breaks inside it.")

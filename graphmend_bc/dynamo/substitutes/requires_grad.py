@@ -6,13 +6,15 @@ What is computed from `t` must require a gradient anyway, because of parameters.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
+from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
-from torch.fx import Graph, Node
+from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo.after_graph.host_reads import is_plain
 from graphmend_bc.dynamo.graph.fx_nodes import (
@@ -23,11 +25,52 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
     tensors_of,
 )
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.markers import as_python
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Marker, Site
+
+
+@dataclass(slots=True, eq=False)
+class Leaves(Feature):
+    """Tensors that the frame made require a gradient.
+
+    Attributes:
+        found: the site of each, its node, and the number of writes before.
+    """
+
+    order: ClassVar[int] = 40
+
+    found: list[tuple[Site, Node, int]] = field(default_factory=list)
+
+    def on_question(self, compilation: Compilation, tensor: VariableTracker, name: str) -> None:
+        """Refuse questions about gradients of a leaf, or of a view of it.
+
+        What else is computed from it requires a gradient anyway.
+        """
+        if name not in _ASK:
+            return
+        node = tensor.as_proxy().node
+        for site, leaf, _ in self.found:
+            if node is leaf or node in _reached(leaf):
+                raise _noticed(site, f"'{name}' of it is asked for.")
+
+    def on_graph(self, compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
+        """Show that the tensors that were to require a gradient are the same without."""
+        recorder = compilation.trace.recorder
+        assert recorder is not None
+        for site, node, since in self.found:
+            if node.graph is not gm.graph:
+                continue
+            storage = storage_of(node.meta["example_value"])
+            if storage in recorder.written[since:]:
+                raise _noticed(site, "It is changed in place afterwards.")
+            reached = _reached(node)
+            for user in reached:
+                if problem := _problem(user, storage) or _changed(user, reached):
+                    raise _noticed(site, problem)
 
 
 def required(
@@ -47,7 +90,7 @@ def required(
         else:
             node = tensor.as_proxy().node
             assert trace.recorder is not None
-            trace.leaves.append((site, node, len(trace.recorder.written)))
+            trace.of(Leaves).found.append((site, node, len(trace.recorder.written)))
             trace.used[site] = "leaf"
             result: VariableTracker = ConstantVariable.create(None)
             return result
@@ -75,25 +118,6 @@ def _check(
 def _is(node: Node, fake: torch.Tensor) -> bool:
     """True for another name of the same tensor."""
     return any(tensor is fake for tensor in tensors_of(node))
-
-
-def check_unnoticed(trace: Trace, graph: Graph) -> None:
-    """Show that the tensors that were to require a gradient are the same without.
-
-    Raises:
-        SiteRefused: somebody could notice.
-    """
-    assert trace.recorder is not None
-    for site, node, since in trace.leaves:
-        if node.graph is not graph:
-            continue
-        storage = storage_of(node.meta["example_value"])
-        if storage in trace.recorder.written[since:]:
-            raise _noticed(site, "It is changed in place afterwards.")
-        reached = _reached(node)
-        for user in reached:
-            if problem := _problem(user, storage) or _changed(user, reached):
-                raise _noticed(site, problem)
 
 
 def _reached(node: Node) -> list[Node]:
@@ -137,22 +161,6 @@ def _changed(user: Node, reached: list[Node]) -> str:
         if changed and changed.isdisjoint(storages(others)):
             return ""
     return f"{user.target} changes something with it."
-
-
-def check_question(trace: Trace, tensor: Any, name: str) -> None:
-    """Refuse questions about gradients of a leaf, or of a view of it.
-
-    What else is computed from it requires a gradient anyway.
-
-    Raises:
-        SiteRefused: the answer could differ.
-    """
-    if name not in _ASK:
-        return
-    node = tensor.as_proxy().node
-    for site, leaf, _ in trace.leaves:
-        if node is leaf or node in _reached(leaf):
-            raise _noticed(site, f"'{name}' of it is asked for.")
 
 
 _ASK = frozenset(

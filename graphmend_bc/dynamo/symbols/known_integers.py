@@ -15,6 +15,13 @@ from torch._dynamo.variables.lists import TupleVariable
 from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.features import Feature
+
+
+class KnownIntegers(Feature):
+    """There are rows whose numbers are known."""
+
+    __slots__ = ()
 
 
 def number_in(trace: Trace, value: VariableTracker) -> int | bool | None:
@@ -24,7 +31,11 @@ def number_in(trace: Trace, value: VariableTracker) -> int | bool | None:
         trace: the attempt that is running.
         value: any variable.
     """
-    if not trace.counts or type(value) is not TensorVariable or trace.recorder is None:
+    if (
+        trace.known(KnownIntegers) is None
+        or type(value) is not TensorVariable
+        or trace.recorder is None
+    ):
         return None
     tensor = value.as_proxy().node.meta["example_value"]
     if any(not isinstance(size, int) or size != 1 for size in tensor.shape):

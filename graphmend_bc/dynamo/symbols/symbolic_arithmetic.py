@@ -40,6 +40,7 @@ from torch.utils._sympy.functions import (
 )
 
 from graphmend_bc.dynamo.graph.emit import as_tensor, call, method
+from graphmend_bc.dynamo.symbols.unbacked import Captures
 from graphmend_bc.dynamo.trace.context import SiteRefused, current
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -83,9 +84,10 @@ def symbol_made(stock: Callable[..., VariableTracker]) -> Callable[..., Variable
     ) -> VariableTracker:
         made = stock(tx, proxy, *args, **kwargs)
         compilation = current()
-        if compilation is None or not compilation.trace.symbols:
+        captures = None if compilation is None else compilation.trace.known(Captures)
+        if captures is None:
             return made
-        symbols, result = compilation.trace.symbols, _expression(_value(proxy.node))
+        symbols, result = captures.symbols, _expression(_value(proxy.node))
         _check(symbols, proxy.node)
         rounds = result.func in _INTEGERS and result.args[0] in symbols
         if rounds and not result.args[0].is_integer:

@@ -21,8 +21,17 @@ from torch._dynamo.variables.lists import BaseListVariable, SliceVariable, Tuple
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx.experimental.symbolic_shapes import expect_true
 
-from graphmend_bc.dynamo.symbols.known_integers import is_index, number_in, with_numbers
+from graphmend_bc.dynamo.symbols.known_integers import (
+    KnownIntegers,
+    is_index,
+    number_in,
+    with_numbers,
+)
 from graphmend_bc.dynamo.trace.context import Compilation, current
+
+
+def _may_know(compilation: Compilation) -> bool:
+    return compilation.captures or compilation.trace.known(KnownIntegers) is not None
 
 
 def call_method(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,7 +41,7 @@ def call_method(stock: Callable[..., Any]) -> Callable[..., Any]:
         self: Any, tx: Any, name: str, args: list[VariableTracker], *rest: Any, **kwargs: Any
     ) -> Any:
         compilation = current()
-        if compilation is None or not (compilation.trace.counts or compilation.captures):
+        if compilation is None or not _may_know(compilation):
             return stock(self, tx, name, args, *rest, **kwargs)
         if name == "item" and (number := number_in(compilation.trace, self)) is not None:
             return ConstantVariable.create(number)
@@ -51,7 +60,7 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(self: Any, tx: Any, args: list[VariableTracker], *rest: Any, **kwargs: Any) -> Any:
         compilation = current() if self.fn in (operator.getitem, operator.index) else None
-        if compilation is None or not (compilation.trace.counts or compilation.captures):
+        if compilation is None or not _may_know(compilation):
             return stock(self, tx, args, *rest, **kwargs)
         target = args[0].realize()
         if self.fn is operator.index:

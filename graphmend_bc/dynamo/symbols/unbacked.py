@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, TypeGuard
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NoReturn, TypeGuard
 
+import sympy  # type: ignore[import-untyped]
 import torch
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.variables.base import VariableTracker
@@ -13,8 +15,47 @@ from torch._dynamo.variables.tensor import SymNodeVariable
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.dynamo.trace.breaks import instruction_of
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, current
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace, current
+from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Site
+
+
+@dataclass(slots=True, eq=False)
+class Captures(Feature):
+    """The symbols of an attempt.
+
+    Attributes:
+        sites: those at which Dynamo made a symbol for what is known only at run time.
+        symbols: these symbols, each with its site.
+    """
+
+    order: ClassVar[int] = 50
+
+    sites: dict[Site, None] = field(default_factory=dict)
+    symbols: dict[sympy.Basic, Site] = field(default_factory=dict)
+
+    def on_question(self, compilation: Compilation, tensor: VariableTracker, name: str) -> None:
+        _check_question(tensor, name)
+
+    def give_up_numbers(self, detail: str) -> None:
+        refuse_captured(detail)
+
+    def rolls_back(self) -> RollbackNeed:
+        return RollbackNeed.WORTH_COPIES
+
+    def blamed(self) -> Iterable[Site]:
+        return self.sites
+
+    def mended(self) -> Mapping[Site, str]:
+        return dict.fromkeys(self.sites, "capture")
+
+
+def captured_in(trace: Trace) -> Collection[Site]:
+    """The sites at which symbols were made so far."""
+    captures = trace.known(Captures)
+    return () if captures is None else captures.sites
+
 
 _MAKERS = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbacked_symbool")
 
@@ -32,8 +73,9 @@ def listen_to_captures(output: OutputGraph, compilation: Compilation) -> None:
             symbol = stock(*args, **kwargs)
             if found is not None:
                 site = note(*found)
-                compilation.trace.captured[site] = None
-                compilation.trace.symbols[symbol.node.expr] = site
+                captures = compilation.trace.of(Captures)
+                captures.sites[site] = None
+                captures.symbols[symbol.node.expr] = site
             return symbol
 
         return make
@@ -55,7 +97,7 @@ def refuse_captured(detail: str) -> NoReturn:
         detail: what cannot be done with it; one sentence.
     """
     compilation = current()
-    captured = () if compilation is None else compilation.trace.captured
+    captured = () if compilation is None else captured_in(compilation.trace)
     raise SiteRefused(Refused("capture-fails", detail), *captured)
 
 
@@ -73,7 +115,7 @@ def check_truths(values: Iterable[VariableTracker]) -> None:
             refuse_captured("A truth value known only at run time is computed with.")
 
 
-def check_question(tensor: VariableTracker, name: str) -> None:
+def _check_question(tensor: VariableTracker, name: str) -> None:
     """Refuse questions about the layout of a tensor of unknown size: it may be of one element.
 
     Raises:
@@ -93,11 +135,8 @@ def refuse_symbols(detail: str) -> None:
     """
     if (compilation := current()) is None:
         return
-    if compilation.trace.captured:
-        refuse_captured(detail)
-    if compilation.trace.hoisted:
-        sites = dict.fromkeys(site for site, _ in compilation.trace.hoisted)
-        raise SiteRefused(Refused("hoist-varies", detail), *sites)
+    for feature in compilation.trace.obliged(Feature.give_up_numbers):
+        feature.give_up_numbers(detail)
 
 
 def raising(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
 from types import CodeType
 from typing import Any
 
-import sympy  # type: ignore[import-untyped]
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
-from torch._guards import Guard, Source
 from torch.fx import Node
 
-from graphmend_bc.dynamo.graph.input_aliasing import Layout
-from graphmend_bc.dynamo.graph.readback import Reads
-from graphmend_bc.dynamo.graph.state_snapshot import Undo
+from graphmend_bc.dynamo.trace.features import F, Feature, Features
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.legality.alias import Choice
 from graphmend_bc.reporting.guess_stats import Guessed, Tally
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
-from graphmend_bc.runtime.bars import Clock
-from graphmend_bc.runtime.draws import Draws
-from graphmend_bc.runtime.effect_preflight import Ahead
 
 
 class SiteRefused(Exception):
@@ -54,133 +46,48 @@ class Trace:
 
     Attributes:
         arms: sites whose arm is being traced, outermost first.
-        arms_traced: how many arms were traced since the outermost branch of `arms` was met.
         used: sites that were mended so far, with the strategy.
         gb_types: what Dynamo would have called the breaks at sites mended before it met them.
         choices: what `where` chose, for the proof over the whole graph; by the node of the result.
         predicates: the branches around what is being traced, outermost first, each with the value
             under which its arm is taken.
-        tally: counts the calls of the compiled graph if it rests on guesses.
         refused: sites that were met but could not be shown to be exact.
-        functional: higher-order operators of ours, which change nothing but their results.
-        depth: how many of them are around what is being traced.
-        met: the program's objects that were met inside such operators, with their variables.
-        counters: ints that a loop in the graph counts, known only at run time.
-        snapshots: nodes that copy an effect's argument, with the number of writes before.
         effects: calls that run after the graph, in order.
-        caches: how many functions that cache their results are around what is being traced.
-        answers: what is guarded on that loggers answered, by where each is found.
-        counting: objects that these calls change, each with a call.
         guesses: truth values that were taken for granted, each with a 0-dim bool tensor that is
             True if that was wrong.
         kept: values that must stay outputs of the graph although nothing uses them.
-        drawn: predicates that may rest on random draws.
         questions: further outputs of the graph that only we look at: which guesses were wrong, if
             there are several, and whether any was.
-        undo: how to take the graph back, if that can be done and somebody may want it: a wrong
-            guess, or the effects it would lose by raising.
-        ahead: looks whether an effect is about to raise, before the first one runs.
-        may_raise: the effects it looks at, as it wants them.
-        handled: those whose exception a handler of the program's would meet.
-        objects: the arguments that it looks at, as it wants them.
-        whole: effects that get an object as it is.
         proven: whether there was a graph, and it was shown to be exact.
-        reads: the outputs of the graph that become Python values.
-        captured: sites at which Dynamo made a symbol for what is known only at run time.
-        symbols: these symbols, each with its site.
-        hoisted: values computed before the graph: the site, and what it is in the call that is
-            being compiled.
-        counts: whether there are rows whose numbers are known.
-        catches: whether a `warnings.catch_warnings` was entered.
-        bars: progress bars that were made, in order.
-        draws: calls before the graph that draw from NumPy's generator, in order.
-        drawing: what they leave the generator as, if the graph is not used.
-        walks: loops over them, in the order in which they began.
-        clock: tells bars when the graph began.
-        formatted: copies of what texts were made of, as it was then.
-        leaves_more: whether something is done after the graph, or before it in stock's, that a
-            recomputation which stops in the graph would lose.
-        kept_texts: texts that are shown by an effect, which was shown to be exact.
-        texts_of_objects: whether one of them is made of an object.
-        texts_folded: whether Dynamo made the text of an object while it traced.
-        asserts: where an `assert` was met, by code object and offset.
-        stock_asserts: whether Dynamo made operators of some.
-        handles: whether one of the functions traced may handle an exception that the graph raises.
-        blocks: blocks of cuDNN's flags that are open, outermost first.
-        leaves: tensors that the frame made require a gradient: the site, the node, and the number
-            of writes before.
-        written_back: storages that are written whether or not an arm is taken, with its branch.
-        layout: how the graph's inputs must share memory when it runs.
-        absent: guards on what was not found, or not guarded on by Dynamo.
-        searched: classes that were searched for a name, each with it.
-        classes: where the classes of the program's objects are found.
-        slots: the operators that classes were asked for, which have these.
-        unplaced: names that were looked up in classes that no guard of Dynamo's reaches, each with
-            the base at which the search began.
-        ordered: dicts whose order matters, besides those that Dynamo knows.
-        builtins: names that were not found among the globals, with the id of these; the globals.
         recorder: listens to the fake tensor mode once a site needs it.
+        features: what each feature keeps.
     """
 
     arms: list[Site] = field(default_factory=list)
-    arms_traced: int = 0
     used: dict[Site, str] = field(default_factory=dict)
     gb_types: dict[Site, str] = field(default_factory=dict)
     choices: dict[Node, tuple[Site, Choice]] = field(default_factory=dict)
-    functional: dict[Node, Site] = field(default_factory=dict)
-    depth: int = 0
-    met: list[tuple[object, VariableTracker]] = field(default_factory=list)
-    counters: list[tuple[Site, VariableTracker]] = field(default_factory=list)
-    snapshots: list[tuple[Node, int]] = field(default_factory=list)
-    effects: list[Site] = field(default_factory=list)
-    caches: int = 0
-    answers: dict[Source, Any] = field(default_factory=dict)
-    counting: list[tuple[VariableTracker, Site]] = field(default_factory=list)
-    guesses: list[tuple[Guessed, TensorVariable]] = field(default_factory=list)
-    questions: list[VariableTracker] = field(default_factory=list)
-    drawn: list[TensorVariable] = field(default_factory=list)
-    kept: list[VariableTracker] = field(default_factory=list)
     predicates: list[tuple[TensorVariable, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)
-    undo: Undo | None = None
-    layout: Layout | None = None
-    blocks: list[VariableTracker] = field(default_factory=list)
-    leaves: list[tuple[Site, Node, int]] = field(default_factory=list)
-    written_back: dict[int, Site] = field(default_factory=dict)
-    tally: Tally | None = None
-    ahead: Ahead = field(default_factory=Ahead)
-    may_raise: list[VariableTracker] = field(default_factory=list)
-    handled: list[Site] = field(default_factory=list)
-    objects: list[VariableTracker] = field(default_factory=list)
-    whole: list[Site] = field(default_factory=list)
+    effects: list[Site] = field(default_factory=list)
+    guesses: list[tuple[Guessed, TensorVariable]] = field(default_factory=list)
+    kept: list[VariableTracker] = field(default_factory=list)
+    questions: list[VariableTracker] = field(default_factory=list)
     proven: bool = False
-    reads: Reads = field(default_factory=Reads)
-    hoisted: list[tuple[Site, Any]] = field(default_factory=list)
-    captured: dict[Site, None] = field(default_factory=dict)
-    symbols: dict[sympy.Basic, Site] = field(default_factory=dict)
-    counts: bool = False
-    catches: bool = False
-    bars: list[Any] = field(default_factory=list)
-    draws: list[Site] = field(default_factory=list)
-    drawing: Draws | None = None
-    walks: list[Any] = field(default_factory=list)
-    clock: Clock | None = None
-    formatted: list[VariableTracker] = field(default_factory=list)
-    kept_texts: list[VariableTracker] = field(default_factory=list)
-    texts_of_objects: bool = False
-    texts_folded: bool = False
-    asserts: set[tuple[CodeType, int]] = field(default_factory=set)
-    stock_asserts: bool = False
-    handles: bool = False
-    leaves_more: bool = False
-    absent: dict[tuple[str, str, str], Guard] = field(default_factory=dict)
-    searched: set[tuple[type, str]] = field(default_factory=set)
-    classes: dict[type, Source] = field(default_factory=dict)
-    slots: dict[type, Any] = field(default_factory=dict)
-    unplaced: set[tuple[type, str, int]] = field(default_factory=set)
-    ordered: set[Source] = field(default_factory=set)
-    builtins: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
     recorder: Recorder | None = None
+    features: Features = field(default_factory=Features)
+
+    def of(self, kind: type[F]) -> F:
+        """A feature's state, made if there is none yet."""
+        return self.features.of(kind)
+
+    def known(self, kind: type[F]) -> F | None:
+        """A feature's state, if it has a part in the attempt."""
+        return self.features.known(kind)
+
+    def obliged(self, obligation: Callable[..., Any]) -> Sequence[Feature]:
+        """The states that do something about an obligation; see `Features`."""
+        return self.features.obliged(obligation)
 
     def listen(self, output: OutputGraph) -> Recorder:
         """The recorder on the trace's fake tensor mode, started when first needed."""
@@ -191,25 +98,9 @@ class Trace:
             )
         return self.recorder
 
-    def note_absent(self, where: Source, what: str, make: Any, **kwargs: Any) -> None:
-        """Keep a guard for the case that the frame is mended.
-
-        Args:
-            where: what it looks at.
-            what: tells it from others of its kind.
-            make: a function of Dynamo's `GuardBuilder`; `kwargs` are for it.
-        """
-        guard = where.make_guard(partial(make, **kwargs) if kwargs else make)
-        self.absent.setdefault((where.name, make.__name__, what), guard)
-
     def our_outputs(self) -> list[VariableTracker]:
         """Outputs of the graph that the frame does not ask for."""
         return [*self.kept, *self.questions]
-
-    def to_read(self) -> dict[int, str]:
-        """Outputs to read on the host, by position; the question joins the others' transfer."""
-        question = {-1: "item"} if self.reads.methods and self.questions else {}
-        return {**self.reads.methods, **question}
 
     def close(self) -> None:
         """Stop listening."""
@@ -277,8 +168,8 @@ class Compilation:
     @property
     def is_mended(self) -> bool:
         """Whether stock might have broken the graph of the frame, now or in an earlier call."""
-        known = (self.trace.used, self.trace.captured, self.trace.draws)
-        return any(known) or self.follows or self.was_mended
+        mended = self.trace.used or any(f.mended() for f in self.trace.obliged(Feature.mended))
+        return bool(mended) or self.follows or self.was_mended
 
     def mends(self, site: Site) -> bool:
         """False for a site that is to be traced as stock Dynamo does."""

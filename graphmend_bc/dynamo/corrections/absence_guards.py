@@ -1,0 +1,85 @@
+"""Guards on what was absent, kept until it is known that the frame is mended."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from functools import partial
+from types import ModuleType
+from typing import Any, ClassVar, Final
+
+from torch._dynamo import source
+from torch._dynamo.guards import GuardBuilder, GuardManagerType, install_guard
+from torch._guards import Guard, Source
+
+from graphmend_bc.dynamo.trace.context import Compilation, current
+from graphmend_bc.dynamo.trace.features import Feature
+
+
+@dataclass(slots=True, eq=False)
+class Absences(Feature):
+    """What an attempt did not find.
+
+    Attributes:
+        guards: on what was not found, or not guarded on by Dynamo; by what tells them apart.
+        ordered: dicts whose order matters, besides those that Dynamo knows.
+        builtins: names that were not found among the globals, with the id of these; the globals.
+    """
+
+    order: ClassVar[int] = 90  # what ends the graph may learn more
+
+    guards: dict[tuple[str, str, str], Guard] = field(default_factory=dict)
+    ordered: set[Source] = field(default_factory=set)
+    builtins: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
+
+    def on_graph_end(self, compilation: Compilation, tx: Any, is_break: bool) -> None:
+        """Guard on what was absent, if the frame is mended."""
+        if compilation.is_mended:
+            self._guard_globals(tx)
+            install_guard(*self.guards.values())
+            tx.output.guard_on_key_order.update(self.ordered)
+
+    def _guard_globals(self, tx: Any) -> None:
+        """No global may come to hide a builtin."""
+        for (_, name), module_globals in self.builtins.items():
+            if module_globals is tx.output.global_scope:
+                guard = source.GlobalSource(name).make_guard(partial(_not_global, name=name))
+                install_guard(guard)
+                continue
+            module = sys.modules.get(module_globals.get("__name__", ""))
+            if module is not None and vars(module) is module_globals and may_change(module):
+                where = tx.import_source(module.__name__)
+                make = partial(GuardBuilder.NOT_PRESENT_IN_GENERIC_DICT, attr=name)
+                install_guard(where.make_guard(make))
+
+
+def note_absent(where: Source, what: str, make: Any, **kwargs: Any) -> None:
+    """Keep a guard for the case that the frame is mended.
+
+    Args:
+        where: what it looks at.
+        what: tells it from others of its kind.
+        make: a function of Dynamo's `GuardBuilder`; `kwargs` are for it.
+    """
+    if (compilation := current()) is not None:
+        guard = where.make_guard(partial(make, **kwargs) if kwargs else make)
+        key = where.name, make.__name__, what
+        compilation.trace.of(Absences).guards.setdefault(key, guard)
+
+
+def may_change(module: ModuleType) -> bool:
+    """False for modules of torch's and of the standard library, which Dynamo trusts as well."""
+    return module.__name__.partition(".")[0] not in _TRUSTED
+
+
+_TRUSTED: Final = sys.stdlib_module_names | {"torch"}
+
+
+def _not_global(builder: Any, guard: Guard, name: str) -> None:
+    manager = builder.guard_manager.root.globals_dict_manager(
+        f_globals=builder.runtime_global_scope,
+        source="G",
+        example_value=builder.scope["G"],
+        guard_manager_enum=GuardManagerType.GUARD_MANAGER,
+    )
+    manager.add_dict_contains_guard(False, name, [f"{name!r} not in G"], guard.user_stack)

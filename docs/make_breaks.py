@@ -16,7 +16,9 @@ from pathlib import Path
 import torch
 
 from graphmend_bc.catalog.unsupported_breaks import LEFT, PARTLY
+from graphmend_bc.contrib.load import extensions
 from graphmend_bc.rules.registry import BUILT_IN
+from graphmend_bc.rules.rule import Rule
 
 PAGE = Path(__file__).with_name("breaks.md")
 INSTALLED = Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json"
@@ -46,10 +48,26 @@ handle = gm.register_rule(gm.Rule("vendor-trace", "defer", 4, matches, handler="
 A rule's rewrites have five shapes (`graphmend_bc/rewriting/plan.py`): lift a branch or a loop,
 ask a truth value by name, mark a callee, mark operands or call in place of an instruction, outline
 the whole function. For the last three the rule's `handler` says what a trace makes of the mark: a
-function of yours (`dynamo/markers.py` says what it gets), or the name of a rule of ours.
+function of yours (`dynamo/trace/markers.py` says what it gets), or the name of a rule of ours.
 
 A rule of ours is one file in `graphmend_bc/rules/` with a `RULE`; nothing else names it.
+
+What serves a single library or kind of model is in `graphmend_bc/contrib/`, one module each with an
+`EXTENSION`. `enable()` registers them by `graphmend_bc.register`, as you would yours;
+`graphmend_bc.config.contrib = False` (`GRAPHMEND_BC_CONTRIB=0`) leaves all of it as stock has it.
+An extension's rules are marked in the table. It may also name functions that only observe,
+functions that prepare something the first time they are used, and attributes of torch to replace.
 """
+
+HOMES: dict[str, str] = {rule.name: ext.name for ext in extensions() for rule in ext.rules}
+"""From each rule of `contrib/` to its extension."""
+
+RULES: tuple[Rule, ...] = tuple(
+    sorted(
+        (*BUILT_IN, *(rule for ext in extensions() for rule in ext.rules)),
+        key=lambda rule: rule.cost,
+    )
+)
 
 
 def gb_types(registry: Path) -> dict[str, str]:
@@ -60,7 +78,7 @@ def gb_types(registry: Path) -> dict[str, str]:
 
 def outcome(gb_type: str) -> str:
     """The table's last cell for a break type."""
-    rules = [r for r in sorted(BUILT_IN, key=lambda r: r.cost) if gb_type in r.gb_types]
+    rules = [rule for rule in RULES if gb_type in rule.gb_types]
     if rules:
         names = ", ".join(f"`{rule.name}`" for rule in rules)
         return f"{names}; else declined: {PARTLY[gb_type]}" if gb_type in PARTLY else names
@@ -79,8 +97,7 @@ def page(registries: Iterable[Path]) -> str:
     for registry in registries:
         known = gb_types(registry) | known
     rules = [
-        f"| `{rule.name}` | `{rule.strategy}` | {rule.cost} | {_about(rule.name)} |"
-        for rule in sorted(BUILT_IN, key=lambda rule: rule.cost)
+        f"| `{rule.name}` | `{rule.strategy}` | {rule.cost} | {_about(rule)} |" for rule in RULES
     ]
     ordered = sorted(known, key=lambda gb_type: (outcome(gb_type) == "not seen", known[gb_type]))
     rows = [row(gb_type, known[gb_type]) for gb_type in ordered]
@@ -99,9 +116,9 @@ def page(registries: Iterable[Path]) -> str:
     )
 
 
-def _about(name: str) -> str:
-    module = sys.modules[f"graphmend_bc.rules.{name}"]
-    return (module.__doc__ or "").split("\n")[0]
+def _about(rule: Rule) -> str:
+    first = (sys.modules[rule.matches.__module__].__doc__ or "").split("\n")[0]
+    return f"{first} (contrib: {HOMES[rule.name]})" if rule.name in HOMES else first
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from torch._dynamo.variables.base import VariableTracker
 from graphmend_bc.dynamo.after_graph import host_arithmetic
 from graphmend_bc.dynamo.after_graph.host_value import HostVariable
 from graphmend_bc.dynamo.corrections import absent_names
-from graphmend_bc.dynamo.effects import deferred_calls, object_texts, tqdm_loops
+from graphmend_bc.dynamo.effects import deferred_calls, object_texts
 from graphmend_bc.dynamo.graph.fx_nodes import keep_unused_indexing
 from graphmend_bc.dynamo.graph.readback import reading
 from graphmend_bc.dynamo.predication import arm_mutation
@@ -24,7 +24,7 @@ from graphmend_bc.dynamo.rollback.deopt_wrapper import keeping_modes, watched
 from graphmend_bc.dynamo.rollback.rollback_analysis import modes_of
 from graphmend_bc.dynamo.speculation import speculate
 from graphmend_bc.dynamo.speculation.index_bounds import check_indices
-from graphmend_bc.dynamo.substitutes import cudnn_flags, requires_grad
+from graphmend_bc.dynamo.substitutes import requires_grad
 from graphmend_bc.dynamo.symbols import unbacked
 from graphmend_bc.dynamo.trace.context import current
 from graphmend_bc.dynamo.trace.generated_code import TORCH
@@ -99,8 +99,8 @@ def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
             return stock(self, gm, *args, **kwargs)
         graph_proof.prove_graph(compilation, gm, self)
         compiled = annotated_graph(stock(self, gm, *args, **kwargs), self)
-        if (clock := compilation.trace.clock) is not None:
-            compiled = clock.timing(compiled)
+        for feature in compilation.trace.features:
+            compiled = feature.around_graph(compiled)
         compiled = watched(reading(compiled, compilation.trace.to_read()), compilation)
         compilation.graphs += 1
         if compilation.trace.undo is not None:
@@ -117,13 +117,13 @@ def compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def compile_subgraph(self: Any, tx: Any, reason: Any, *args: Any, **kwargs: Any) -> Any:
         root, compilation = self.root_tx, current()
-        if compilation is not None and compilation.trace.bars:
+        if compilation is not None:
             is_break = tx is not root or reason.graph_break
-            tqdm_loops.settle_all(tx, compilation.trace, is_break)
+            for feature in compilation.trace.features:
+                feature.on_graph_end(tx, is_break)
         if tx is not root and root.debug_locals:
             tx.debug_locals, root.debug_locals = root.debug_locals + tx.debug_locals, []
         if compilation is not None:
-            cudnn_flags.check_whole(compilation.trace)
             check_indices(tx, compilation.trace)
             speculate.gather(tx, compilation.trace)
             object_texts.check_folded(compilation)
@@ -250,17 +250,6 @@ def ask_object(stock: Callable[..., Any]) -> Callable[..., Any]:
         return stock(self, tx, name, *args, **kwargs)
 
     return ask
-
-
-def ask_module(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Attributes of modules."""
-
-    def var_getattr(self: Any, tx: Any, name: str) -> Any:
-        if (compilation := current()) is not None and compilation.trace.blocks:
-            cudnn_flags.check_question(compilation.trace, self.value, name)
-        return stock(self, tx, name)
-
-    return var_getattr
 
 
 def ask_identity(stock: Callable[..., Any]) -> Callable[..., Any]:

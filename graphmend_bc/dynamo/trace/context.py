@@ -20,12 +20,12 @@ from torch.fx import Node
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
 from graphmend_bc.dynamo.graph.readback import Reads
 from graphmend_bc.dynamo.graph.state_snapshot import Undo
+from graphmend_bc.dynamo.trace.features import Features
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.legality.alias import Choice
 from graphmend_bc.reporting.guess_stats import Guessed, Tally
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
-from graphmend_bc.runtime.bars import Clock
 from graphmend_bc.runtime.draws import Draws
 from graphmend_bc.runtime.effect_preflight import Ahead
 
@@ -92,11 +92,8 @@ class Trace:
             being compiled.
         counts: whether there are rows whose numbers are known.
         catches: whether a `warnings.catch_warnings` was entered.
-        bars: progress bars that were made, in order.
         draws: calls before the graph that draw from NumPy's generator, in order.
         drawing: what they leave the generator as, if the graph is not used.
-        walks: loops over them, in the order in which they began.
-        clock: tells bars when the graph began.
         formatted: copies of what texts were made of, as it was then.
         leaves_more: whether something is done after the graph, or before it in stock's, that a
             recomputation which stops in the graph would lose.
@@ -106,7 +103,6 @@ class Trace:
         asserts: where an `assert` was met, by code object and offset.
         stock_asserts: whether Dynamo made operators of some.
         handles: whether one of the functions traced may handle an exception that the graph raises.
-        blocks: blocks of cuDNN's flags that are open, outermost first.
         leaves: tensors that the frame made require a gradient: the site, the node, and the number
             of writes before.
         written_back: storages that are written whether or not an arm is taken, with its branch.
@@ -116,6 +112,7 @@ class Trace:
         classes: where the classes of the program's objects are found.
         ordered: dicts whose order matters, besides those that Dynamo knows.
         builtins: names that were not found among the globals, with the id of these; the globals.
+        features: what ways to mend keep of the attempt.
         recorder: listens to the fake tensor mode once a site needs it.
     """
 
@@ -141,7 +138,6 @@ class Trace:
     refused: dict[Site, Refused] = field(default_factory=dict)
     undo: Undo | None = None
     layout: Layout | None = None
-    blocks: list[VariableTracker] = field(default_factory=list)
     leaves: list[tuple[Site, Node, int]] = field(default_factory=list)
     written_back: dict[int, Site] = field(default_factory=dict)
     tally: Tally | None = None
@@ -157,11 +153,8 @@ class Trace:
     symbols: dict[sympy.Basic, Site] = field(default_factory=dict)
     counts: bool = False
     catches: bool = False
-    bars: list[Any] = field(default_factory=list)
     draws: list[Site] = field(default_factory=list)
     drawing: Draws | None = None
-    walks: list[Any] = field(default_factory=list)
-    clock: Clock | None = None
     formatted: list[VariableTracker] = field(default_factory=list)
     kept_texts: list[VariableTracker] = field(default_factory=list)
     texts_of_objects: bool = False
@@ -175,6 +168,7 @@ class Trace:
     classes: dict[type, Source] = field(default_factory=dict)
     ordered: set[Source] = field(default_factory=set)
     builtins: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
+    features: Features = field(default_factory=Features)
     recorder: Recorder | None = None
 
     def listen(self, output: OutputGraph) -> Recorder:

@@ -1,4 +1,4 @@
-"""Blocks of `torch.backends.cudnn.flags`: traced without the flags where nothing looks at them.
+"""A block with cuDNN's flags set is traced as if they were not, where no kernel looks at them.
 
 Kernels on other devices than cuDNN's do not ask for the flags, so a block is left out if entering
 and leaving it leaves the flags as they were. That is tried while tracing and guarded on.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import torch
 from torch._dynamo.codegen import PyCodegen
@@ -20,11 +20,16 @@ from torch.fx import Node
 
 from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, asked, guard_on
 from graphmend_bc.dynamo.graph.fx_nodes import is_torchs_own, tensors_of
+from graphmend_bc.dynamo.patches.patch import Seam
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.trace.context import SiteRefused, Trace
+from graphmend_bc.dynamo.trace.context import SiteRefused, Trace, current
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
+from graphmend_bc.extension import Extension
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.plan import MarkCallee
+from graphmend_bc.rules.rule import Met, Rewrites, Rule
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 _FLAGS = torch.backends.cudnn.flags
@@ -53,9 +58,6 @@ def _block(
     named = dict(zip(kwargs, given[len(args) :], strict=True))
     _try(lambda: _FLAGS(*given[: len(args)], **named))
     return FlagsVariable(callee)
-
-
-block = known_call("flags", _block)
 
 
 def _try(make: Callable[[], contextlib.AbstractContextManager[Any]]) -> None:
@@ -117,6 +119,11 @@ class FlagsVariable(ContextWrappingVariable):
     def trace(self) -> Trace:
         return self.callee.compilation.trace
 
+    @property
+    def open(self) -> list[FlagsVariable]:
+        """The blocks that are open."""
+        return self.trace.features.of(Blocks).open
+
     def python_type(self) -> type:
         return contextlib._GeneratorContextManager
 
@@ -128,11 +135,11 @@ class FlagsVariable(ContextWrappingVariable):
             check_is_outermost(tx)
         except Refused as refused:
             raise SiteRefused(refused, self.callee.site) from refused
-        if self.trace.blocks:
+        if self.open:
             raise self.refused("It is inside another such block.")
         self._check_unset(tx)
         self.before = set(tx.output.graph.nodes), len(self.trace.effects)
-        self.trace.blocks.append(self)
+        self.open.append(self)
         result: VariableTracker = ConstantVariable.create(None)
         return result
 
@@ -140,7 +147,7 @@ class FlagsVariable(ContextWrappingVariable):
         """Show that nothing in the block looked at the flags."""
         assert self.before is not None
         nodes, effects = self.before
-        self.trace.blocks.remove(self)
+        self.open.remove(self)
         self._check_unset(tx)
         if len(self.trace.effects) != effects:
             raise self.refused("A call that runs after the graph is inside it.")
@@ -173,30 +180,65 @@ class FlagsVariable(ContextWrappingVariable):
             raise self.refused("The function sets a flag itself.")
 
 
-def check_whole(trace: Trace) -> None:
-    """Refuse to end a graph inside a block.
+class Blocks(Feature):
+    """The blocks of one attempt.
 
-    Raises:
-        SiteRefused: a block is open.
+    Attributes:
+        open: those that are open, outermost first.
     """
-    for block in trace.blocks:
-        assert isinstance(block, FlagsVariable)
-        raise block.refused("The graph breaks inside it.")
+
+    def __init__(self) -> None:
+        self.open: list[FlagsVariable] = []
+
+    def on_graph_end(self, tx: InstructionTranslatorBase, is_break: bool) -> None:
+        """Refuse to end a graph inside a block."""
+        for block in self.open:
+            raise block.refused("The graph breaks inside it.")
 
 
-def check_question(trace: Trace, module: object, name: str) -> None:
-    """Refuse to say what a flag is inside a block.
+def _ask_module(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`PythonModuleVariable.var_getattr`: refuse to say what a flag is inside a block."""
 
-    Raises:
-        SiteRefused: a flag is asked for.
-    """
-    for block in trace.blocks:
-        assert isinstance(block, FlagsVariable)
-        if module is torch.backends.cudnn and name not in _CONSTANT:
-            raise block.refused(f"'{name}' is read inside it.")
+    def var_getattr(self: Any, tx: Any, name: str) -> Any:
+        compilation = current()
+        blocks = None if compilation is None else compilation.trace.features.get(Blocks)
+        if self.value is torch.backends.cudnn and name not in _CONSTANT:
+            for block in () if blocks is None else blocks.open:
+                raise block.refused(f"'{name}' is read inside it.")
+        return stock(self, tx, name)
+
+    return var_getattr
 
 
 def _other_device(node: Node) -> torch.device | None:
     """A device, other than the CPU, that a node's value is on."""
     devices = (tensor.device for tensor in tensors_of(node))
     return next((device for device in devices if device.type not in ("cpu", "meta")), None)
+
+
+def _matches(met: Met) -> Rewrites | None:
+    known = met.gb_type and met.callee == "flags" and met.op.name != "CALL_FUNCTION_EX"
+    return {met.offset: MarkCallee(in_order=False)} if known else None
+
+
+EXTENSION: Final = Extension(
+    "cudnn",
+    rules=(
+        Rule(
+            "flags",
+            "flags",
+            7,
+            _matches,
+            frozenset({"torch.* op returned non-Tensor"}),
+            handler=known_call("flags", _block),
+        ),
+    ),
+    seams=(
+        Seam(
+            "torch._dynamo.variables.misc:PythonModuleVariable",
+            ("var_getattr",),
+            _ask_module,
+            "flags of cuDNN, inside a block that sets them",
+        ),
+    ),
+)

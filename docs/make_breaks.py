@@ -16,7 +16,9 @@ from pathlib import Path
 import torch
 
 from graphmend_bc.catalog.unsupported_breaks import LEFT, PARTLY
+from graphmend_bc.contrib.load import extensions
 from graphmend_bc.rules.registry import BUILT_IN
+from graphmend_bc.rules.rule import Rule
 
 PAGE = Path(__file__).with_name("breaks.md")
 INSTALLED = Path(torch.__file__).parent / "_dynamo" / "graph_break_registry.json"
@@ -58,6 +60,17 @@ A built-in rule is one file in `graphmend_bc/rules/` with a `RULE`; nothing else
 """
 
 
+HOMES: dict[str, str] = {rule.name: ext.name for ext in extensions() for rule in ext.rules}
+"""From each rule of `contrib/` to its extension."""
+
+RULES: tuple[Rule, ...] = tuple(
+    sorted(
+        (*BUILT_IN, *(rule for ext in extensions() for rule in ext.rules)),
+        key=lambda rule: rule.cost,
+    )
+)
+
+
 def gb_types(registry: Path) -> dict[str, str]:
     """From each break type of a registry to its id."""
     entries = json.loads(registry.read_text(encoding="utf-8"))
@@ -66,7 +79,7 @@ def gb_types(registry: Path) -> dict[str, str]:
 
 def outcome(gb_type: str) -> str:
     """The table's last cell for a break type."""
-    rules = [r for r in sorted(BUILT_IN, key=lambda r: r.cost) if gb_type in r.gb_types]
+    rules = [rule for rule in RULES if gb_type in rule.gb_types]
     if rules:
         names = ", ".join(f"`{rule.name}`" for rule in rules)
         return f"{names}; else declined: {PARTLY[gb_type]}" if gb_type in PARTLY else names
@@ -85,8 +98,7 @@ def page(registries: Iterable[Path]) -> str:
     for registry in registries:
         known = gb_types(registry) | known
     rules = [
-        f"| `{rule.name}` | `{rule.strategy}` | {rule.cost} | {_about(rule.name)} |"
-        for rule in sorted(BUILT_IN, key=lambda rule: rule.cost)
+        f"| `{rule.name}` | `{rule.strategy}` | {rule.cost} | {_about(rule)} |" for rule in RULES
     ]
     ordered = sorted(known, key=lambda gb_type: (outcome(gb_type) == "not seen", known[gb_type]))
     rows = [row(gb_type, known[gb_type]) for gb_type in ordered]
@@ -105,9 +117,9 @@ def page(registries: Iterable[Path]) -> str:
     )
 
 
-def _about(name: str) -> str:
-    module = sys.modules[f"graphmend_bc.rules.{name}"]
-    return (module.__doc__ or "").split("\n")[0]
+def _about(rule: Rule) -> str:
+    first = (sys.modules[rule.matches.__module__].__doc__ or "").split("\n")[0]
+    return f"{first} (contrib: {HOMES[rule.name]})" if rule.name in HOMES else first
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from graphmend_bc.attachment import attach as attach
     from graphmend_bc.explanation import Explanation as Explanation
     from graphmend_bc.explanation import explain as explain
+    from graphmend_bc.extension import Extension as Extension
+    from graphmend_bc.extension import register as register
     from graphmend_bc.profiling.session import Profile as Profile
     from graphmend_bc.profiling.session import profile as profile
     from graphmend_bc.reporting.report import Decline as Decline
@@ -55,6 +57,8 @@ _HOMES = {
     "attach": "attachment.attach",
     "Explanation": "explanation",
     "explain": "explanation",
+    "Extension": "extension",
+    "register": "extension",
     "Profile": "profiling.session",
     "profile": "profiling.session",
     "Decline": "reporting.report",

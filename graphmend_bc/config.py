@@ -64,6 +64,10 @@ strategies: tuple[str, ...] = (
 )
 """The strategies that may be used; a site that needs another one is declined (`strategy-off`)."""
 
+contrib: bool = Config(default=True, env_name_default="GRAPHMEND_BC_CONTRIB")
+"""False leaves what serves a single library or kind of model (`graphmend_bc/contrib/`) as stock
+has it. It counts when mending is switched on."""
+
 rules_off: tuple[str, ...] = ()
 """Names of rules that are not used, such as "cond"; docs/breaks.md lists them."""
 

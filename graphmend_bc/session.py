@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 from graphmend_bc import config
 from graphmend_bc.attachment.attach import Handle as Attachment
 from graphmend_bc.attachment.attach import attach_all
+from graphmend_bc.contrib.load import load as load_contrib
 from graphmend_bc.dynamo.patches.installer import Seams
 from graphmend_bc.engine.frame_compiler import compile_frame
 from graphmend_bc.engine.state import Mender
@@ -69,8 +70,9 @@ def enable(*, exact: bool = True, cache: bool = True) -> Handle:
     Raises:
         UnsupportedVersionError: this torch or Python is not known, or this torch lacks something
             that is needed (`MissingSeamError`).
-        ImportError, TypeError, ValueError: as `attach()`, for a target in the config. Whatever is
-            raised, nothing is switched on or attached.
+        ImportError, TypeError, ValueError: as `attach()`, for a target in the config, or a rule was
+            registered under the name of one in `graphmend_bc/contrib/`. Whatever is raised, nothing
+            is switched on or attached.
 
     Example:
         >>> import graphmend_bc
@@ -157,6 +159,7 @@ def new_mender(*, mends: bool) -> Mender:
 
 
 def _seams(mender: Mender) -> Seams:
+    load_contrib()
     return Seams(mender, partial(compile_frame, mender))
 
 
@@ -235,6 +238,7 @@ def rewrite(
         >>> dis.dis(g)  # doctest: +SKIP
     """
     source = _function_of(function)
+    load_contrib()  # it knows more effects
     plan = widest_plan(source.__code__, branches=branches, effects=effects)
     code = rewrite_code(source.__code__, plan).code if plan else source.__code__
     new = types.FunctionType(

@@ -10,8 +10,10 @@ import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType, FunctionType, MappingProxyType
+from types import CodeType, FunctionType
 from typing import Any, Final
+
+from graphmend_bc.registration import Registration, Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,6 @@ class Preparation:
     by_name: bool
 
 
-def _has_hooks(model: Any) -> bool:
-    return bool(getattr(model, "_output_capturing_hooks_installed", False))
-
-
 def _has_logger(name: Any) -> bool:
     """False where a logger would be made that has nothing of the user's in it."""
     manager = logging.Logger.manager
@@ -43,16 +41,36 @@ def _has_logger(name: Any) -> bool:
     return isinstance(manager.loggerDict.get(name), logging.Logger)
 
 
-_KNOWN: Final = MappingProxyType(
-    {
-        ("transformers.utils.output_capturing", "maybe_install_capturing_hooks"): (
-            _has_hooks,
-            False,
-        ),
-        ("logging", "getLogger"): (_has_logger, True),
-    }
-)
-"""From module and name of a function to `is_done` and `by_name`."""
+@dataclass(frozen=True, slots=True)
+class KnownPreparation:
+    """Where a function that prepares is found, and what is known of it.
+
+    Attributes:
+        module, name: of the function.
+        is_done: whether its argument is prepared.
+        by_name: True if it takes a name, False if it takes a module.
+    """
+
+    module: str
+    name: str
+    is_done: Callable[[Any], bool]
+    by_name: bool = False
+
+
+_OURS: Final = (KnownPreparation("logging", "getLogger", _has_logger, by_name=True),)
+_registered = Registry[KnownPreparation]()
+
+
+def register_preparation(known: KnownPreparation) -> Registration:
+    """Call a function while compiling, if its argument is not prepared when it is first used.
+
+    Args:
+        known: where it is found, and what is known of it.
+
+    Returns:
+        A handle; `handle.remove()` makes the function unknown again.
+    """
+    return _registered.add(known)
 
 
 def preparation_by(code: CodeType) -> Preparation | None:
@@ -61,10 +79,10 @@ def preparation_by(code: CodeType) -> Preparation | None:
     Args:
         code: as CPython compiled it, or a copy with other flags and constants.
     """
-    for (module, name), (is_done, by_name) in _KNOWN.items():
-        function = getattr(sys.modules.get(module), name, None)
+    for known in (*_OURS, *_registered):
+        function = getattr(sys.modules.get(known.module), known.name, None)
         if isinstance(function, FunctionType) and is_same(function.__code__, code):
-            return Preparation(function, is_done, by_name)
+            return Preparation(function, known.is_done, known.by_name)
     return None
 
 

@@ -2,7 +2,7 @@
 
 The list is closed and goes by identity: a function of the same name that is not the one listed, or
 an override in a subclass, is not known. Modules are looked up only where they are loaded already.
-Users add their own functions to `graphmend_bc.config.effects`.
+Users add their own functions to `graphmend_bc.config.effects`; what a library has is registered.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import io
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
+
+from graphmend_bc.registration import Registration, Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class Observer:
             it, "numbers" for those that read only its values, "refuse" if it is not known.
         objects: what it does with an object of the user's: "text" if it makes its text and no more,
             "read" if it is the user who says that it only reads; empty if it is not known.
-        counts: whether it changes the object whose method it is.
+        counts: an attribute that it changes of the object whose method it is, if it does.
+        of_class: whether it is a method that a class is called with.
     """
 
     gb_type: str
@@ -45,22 +48,8 @@ class Observer:
     raises: bool = False
     gradients: str = "show"
     objects: str = ""
-    counts: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A plain text bar of tqdm.
-
-    Attributes:
-        kind: its class.
-        ranged: whether it goes over `range(*args)`, as those of `trange` do.
-        asks_twice: whether it asks what it goes over for an iterator when it is made, too.
-    """
-
-    kind: type
-    ranged: bool = False
-    asks_twice: bool = False
+    counts: str = ""
+    of_class: bool = False
 
 
 PRINT_BREAK = "Failed to trace builtin operator"
@@ -69,7 +58,6 @@ CALLED = "Attempted to call function marked as skipped"
 INLINED = "Attempted to inline function marked as skipped"
 ROOT_BREAK = "Unsupported python_type() call"
 STREAM_BREAK = "Unsupported method call"
-BAR_BREAK = CALLED
 """What stock Dynamo calls the breaks at such calls."""
 
 _LEVELS = {
@@ -81,21 +69,27 @@ _LEVELS = {
     "exception": logging.ERROR,
     "critical": logging.CRITICAL,
 }
-_BARS = (("tqdm.std", "tqdm", False), ("tqdm.asyncio", "tqdm_asyncio", True))
-_RANGES = ("trange", "tarange", "tnrange")
-_LOGURU = ("trace", "debug", "info", "success", "warning", "error", "critical", "log")
-_ABSL = ("debug", "info", "warning", "warn", "error", "log", "vlog", "log_every_n", "log_first_n")
-_TQDM = ("set_postfix", "set_postfix_str", "set_description", "set_description_str")
-_WRITER = ("scalar", "scalars", "histogram", "text", "image", "images", "tensor")
 _LOGGERS = (logging.Logger, logging.LoggerAdapter)
 _STREAMS = (io.TextIOWrapper, io.StringIO)
 
 
-def _each(module: str, prefix: str, names: Iterable[str], observer: Observer) -> dict[Any, Any]:
+Observers = Mapping[tuple[str, str], Observer]
+"""Functions that only observe, by module and qualified name."""
+
+
+def each(module: str, prefix: str, names: Iterable[str], observer: Observer) -> Observers:
+    """The same is known of several functions of one module.
+
+    Args:
+        module: its name.
+        prefix: of their qualified names, such as "Class.".
+        names: the rest of these.
+        observer: what is known of them.
+    """
     return {(module, prefix + name): observer for name in names}
 
 
-def _logging(prefix: str, gb_type: str) -> dict[Any, Any]:
+def _logging(prefix: str, gb_type: str) -> Observers:
     leveled = {
         ("logging", prefix + name): Observer(
             gb_type, level=level, stack="stacklevel", objects="text"
@@ -106,11 +100,9 @@ def _logging(prefix: str, gb_type: str) -> dict[Any, Any]:
     return {**leveled, ("logging", prefix + "log"): log}
 
 
-_NUMBERS = Observer(INLINED, gradients="numbers")
 _WARN = Observer(CALLED, stack="stacklevel", raises=True, objects="text")
-_COUNT = Observer(INLINED, returns_none=False, counts=True)
 _PRETTY = Observer(STREAM_BREAK, stream="stream", objects="text")
-_BY_NAME: Final = MappingProxyType(
+_OURS: Final[Observers] = MappingProxyType(
     {
         **_logging("Logger.", LOGGER_BREAK),
         **_logging("LoggerAdapter.", LOGGER_BREAK),
@@ -119,27 +111,37 @@ _BY_NAME: Final = MappingProxyType(
         ("warnings", "warn_explicit"): Observer(CALLED, raises=True),
         ("pprint", "pprint"): _PRETTY,
         ("pprint", "pp"): _PRETTY,
-        **_each("loguru._logger", "Logger.", _LOGURU, Observer(CALLED)),
-        **_each("absl.logging", "", _ABSL, Observer(ROOT_BREAK)),
-        **_each("tqdm.std", "tqdm.", (*_TQDM, "close"), Observer(INLINED, counts=True)),
-        **_each("tqdm.std", "tqdm.", ("update", "refresh"), _COUNT),
-        **_each("torch.utils.tensorboard.writer", "SummaryWriter.add_", _WRITER, _NUMBERS),
-        **_each("tensorboardX.writer", "SummaryWriter.add_", _WRITER, _NUMBERS),
     }
 )
 _WRITE = Observer(STREAM_BREAK, returns_none=False, raises=True)
-_CLASS_METHODS = MappingProxyType({("tqdm.std", "tqdm.write"): Observer(INLINED, stream="file")})
 
-_CALLED_AS = {name.rsplit(".", 1)[-1] for _, name in [*_BY_NAME, *_CLASS_METHODS]}
-NAMES: Final = frozenset(
-    _CALLED_AS
-    | {"tqdm", "trange"}
+_CALLED_AS: Final = frozenset(
+    {name.rsplit(".", 1)[-1] for _, name in _OURS}
     | {"print", "write", "writelines", "flush", "warn_once", "warning_advice"}
     | {"isEnabledFor", "getEffectiveLevel", "hasHandlers"}
     | {"item", "tolist", "float", "int", "str", "repr"}
     | {f"{level}_once" for level in ("debug", "info", "warning", "error")}
 )
-"""Names under which observing functions are usually called."""
+_registered = Registry[tuple[Observers, frozenset[str]]]()
+
+
+def register_observers(observers: Observers, names: Iterable[str] = ()) -> Registration:
+    """Defer calls of some functions as `print` is.
+
+    Args:
+        observers: what is known of them.
+        names: other names under which what is deferred is usually called.
+
+    Returns:
+        A handle; `handle.remove()` makes the functions unknown again.
+    """
+    called_as = {name.rsplit(".", 1)[-1] for _, name in observers}
+    return _registered.add((observers, frozenset(called_as | set(names))))
+
+
+def observer_names() -> frozenset[str]:
+    """Names under which observing functions are usually called."""
+    return _CALLED_AS.union(*(names for _, names in _registered))
 
 
 def observer_of(function: object, registered: Iterable[object] = ()) -> Observer | None:
@@ -166,47 +168,20 @@ def observer_of(function: object, registered: Iterable[object] = ()) -> Observer
         name = getattr(function, "__name__", "")
         plain = getattr(io.TextIOBase, name, None) is not None and type(owner) in _STREAMS
         return _WRITE if plain and name in ("write", "writelines", "flush") else None
-    if isinstance(owner, type):
-        return _listed(method, _CLASS_METHODS)
-    return _listed(method, _BY_NAME) or (
-        _cached(method, owner) if owner is None or isinstance(owner, _LOGGERS) else None
-    )
+    is_class = isinstance(owner, type)
+    for observers in (_OURS, *(observers for observers, _ in _registered)):
+        found = _listed(method, observers)
+        if found is not None and found.of_class == is_class:
+            return found
+    return _cached(method, owner) if owner is None or isinstance(owner, _LOGGERS) else None
 
 
-def makes_bar(function: object) -> bool:
-    """True for `tqdm` and `trange` of any kind, which make a progress bar."""
-    bar = getattr(sys.modules.get("tqdm.std"), "tqdm", None)
-    if bar is None:
-        return False
-    if isinstance(function, type):
-        return issubclass(function, bar)
-    module, name = getattr(function, "__module__", ""), getattr(function, "__name__", "")
-    return name in _RANGES and str(module).startswith("tqdm.")
-
-
-def bar_made_by(function: object) -> Bar | None:
-    """The bar that a function makes, if it is a plain text bar.
-
-    Args:
-        function: one that `makes_bar`.
-    """
-    ranged = not isinstance(function, type)
-    module = sys.modules.get(str(getattr(function, "__module__", "")))
-    if ranged and all(getattr(module, name, None) is not function for name in _RANGES):
-        return None
-    kind = getattr(module, "tqdm", None) if ranged else function
-    for place, name, asks_twice in _BARS:
-        known = getattr(sys.modules.get(place), name, None)
-        if isinstance(known, type) and known is kind:
-            return Bar(known, ranged, asks_twice)
-    return None
-
-
-def _listed(function: Any, table: Any) -> Observer | None:
-    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+def _listed(function: Any, table: Observers) -> Observer | None:
+    module: Any = getattr(function, "__module__", None)
+    name: Any = getattr(function, "__qualname__", "")
     if module == "_warnings":
         module = "warnings"
-    observer: Observer | None = table.get((module, name))
+    observer = table.get((module, name))
     if observer is None or not isinstance(module, str):
         return None
     found: Any = sys.modules.get(module)
@@ -240,4 +215,4 @@ def _is_front_end(value: object) -> bool:
 
 
 def _is_logging(function: object) -> bool:
-    return function is not None and _listed(function, _BY_NAME) is not None
+    return function is not None and _listed(function, _OURS) is not None

@@ -8,6 +8,7 @@ from functools import reduce
 from types import CodeType
 
 from graphmend_bc import config
+from graphmend_bc.catalog.observers import observer_names
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
 from graphmend_bc.engine.escalation import dearer, planned_ahead
 from graphmend_bc.engine.rewrite_cache import site_of
@@ -15,7 +16,6 @@ from graphmend_bc.engine.state import Mender
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.rewriting import Plan
-from graphmend_bc.rewriting.mark_callee import OBSERVERS
 from graphmend_bc.rewriting.plan import Capture, MarkCallee
 from graphmend_bc.rules import defer
 from graphmend_bc.rules.registry import candidates_at, is_on
@@ -108,7 +108,7 @@ class Plans:
 
     def _first_plan(self, code: CodeType) -> Plan:
         """Effects are marked before Dynamo meets them: a mark costs less than another attempt."""
-        names = OBSERVERS | {getattr(effect, "__name__", "") for effect in config.effects}
+        names = observer_names() | {getattr(effect, "__name__", "") for effect in config.effects}
         offsets = self.mender.rewrites.likely_effects(code, names) if is_on(defer.RULE) else ()
         return Plan(dict.fromkeys(offsets, MarkCallee(defer.RULE.name)))
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from bytecode import Compare
 
+from graphmend_bc.catalog.observers import observer_names
 from graphmend_bc.code.blocks import EXIT, Block, Graph
 from graphmend_bc.code.dominators import immediate_postdominators, raising_blocks
 from graphmend_bc.code.loops import Loop, loops
 from graphmend_bc.code.regions import blocks_until
 from graphmend_bc.rewriting.decision import decision_at, jump_outcomes
-from graphmend_bc.rewriting.mark_callee import OBSERVERS, name_of
+from graphmend_bc.rewriting.mark_callee import name_of
 
 _RARE_TESTS = frozenset({"isnan", "isinf", "isneginf", "isposinf"})
 _USUAL_TESTS = frozenset({"isfinite", "equal", "allclose", "is_nonzero"})
@@ -83,7 +84,8 @@ def _only_complains(graph: Graph, block: Block, way: int, join: int) -> bool:
     """True if all the way to the join does is call observers."""
     ops = [op for index in blocks_until(graph, way, join) for op in graph.ops(graph.blocks[index])]
     stores = any(op.name.startswith("STORE_") for op in ops)
-    return not stores and any(name_of(op.arg) in OBSERVERS for op in ops)
+    names = observer_names()
+    return not stores and any(name_of(op.arg) in names for op in ops)
 
 
 def _returns_early(graph: Graph, block: Block, way: int, join: int) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from inspect import CO_OPTIMIZED, CO_VARARGS
 from types import CodeType
 
-from graphmend_bc.catalog.observers import NAMES
 from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Emit
 from graphmend_bc.code.blocks import Graph, graph_of
@@ -64,7 +63,7 @@ def write_marked(op: Op, primitive: Primitive, writer: Writer) -> list[Emit]:
     return [load, *mark, *writer.as_callee()]
 
 
-def likely_effects(code: CodeType, names: frozenset[str] = NAMES) -> frozenset[int]:
+def likely_effects(code: CodeType, names: frozenset[str]) -> frozenset[int]:
     """Offsets of the calls whose callee has one of the names.
 
     A mark costs nothing when the callee turns out to be something else, so a name is enough.
@@ -115,9 +114,6 @@ def name_of(arg: object) -> str:
     name = arg[1] if isinstance(arg, tuple) and len(arg) == 2 else getattr(arg, "name", arg)
     return name if isinstance(name, str) else ""
 
-
-OBSERVERS = NAMES
-"""Names under which observing functions are usually called."""
 
 _LOADS = facts.op_set(
     "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD", "LOAD_FAST", "LOAD_DEREF", "LOAD_FAST_CHECK"

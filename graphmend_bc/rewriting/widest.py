@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import CodeType
 
+from graphmend_bc.catalog.observers import observer_names
 from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.decision import is_condition
@@ -27,7 +28,7 @@ def widest_plan(code: CodeType, *, branches: bool = True, effects: bool = True) 
     jumps = [op.offset for op in graph_of(code).listing.ops if is_condition(op)] if branches else []
     for offset in jumps:
         plan = _wider(code, plan, plan.with_all({offset: LiftBranch("where")}))
-    for offset in sorted(likely_effects(code)) if effects else ():
+    for offset in sorted(likely_effects(code, observer_names())) if effects else ():
         plan = _wider(code, plan, plan.with_all({offset: MarkCallee("defer")}))
     return plan
 

@@ -1,4 +1,4 @@
-"""The rules that are in force: ours, and those that users registered."""
+"""The rules that are in force: those of this folder, and those that were registered."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import graphmend_bc.rules as room
 from graphmend_bc import config
 from graphmend_bc.catalog.unsupported_breaks import LEFT, PARTLY
+from graphmend_bc.registration import Registration, Registry
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rules.rule import Candidate, Met, Rule
 
@@ -22,19 +23,7 @@ BUILT_IN: tuple[Rule, ...] = tuple(
 )
 """One of each file in this folder."""
 
-_registered: dict[str, Rule] = {}
-
-
-class Registration:
-    """What `register_rule` returns."""
-
-    def __init__(self, rule: Rule) -> None:
-        self._rule = rule
-
-    def remove(self) -> None:
-        """Take the rule out again, unless another one has taken its name since."""
-        if _registered.get(self._rule.name) is self._rule:
-            del _registered[self._rule.name]
+_registered = Registry[Rule]()
 
 
 def register_rule(rule: Rule) -> Registration:
@@ -56,15 +45,14 @@ def register_rule(rule: Rule) -> Registration:
     """
     if not isinstance(rule, Rule):
         raise TypeError(f"A rule is expected, an object of graphmend_bc.Rule; this is {rule!r}.")
-    if rule.name in _registered or rule.name in {known.name for known in BUILT_IN}:
+    if rule.name in {known.name for known in all_rules()}:
         raise ValueError(f"There is a rule named {rule.name!r} already; choose another name.")
-    _registered[rule.name] = rule
-    return Registration(rule)
+    return _registered.add(rule)
 
 
 def all_rules() -> tuple[Rule, ...]:
     """Every rule, the cheapest first."""
-    return tuple(sorted((*BUILT_IN, *_registered.values()), key=lambda rule: rule.cost))
+    return tuple(sorted((*BUILT_IN, *_registered), key=lambda rule: rule.cost))
 
 
 def handlers() -> dict[str, Callable[..., Any]]:

@@ -9,7 +9,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo.substitutes.cudnn_flags import _other_device, _state
+from graphmend_bc.contrib.cudnn import _other_device, _state
 from tests.oracle import check, load
 
 X = torch.tensor([[0.5, -2.0, 1.0], [3.0, 0.25, -1.0]])
@@ -210,7 +210,7 @@ def f(x):
 def test_flags_that_a_block_does_not_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaving the block sets what the legacy setter sets, not what was there."""
     counter = iter(range(10**6))
-    monkeypatch.setattr("graphmend_bc.dynamo.substitutes.cudnn_flags._state", lambda: next(counter))
+    monkeypatch.setattr("graphmend_bc.contrib.cudnn._state", lambda: next(counter))
 
     def f(x: torch.Tensor) -> torch.Tensor:
         with torch.backends.cudnn.flags():

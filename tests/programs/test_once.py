@@ -146,6 +146,7 @@ def test_export_prepares_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_other_functions_of_that_name_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     module = made(monkeypatch)
+    gm.enable()  # registers what is known of transformers
     monkeypatch.setattr(module, "maybe_install_capturing_hooks", module.install)
     assert preparation_by(module.install.__code__) is not None
     monkeypatch.delitem(sys.modules, PLACE)

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmend_bc.runtime import groups
+from graphmend_bc.contrib.groupby import groups
 from tests.oracle import check
 
 X, KINDS = torch.tensor([1.0, -2.0]), torch.tensor([1, 3, 2, 4, 4, 5])

@@ -12,6 +12,7 @@ from torch._dynamo import convert_frame
 
 import graphmend_bc as gm
 from graphmend_bc.attachment import frame_hooks
+from graphmend_bc.contrib.load import extensions
 from graphmend_bc.dynamo.patches import installer
 from graphmend_bc.dynamo.patches.patch import ABSENT, Place, Seam
 from graphmend_bc.dynamo.patches.table import SEAMS
@@ -19,7 +20,11 @@ from graphmend_bc.engine.state import Mender
 from graphmend_bc.versions import MissingSeamError, UnsupportedVersionError
 
 X = torch.tensor([1.0, 2.0])
-ALL = (*installer._of_mender(Mender(), lambda *args: None, installer._Switch()), *SEAMS)
+ALL = (
+    *installer._of_mender(Mender(), lambda *args: None, installer._Switch()),
+    *SEAMS,
+    *(seam for extension in extensions() for seam in extension.seams),
+)
 NEEDED = [seam for seam in ALL if not seam.adds]
 
 

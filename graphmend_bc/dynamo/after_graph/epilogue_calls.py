@@ -14,6 +14,7 @@ from torch._dynamo.variables.lists import TupleVariable
 from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.after_graph.host_reads import read_predicate
 from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.effects import Effect
 
@@ -55,6 +56,34 @@ class MethodVariable(VariableTracker):
     def reconstruct(self, codegen: PyCodegen) -> None:
         codegen(self.owner)
         codegen.extend_output([codegen.create_load_attr(name) for name in self.path])
+
+
+class DeferredMethodVariable(MethodVariable):
+    """A method of an object that is made after the graph; a marked call of it is deferred.
+
+    Args:
+        owner: stands for the object.
+        path: from what stands for it to the method.
+        function: the method as the object's class has it.
+    """
+
+    _nonvar_fields = {"function", *MethodVariable._nonvar_fields}  # noqa: RUF012
+
+    def __init__(
+        self, owner: MadeVariable, path: tuple[str, ...], function: object, **kwargs: Any
+    ) -> None:
+        super().__init__(owner, path, **kwargs)
+        self.function = function
+
+    def was_noted(self) -> None:
+        """A call was deferred."""
+
+    def was_refused(self, refused: Refused) -> None:
+        """A call cannot be deferred.
+
+        Raises:
+            SiteRefused: then the object cannot be made after the graph.
+        """
 
 
 def predicates(

@@ -1,4 +1,4 @@
-"""Calls without a used result that are deferred to the epilogue: print, loggers, warnings, tqdm.
+"""Calls without a used result that are deferred to the epilogue: print, loggers, warnings.
 
 May import: after_graph, trace.
 """

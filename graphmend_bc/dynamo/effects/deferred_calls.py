@@ -21,21 +21,20 @@ from torch._dynamo.variables.lists import TupleVariable
 from graphmend_bc import config
 from graphmend_bc.catalog.observers import LOGGER_BREAK as LOGGER_BREAK
 from graphmend_bc.catalog.observers import PRINT_BREAK as PRINT_BREAK
-from graphmend_bc.catalog.observers import Observer, makes_bar, observer_of
+from graphmend_bc.catalog.observers import Observer, observer_of
 from graphmend_bc.dynamo.after_graph.argument_snapshots import Keeper, as_dict, kept_stream
-from graphmend_bc.dynamo.after_graph.epilogue_calls import note, predicates
+from graphmend_bc.dynamo.after_graph.epilogue_calls import DeferredMethodVariable, note, predicates
 from graphmend_bc.dynamo.after_graph.host_reads import MarkedReadVariable, is_read
 from graphmend_bc.dynamo.after_graph.passed_objects import behind
 from graphmend_bc.dynamo.effects import logging_levels
 from graphmend_bc.dynamo.effects.exception_handlers import is_handled
 from graphmend_bc.dynamo.effects.preflight import Preflight
-from graphmend_bc.dynamo.effects.tqdm_loops import settle
-from graphmend_bc.dynamo.effects.tqdm_variables import BarMethodVariable, MarkedBarVariable
 from graphmend_bc.dynamo.trace.cached_calls import is_cached
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, owner_of, places, real_object
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
+from graphmend_bc.registration import Registration, Registry
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Marker, Site
 from graphmend_bc.runtime.effect_preflight import would_raise
@@ -68,6 +67,36 @@ class CaughtWarnings(Feature):
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True)
+class KnownCallee:
+    """What becomes of the callee of a marked call that a plain note for later does not do for.
+
+    Attributes:
+        accepts: whether it is for a function.
+        make: what is called in its place; gets the site, the callee, the function behind it and
+            what is being compiled.
+    """
+
+    accepts: Callable[[object], bool]
+    make: Callable[[Site, VariableTracker, object, Compilation], VariableTracker]
+
+
+_QUESTIONS = KnownCallee(logging_levels.is_question, logging_levels.QuestionVariable)
+_registered = Registry[KnownCallee]()
+
+
+def register_callee(known: KnownCallee) -> Registration:
+    """Say what becomes of marked calls of some functions, before it is asked if they only observe.
+
+    Args:
+        known: the functions, and what is called in their place.
+
+    Returns:
+        A handle; `handle.remove()` makes the functions unknown again.
+    """
+    return _registered.add(known)
+
+
 def deferred(
     tx: InstructionTranslatorBase,
     compilation: Compilation,
@@ -80,11 +109,14 @@ def deferred(
         return callee
     if is_read(callee):
         return MarkedReadVariable(site, callee, compilation)
-    function = callee.function if isinstance(callee, BarMethodVariable) else real_object(callee)
-    if logging_levels.is_question(function):
-        return logging_levels.QuestionVariable(site, callee, function, compilation)
-    if makes_bar(function):
-        return MarkedBarVariable(site, callee, compilation)
+    if isinstance(callee, DeferredMethodVariable):
+        function = callee.function
+    else:
+        function = real_object(callee)
+    for known in (_QUESTIONS, *_registered):
+        if known.accepts(function):
+            made: VariableTracker = known.make(site, callee, function, compilation)
+            return made
     observer = observer_of(function, config.effects)
     if observer is None:
         return callee
@@ -134,7 +166,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
                 self._note(tx, effect, args, kwargs)
         except Refused as refused:
             trace.refused[self.site] = refused
-            if isinstance(self.callee, BarMethodVariable):
+            if isinstance(self.callee, DeferredMethodVariable):
                 self.callee.was_refused(refused)
             return self.callee.call_function(tx, args, kwargs)
         trace.used[self.site] = "defer"
@@ -149,7 +181,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
         kwargs: dict[str, VariableTracker],
     ) -> None:
         _check_print_keywords(kwargs)
-        _check_owner(tx, self.callee)
+        _check_owner(tx, self.callee, self.observer.counts)
         keep = Keeper(tx, self.compilation, self.observer.gradients, self.observer.objects)
         kept = [keep(arg) for arg in args]
         stream = self.observer.stream
@@ -168,13 +200,14 @@ class DeferredCallVariable(MarkedCalleeVariable):
             trace.of(Preflight).look_at(tx, effect, call)
             if effect.handled:
                 trace.of(Preflight).handled.append(self.site)
-        settle(tx, trace)
+        for feature in trace.obliged(Feature.before_effect):
+            feature.before_effect(tx)
         note(tx, effect, call)
         trace.effects.append(self.site)
         owner = owner_of(self.callee)
         if self.observer.counts and owner is not None:
             trace.of(Counting).calls.append((owner, self.site))
-        if isinstance(self.callee, BarMethodVariable):
+        if isinstance(self.callee, DeferredMethodVariable):
             self.callee.was_noted()
 
     def _check_raises(
@@ -261,12 +294,13 @@ def _check_no_exception(tx: InstructionTranslatorBase | None) -> None:
         tx = tx.parent
 
 
-def _check_owner(tx: InstructionTranslatorBase, callee: VariableTracker) -> None:
+def _check_owner(tx: InstructionTranslatorBase, callee: VariableTracker, counter: str) -> None:
     """Refuse methods of an object that the function has changed: the change is replayed later."""
     owner = owner_of(callee)
     if owner is not None and tx.output.side_effects.has_pending_mutation(owner):
         raise Refused("effect-argument", "The object whose method it is was changed before.")
-    if isinstance(getattr(getattr(owner, "value", None), "n", None), torch.Tensor):
+    value = getattr(owner, "value", None)
+    if counter and isinstance(getattr(value, counter, None), torch.Tensor):
         raise Refused("effect-argument", "It counts in a tensor, which it changes in place.")
 
 

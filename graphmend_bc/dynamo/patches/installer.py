@@ -1,6 +1,6 @@
 """Put the seams in, all or none, and take them out again.
 
-`seam_table.py` has those that are the same whoever mends; those that call the mender are here.
+`table.py` has those that are the same whoever mends; those that call the mender are here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Protocol
 
-from graphmend_bc.dynamo.patches.patch import Place, Seam
+from graphmend_bc.dynamo.patches.patch import Place, Seam, registered
 from graphmend_bc.dynamo.patches.table import SEAMS
 from graphmend_bc.dynamo.rollback import eager_fallback
 
@@ -74,7 +74,8 @@ class Seams:
             MissingSeamError: this torch lacks what a seam replaces.
         """
         self._switch = _Switch()
-        seams = (*_of_mender(self._mender, self._compile_frame, self._switch), *SEAMS)
+        ours = _of_mender(self._mender, self._compile_frame, self._switch)
+        seams = (*ours, *SEAMS, *registered)
         places = [(seam, place) for seam in seams for place in seam.places()]
         try:
             for seam, place in places:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from graphmend_bc.registration import Registration, Registry
 from graphmend_bc.versions import MissingSeamError
 
 ABSENT: Final = object()
@@ -54,6 +55,22 @@ class Seam:
 
     def _label(self) -> str:
         return self.owner.replace(":", ".")
+
+
+registered: Final = Registry[Seam]()
+"""Seams besides those of the table."""
+
+
+def register_seam(seam: Seam) -> Registration:
+    """Replace an attribute of torch, from the next time on that mending is switched on.
+
+    Args:
+        seam: what is replaced, by what, and why.
+
+    Returns:
+        A handle; after `handle.remove()` it is not replaced the next time.
+    """
+    return registered.add(seam)
 
 
 @dataclass(frozen=True, slots=True)

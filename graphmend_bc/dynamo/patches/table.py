@@ -6,7 +6,6 @@ Seams of one attribute are put in one after the other; the last one is met first
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -26,12 +25,7 @@ from graphmend_bc.dynamo.patches import frames as at
 from graphmend_bc.dynamo.patches.patch import Seam
 from graphmend_bc.dynamo.predication.tensor_predicates import COMPARISONS
 from graphmend_bc.dynamo.rollback import quiet_errors
-from graphmend_bc.dynamo.symbols import (
-    ctc_fake_impls,
-    symbolic_arithmetic,
-    tensor_indexing,
-    unbacked,
-)
+from graphmend_bc.dynamo.symbols import symbolic_arithmetic, tensor_indexing, unbacked
 from graphmend_bc.dynamo.trace import assertions, cached_calls
 
 _CONVERT = "torch._dynamo.convert_frame"
@@ -46,10 +40,6 @@ _BUILTIN = f"{_VARIABLES}.builtin:BuiltinVariable"
 
 def _read_proxy(stock: Any) -> Any:
     return mapping_proxies.read_proxy(stock.__name__, stock)
-
-
-def _unless_known(shapes: Callable[..., Any], stock: Callable[..., Any] | None) -> Any:
-    return shapes if stock is None else stock
 
 
 _FRAME: Final = (
@@ -128,16 +118,6 @@ _OF_GRAPHS: Final = (
         user_sets.replayed,
         "what a frame changed in sets of a class of the user's",
     ),
-    *(
-        Seam(
-            "torch._subclasses.fake_impls:op_implementations_dict",
-            (known,),
-            partial(_unless_known, shapes),
-            "shapes of operators that torch's own table lacks",
-            adds=True,
-        )
-        for known, shapes in ctc_fake_impls.SHAPES.items()
-    ),
 )
 
 _OF_TENSORS: Final = (
@@ -214,7 +194,7 @@ _OF_VALUES: Final = (
         f"{_VARIABLES}.misc:PythonModuleVariable",
         ("var_getattr",),
         at.ask_module,
-        "flags of cuDNN, inside a block that sets them",
+        "attributes of modules, where a feature of the trace has something to say",
     ),
     Seam(
         f"{_VARIABLES}.misc:NumpyVariable",

@@ -71,6 +71,16 @@ class Feature:
             SiteRefused: there are such numbers.
         """
 
+    def before_effect(self, tx: InstructionTranslatorBase) -> None:
+        """A call is about to be deferred until after the graph.
+
+        Args:
+            tx: translator of the frame that makes the call.
+
+        Raises:
+            SiteRefused: the attempt cannot be used.
+        """
+
     # When its graph ends
 
     def on_graph_end(

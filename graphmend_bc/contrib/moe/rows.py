@@ -1,15 +1,15 @@
-"""Loops over the indices at which a mask is true: `for e in mask.nonzero()`.
+"""A loop over the indices at which a mask is true is taken to go over all of them.
 
-The rows are guessed to be those of all indices, as in lists of them (hits.py), or of all but the
-last: routers have a place behind the last expert for tokens that go nowhere. Either way it is known
-which index is in which row.
+The rows in `for e in mask.nonzero()` are guessed to be those of all indices, as in lists of them
+(lists.py), or of all but the last: routers have a place behind the last expert for tokens that go
+nowhere. Either way it is known which index is in which row.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -19,13 +19,15 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from graphmend_bc.contrib.moe.lists import is_cheap, mask_of_rows
 from graphmend_bc.dynamo.graph.emit import compared, method
-from graphmend_bc.dynamo.speculation.full_mask_list import is_cheap, mask_of_rows
 from graphmend_bc.dynamo.speculation.speculate import assume, guess
 from graphmend_bc.dynamo.symbols.known_integers import KnownIntegers
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.plan import MarkOperands
+from graphmend_bc.rules.rule import Met, Rewrites, Rule
 from graphmend_bc.runtime import Guess, Marker, Site
 
 
@@ -122,3 +124,17 @@ def _is_never_last(trace: Trace, mask: Node) -> bool:
             return isinstance(classes, int) and found.is_within(0, classes - 1)
         node = node.args[0]
     return False
+
+
+def _matches(met: Met) -> Rewrites | None:
+    return {met.offset: MarkOperands()} if met.op.name == "GET_ITER" else None
+
+
+RULE: Final = Rule(
+    "rows",
+    "speculate",
+    46,
+    _matches,
+    frozenset({"UserError", "constrain_as_size_example"}),
+    handler=known_rows,
+)

@@ -20,26 +20,46 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.ctx_manager import ContextWrappingVariable
 from torch._dynamo.variables.lists import TupleVariable
 
-from graphmend_bc.catalog.observers import BAR_BREAK, Bar, bar_made_by
+from graphmend_bc.contrib.tqdm.arguments import arguments
+from graphmend_bc.contrib.tqdm.bars import Stand
+from graphmend_bc.contrib.tqdm.catalog import BAR_BREAK, Bar, bar_made_by
+from graphmend_bc.contrib.tqdm.loops import WalkVariable
+from graphmend_bc.contrib.tqdm.state import Bars, check_not_in_arm
 from graphmend_bc.dynamo.after_graph.argument_snapshots import as_dict
 from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
-from graphmend_bc.dynamo.after_graph.epilogue_calls import MadeVariable, MethodVariable, Note, note
+from graphmend_bc.dynamo.after_graph.epilogue_calls import (
+    DeferredMethodVariable,
+    MadeVariable,
+    MethodVariable,
+    Note,
+    note,
+)
 from graphmend_bc.dynamo.after_graph.opaque_variable import OpaqueIterable, refuse_questions
-from graphmend_bc.dynamo.effects.tqdm_arguments import arguments
-from graphmend_bc.dynamo.effects.tqdm_loops import Bars, WalkVariable, check_not_in_arm, settle
 from graphmend_bc.dynamo.trace.cached_calls import is_cached
-from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, places, real_object
+from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, places
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
-from graphmend_bc.runtime.bars import Stand
 from graphmend_bc.runtime.effects import Effect
 from graphmend_bc.runtime.stack import is_machinery
 
 
 class MarkedBarVariable(MarkedCalleeVariable):
     """The callee of a marked call that makes a bar."""
+
+    _nonvar_fields: ClassVar[set[str]] = {"function", *MarkedCalleeVariable._nonvar_fields}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        site: Site,
+        callee: VariableTracker,
+        function: object,
+        compilation: Compilation,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(site, callee, compilation, **kwargs)
+        self.function = function
 
     def call_function(
         self,
@@ -66,7 +86,7 @@ class MarkedBarVariable(MarkedCalleeVariable):
             SiteRefused: it is made in one arm of a branch.
         """
         trace = self.compilation.trace
-        made = bar_made_by(real_object(self.callee))
+        made = bar_made_by(self.function)
         if made is None:
             raise Refused("effect-shows-time")
         check_not_in_arm(self.compilation)
@@ -80,9 +100,10 @@ class MarkedBarVariable(MarkedCalleeVariable):
         effect = Effect(where, 1, not is_machinery(tx.output.root_tx.f_globals))
         bar = BarVariable(self.site, made, given.iterable, effect, self.compilation)
         bar.frame = _outermost(tx)
-        settle(tx, trace)
+        bars = trace.of(Bars)
+        bars.before_effect(tx)
         bar.note(tx, MethodVariable(bar.stand, ("make",)), given.for_stand())
-        trace.of(Bars).made.append(bar)
+        bars.made.append(bar)
         trace.effects.append(self.site)
         trace.used[self.site] = "defer"
         trace.gb_types[self.site] = BAR_BREAK
@@ -138,7 +159,7 @@ class BarVariable(OpaqueIterable, ContextWrappingVariable):
     def close(self, tx: InstructionTranslatorBase) -> None:
         """Note that the bar is closed."""
         check_not_in_arm(self.compilation)
-        settle(tx, self.compilation.trace)
+        self.compilation.trace.of(Bars).before_effect(tx)
         self.note(tx, MethodVariable(self.stand, ("bar", "close")), TupleVariable([]))
         self.closed = True
 
@@ -180,7 +201,7 @@ class BarVariable(OpaqueIterable, ContextWrappingVariable):
 refuse_questions(BarVariable, ("tp_iter_impl", "var_getattr"))
 
 
-class BarMethodVariable(MethodVariable):
+class BarMethodVariable(DeferredMethodVariable):
     """A method of a bar; a marked call of it is deferred like that of any other bar.
 
     Args:
@@ -189,13 +210,12 @@ class BarMethodVariable(MethodVariable):
         function: as the class of the bar has it.
     """
 
-    _nonvar_fields: ClassVar[set[str]] = {"name", "function", *MethodVariable._nonvar_fields}  # type: ignore[misc]
+    _nonvar_fields: ClassVar[set[str]] = {"name", *DeferredMethodVariable._nonvar_fields}  # type: ignore[misc]
 
     def __init__(self, obj: BarVariable, name: str, function: object, **kwargs: Any) -> None:
-        super().__init__(obj.stand, ("bar", name), **kwargs)
+        super().__init__(obj.stand, ("bar", name), function, **kwargs)
         self.obj = obj
         self.name = name
-        self.function = function
 
     def call_function(
         self,

@@ -15,9 +15,9 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import LocalGeneratorObjectVariable
 from torch._dynamo.variables.iter import IteratorVariable
 
-from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable, known_call
+from graphmend_bc.contrib.groupby import groups
+from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable
 from graphmend_bc.dynamo.trace.tracing import inline
-from graphmend_bc.runtime import groups
 
 _GROUP: type = type(next(itertools.groupby((0,)))[1])
 
@@ -26,7 +26,7 @@ class GroupsVariable(IteratorVariable):
     """An iterator over groups, or over the items of one.
 
     Args:
-        generator: what it is in `runtime/groups.py`.
+        generator: what it is in `groups.py`.
         kind: its type.
     """
 
@@ -51,7 +51,7 @@ class GroupsVariable(IteratorVariable):
     tp_iternext_impl = next_variable  # torch 2.13's name
 
 
-def _grouped(
+def grouped(
     callee: KnownCalleeVariable,
     tx: InstructionTranslatorBase,
     function: object,
@@ -66,9 +66,6 @@ def _grouped(
     if items is None or not isinstance(items.realize(), _END_FOR_GOOD):
         return None
     return GroupsVariable(inline(tx, groups.groupby, *args, **kwargs), itertools.groupby)
-
-
-grouped = known_call("polyfill", _grouped)
 
 
 _END_FOR_GOOD = (

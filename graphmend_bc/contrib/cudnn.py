@@ -1,4 +1,4 @@
-"""Blocks of `torch.backends.cudnn.flags`: traced without the flags where nothing looks at them.
+"""A block with cuDNN's flags set is traced as if they were not, where no kernel looks at them.
 
 Kernels on other devices than cuDNN's do not ask for the flags, so a block is left out if entering
 and leaving it leaves the flags as they were. That is tried while tracing and guarded on.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import torch
 from torch._dynamo.codegen import PyCodegen
@@ -26,7 +26,10 @@ from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
+from graphmend_bc.extension import Extension
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.plan import MarkCallee
+from graphmend_bc.rules.rule import Met, Rewrites, Rule
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 _FLAGS = torch.backends.cudnn.flags
@@ -55,9 +58,6 @@ def _block(
     named = dict(zip(kwargs, given[len(args) :], strict=True))
     _try(lambda: _FLAGS(*given[: len(args)], **named))
     return FlagsVariable(callee)
-
-
-block = known_call("flags", _block)
 
 
 def _try(make: Callable[[], contextlib.AbstractContextManager[Any]]) -> None:
@@ -201,3 +201,23 @@ class Blocks(Feature):
         """Refuse to end a graph inside a block."""
         for block in self.open:
             raise block.refused("The graph breaks inside it.")
+
+
+def _matches(met: Met) -> Rewrites | None:
+    known = met.gb_type and met.callee == "flags" and met.op.name != "CALL_FUNCTION_EX"
+    return {met.offset: MarkCallee(in_order=False)} if known else None
+
+
+EXTENSION: Final = Extension(
+    "cudnn",
+    rules=(
+        Rule(
+            "flags",
+            "flags",
+            7,
+            _matches,
+            frozenset({"torch.* op returned non-Tensor"}),
+            handler=known_call("flags", _block),
+        ),
+    ),
+)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from types import MappingProxyType
+from functools import partial
 from typing import Any, Final
 
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
+
+from graphmend_bc.dynamo.patches.patch import Seam
+from graphmend_bc.extension import Extension
 
 _aten = torch.ops.aten
 
@@ -42,7 +45,23 @@ def _gradient(
     return log_probs.new_empty(log_probs.shape)
 
 
-SHAPES: Final = MappingProxyType[OpOverload, Callable[..., Any]](
-    {_aten._ctc_loss.Tensor: _loss, _aten._ctc_loss_backward.Tensor: _gradient}
+def _unless_known(shapes: Callable[..., Any], stock: Callable[..., Any] | None) -> Any:
+    return shapes if stock is None else stock
+
+
+EXTENSION: Final = Extension(
+    "ctc",
+    seams=tuple(
+        Seam(
+            "torch._subclasses.fake_impls:op_implementations_dict",
+            (operator,),
+            partial(_unless_known, shapes),
+            "shapes of operators that torch's own table lacks",
+            adds=True,
+        )
+        for operator, shapes in (
+            (_aten._ctc_loss.Tensor, _loss),
+            (_aten._ctc_loss_backward.Tensor, _gradient),
+        )
+    ),
 )
-"""From an operator to its implementation on fake tensors."""

@@ -13,12 +13,12 @@ from torch._dynamo.variables.lists import TupleVariable
 from torch._dynamo.variables.misc import StringFormatVariable
 from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 
-from graphmend_bc.catalog.observers import Bar, makes_bar
+from graphmend_bc.contrib.tqdm.bars import complaint
+from graphmend_bc.contrib.tqdm.catalog import Bar, makes_bar
 from graphmend_bc.dynamo.after_graph.argument_snapshots import Keeper, as_dict, kept_stream
 from graphmend_bc.dynamo.after_graph.passed_objects import is_fixed
 from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime.bars import complaint
 
 _POSITIONAL = ("iterable", "desc", "total")
 _KEPT: Final = {"desc": "", "total": 2, "initial": 0, "postfix": {}}

@@ -8,11 +8,9 @@ is exact if nothing but that stack held the generator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from inspect import CO_GENERATOR
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from torch._dynamo import exc
 from torch._dynamo.bytecode_transformation import Instruction
@@ -24,18 +22,15 @@ from torch._dynamo.variables.iter import IteratorVariable
 from torch._dynamo.variables.lists import TupleVariable
 
 from graphmend_bc.code.blocks import graph_of
+from graphmend_bc.contrib.tqdm.bars import Walk
+from graphmend_bc.contrib.tqdm.state import Bars, MadeBar, check_not_in_arm
 from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.after_graph.epilogue_calls import MadeVariable, MethodVariable, Note
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
-from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.context import SiteRefused
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.mark_callee import CALLS, name_of_callee
-from graphmend_bc.runtime.bars import Clock, Walk
 from graphmend_bc.runtime.stack import is_machinery
-
-if TYPE_CHECKING:
-    from graphmend_bc.dynamo.effects.tqdm_variables import BarVariable
 
 _ENDS = (StopIteration, exc.ObservedUserStopIteration)
 
@@ -57,7 +52,7 @@ class WalkVariable(IteratorVariable):
         *IteratorVariable._nonvar_fields,
     }
 
-    def __init__(self, bar: BarVariable, tx: InstructionTranslatorBase, **kwargs: Any) -> None:
+    def __init__(self, bar: MadeBar, tx: InstructionTranslatorBase, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.bar = bar
         self.born = (tx, tx.current_instruction)
@@ -78,7 +73,7 @@ class WalkVariable(IteratorVariable):
             exc.raise_observed_exception(StopIteration, tx)
         compilation = self.bar.compilation
         check_not_in_arm(compilation)
-        settle(tx, compilation.trace)
+        compilation.trace.of(Bars).before_effect(tx)
         if self.items is None:
             self._begin(tx)
         assert self.items is not None
@@ -99,7 +94,7 @@ class WalkVariable(IteratorVariable):
         self._check_place(tx)
         self.items = VariableTracker.build(tx, iter).call_function(tx, [self.bar.iterable], {})
         self.is_running = True
-        self.bar.compilation.trace.of(Bars).walks.append(self)
+        self.bar.compilation.trace.of(Bars).loops.append(self)
         owner = tx
         while is_machinery(owner.f_globals) and owner.parent is not None:
             owner = owner.parent
@@ -181,79 +176,3 @@ def _name_called(tx: InstructionTranslatorBase, call: Instruction) -> str:
         return ""
     graph = graph_of(tx.f_code)
     return name_of_callee(graph, graph.listing.at_offset(call.offset))
-
-
-@dataclass(slots=True, eq=False)
-class Bars(Feature):
-    """The bars of an attempt.
-
-    Attributes:
-        made: those that were made, in order.
-        walks: loops over them, in the order in which they began.
-        clock: tells bars when the graph began.
-    """
-
-    order: ClassVar[int] = 0  # what ends with the graph becomes a deferred call
-
-    made: list[BarVariable] = field(default_factory=list)
-    walks: list[WalkVariable] = field(default_factory=list)
-    clock: Clock = field(default_factory=Clock)
-
-    def on_graph_end(
-        self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
-    ) -> None:
-        """No bar may be left that Python would close later.
-
-        A bar that nobody closes is closed when the function returns, if it is one of its variables.
-        """
-        if not self.made:
-            return
-        settle(tx, compilation.trace)
-        for walk in self.walks:
-            if walk.is_running:
-                refused = Refused("bar-escapes", "A loop over it is not over.")
-                raise SiteRefused(refused, walk.bar.site)
-        still_open = [bar for bar in self.made if not bar.closed]
-        if not still_open:
-            return
-        bar = still_open[-1]
-        assert bar.frame is not None
-        variables = bar.frame.symbolic_locals.values()
-        if is_break or len(still_open) > 1 or not any(value is bar for value in variables):
-            refused = Refused("bar-escapes", "It is still open when the graph ends.")
-            raise SiteRefused(refused, bar.site)
-        bar.close(tx)
-
-    def wrapped(self, compilation: Compilation, graph: Callable[..., Any]) -> Callable[..., Any]:
-        return self.clock.timing(graph)
-
-
-def walks_of(trace: Trace) -> Sequence[WalkVariable]:
-    """Loops over bars, in the order in which they began."""
-    bars = trace.known(Bars)
-    return () if bars is None else bars.walks
-
-
-def settle(tx: InstructionTranslatorBase, trace: Trace) -> None:
-    """Note the end of loops that were left since the last note; called before each.
-
-    Raises:
-        SiteRefused: several were left at once, and their order is not known.
-    """
-    left = [walk for walk in walks_of(trace) if walk.is_left]
-    if len({id(walk.loop) for walk in left}) < len(left):
-        raise SiteRefused(Refused("bar-escapes", "Two bars end together."), left[0].bar.site)
-    for walk in reversed(left):  # Python lets go of the innermost loop first
-        walk.leave(tx)
-
-
-def check_not_in_arm(compilation: Compilation) -> None:
-    """Refuse an arm of a branch that makes a bar, or goes over one.
-
-    Raises:
-        SiteRefused: an arm is being traced that may not be the one that is taken.
-    """
-    arms = compilation.trace.arms
-    if arms:
-        refused = Refused("arm-changes-state", "It makes a progress bar or goes over one.")
-        raise SiteRefused(refused, arms[-1])

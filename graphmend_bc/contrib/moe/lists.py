@@ -1,8 +1,9 @@
-"""Indices at which a mask is true, as Python ints: `mask.nonzero(as_tuple=True)[0].tolist()`.
+"""A list of the indices at which a mask is true is taken to have them all.
 
-That is how routers find the experts that have something to do. The list steers the trace, so it
-cannot stay unknown until run time; but where many tokens are routed every expert has some. So the
-list is guessed to be as long as the mask, and such a list is that of all indices.
+`mask.nonzero(as_tuple=True)[0].tolist()` is how routers find the experts that have something to do.
+The list steers the trace, so it cannot stay unknown until run time; but where many tokens are
+routed every expert has some. So the list is guessed to be as long as the mask, and such a list is
+that of all indices.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import logging
 import operator
 from dataclasses import replace
-from typing import cast
+from typing import Final, cast
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
@@ -28,6 +29,9 @@ from graphmend_bc.dynamo.speculation.speculate import assume
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.plan import MarkCallee
+from graphmend_bc.rules.capture import CAPTURABLE
+from graphmend_bc.rules.rule import Met, Rewrites, Rule
 from graphmend_bc.runtime import Guess, Marker
 
 log = logging.getLogger("graphmend_bc")
@@ -153,3 +157,10 @@ def _source(node: Node, *, is_tuple: bool) -> Node | None:
     if name not in ("nonzero", "where") or gives_tuple is not is_tuple:
         return None
     return None if named or len(node.args) != 1 else cast(Node, node.args[0])
+
+
+def _matches(met: Met) -> Rewrites | None:
+    return {met.offset: MarkCallee()} if met.callee == "tolist" else None
+
+
+RULE: Final = Rule("hits", "speculate", 45, _matches, CAPTURABLE | {"UserError"}, handler=listed)

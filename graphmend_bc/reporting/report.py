@@ -25,6 +25,14 @@ class Mend:
             was mended before Dynamo could meet it.
         gb_id: Dynamo's id of that type, such as "GB0170".
         passed_over: why cheaper ways to mend the site were not taken.
+
+    Example:
+        >>> import graphmend_bc, torch
+        >>> with graphmend_bc.enabled():
+        ...     f = torch.compile(lambda x: x + 1 if x.sum() > 0 else x, backend="eager")
+        ...     found = (f(torch.ones(2)), graphmend_bc.report().mends[-1].gb_type)[1]
+        >>> found
+        'Data-dependent branching'
     """
 
     strategy: str
@@ -49,6 +57,12 @@ class Decline:
         site: the instruction in the user's code.
         gb_type, gb_id: Dynamo's type of the break and its id.
         passed_over: why ways tried before were not taken.
+
+    Example:
+        >>> import graphmend_bc
+        >>> graphmend_bc.reset()
+        >>> [decline.reason for decline in graphmend_bc.report().declines]
+        []
     """
 
     reason: str
@@ -116,6 +130,10 @@ class Report:
         declines: breaks that were left.
         guesses: how guesses went, by site; filled in when the report is asked for.
         _known: what is in the lists.
+
+    Example:
+        >>> print(Report())
+        0 mended, 0 declined
     """
 
     mends: list[Mend] = field(default_factory=list)

@@ -3,6 +3,12 @@
 Every name can be set (`graphmend_bc.config.where_op_limit = 16`), patched for a while
 (`with graphmend_bc.config.patch(where_op_limit=16): ...`) and, where an environment name is given,
 preset from outside. An unknown name is an AttributeError.
+
+Example:
+    >>> import graphmend_bc
+    >>> with graphmend_bc.config.patch(where_op_limit=16):
+    ...     graphmend_bc.config.where_op_limit
+    16
 """
 
 import sys
@@ -90,7 +96,11 @@ effects: list[Any] = []
 used, and they must change nothing that the compiled function reads.
 
 Example:
-    >>> graphmend_bc.config.effects = [my_metrics.log]  # doctest: +SKIP
+    >>> import graphmend_bc
+    >>> def log_metric(name, value): ...
+    >>> with graphmend_bc.config.patch(effects=[log_metric]):
+    ...     len(graphmend_bc.config.effects)
+    1
 """
 
 if TYPE_CHECKING:

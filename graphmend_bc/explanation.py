@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map
 
 from graphmend_bc import session
 from graphmend_bc.reporting.report import Decline, FrameResult, Mend, Report
+from graphmend_bc.reporting.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,14 @@ class Explanation:
         after: with mending.
         mends: what was mended.
         declines: what was left, and why.
+
+    Example:
+        >>> none = Counts(graph_count=1, graph_break_count=0, skipped_frames=0, break_reasons=())
+        >>> print(Explanation(none, none, [], []))
+                        before  after
+        graphs               1      1
+        breaks               0      0
+        skipped frames       0      0
     """
 
     before: Counts
@@ -48,15 +57,15 @@ class Explanation:
     declines: list[Decline]
 
     def __str__(self) -> str:
-        rows = [("", "before", "after")]
+        rows = []
         for label, name in (
             ("graphs", "graph_count"),
             ("breaks", "graph_break_count"),
             ("skipped frames", "skipped_frames"),
         ):
-            rows.append((label, str(getattr(self.before, name)), str(getattr(self.after, name))))
-        lines = [f"{label:16}{before:>8}{after:>8}" for label, before, after in rows]
-        return "\n".join([*lines, *map(str, self.mends), *map(str, self.declines)])
+            rows.append([label, str(getattr(self.before, name)), str(getattr(self.after, name))])
+        counts = Table(["", "before", "after"], rows, right=frozenset({1, 2}))
+        return "\n".join([str(counts), *map(str, self.mends), *map(str, self.declines)])
 
 
 def explain(function: Callable[..., Any], **compile_kwargs: Any) -> Callable[..., Explanation]:
@@ -68,10 +77,18 @@ def explain(function: Callable[..., Any], **compile_kwargs: Any) -> Callable[...
 
     Returns:
         A function: called with the arguments, it runs both arms on clones of them and returns an
-        `Explanation`. State that the function itself holds is changed by both runs.
+        `Explanation`. State that the function itself holds is changed by both runs. What the call
+        raises is raised.
 
     Example:
-        >>> print(graphmend_bc.explain(model)(x))  # doctest: +SKIP
+        >>> import graphmend_bc, torch
+        >>> def scale(x):
+        ...     if x.sum() > 0:
+        ...         return x * 2
+        ...     return x - 1
+        >>> found = graphmend_bc.explain(scale)(torch.ones(2))
+        >>> found.before.graph_break_count, found.after.graph_break_count
+        (1, 0)
     """
     kwargs = {"backend": "eager", **compile_kwargs}
 

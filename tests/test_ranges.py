@@ -144,7 +144,7 @@ def test_comparisons(source: str, truth: bool | None) -> None:
         rows, numbers = torch.empty(3, 1, dtype=torch.int64), torch.empty(5)
         recorder.ranges.count(rows, 3)
         names = {"rows": rows, "numbers": numbers, "places": numbers.argmax(), "torch": torch}
-        found = recorder.ranges.of(eval(source, names)).number
+        found = recorder.ranges.number_in(eval(source, names))
         recorder.detach()
     assert found == truth
 
@@ -156,9 +156,9 @@ def test_number_of_a_row_that_was_written_to() -> None:
         rows = torch.empty(3, 1, dtype=torch.int64)
         recorder.ranges.count(rows, 3)
         row = rows[1]
-        before = recorder.ranges.of(row).number
+        before = recorder.ranges.number_in(row)
         row.add_(1)
-        after = [recorder.ranges.of(value).number for value in (row, rows[1], rows[2])]
+        after = [recorder.ranges.number_in(value) for value in (row, rows[1], rows[2])]
         recorder.detach()
     assert before == 1
     assert after == [None, None, None]

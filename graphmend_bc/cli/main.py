@@ -19,7 +19,7 @@ import graphmend_bc as gm
 from graphmend_bc.attachment.attach import attach_all, unmet_patterns
 from graphmend_bc.cli.compiled_callables import CompileRecorder, FirstCall
 from graphmend_bc.cli.program import Program
-from graphmend_bc.reporting.table import print_table
+from graphmend_bc.reporting.table import Table
 from graphmend_bc.versions import UnsupportedVersionError
 
 EPILOG = "Everything after the script or module name goes to the program unchanged."
@@ -102,8 +102,8 @@ def _print_report(report: gm.Report) -> None:
     mends = [[m.strategy, m.gb_id, str(m.site)] for m in report.mends]
     declines = [[d.reason, d.gb_id, str(d.site)] for d in report.declines]
     print(f"graphmend_bc: {len(mends)} mended, {len(declines)} declined", file=sys.stderr)
-    print_table(["mended by", "break", "where"], mends, sys.stderr)
-    print_table(["declined", "break", "where"], declines, sys.stderr)
+    Table(["mended by", "break", "where"], mends).print(sys.stderr)
+    Table(["declined", "break", "where"], declines).print(sys.stderr)
     texts: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for decline in report.declines:
         places = texts.setdefault((decline.reason, decline.explanation, decline.hints), [])
@@ -156,9 +156,9 @@ class Explain:
             sites += [
                 [call.label, f"declined: {d.reason}", d.gb_id, str(d.site)] for d in ex.declines
             ]
-        print_table(["compiled", "graphs", "breaks", "skipped frames"], counts, sys.stdout)
+        Table(["compiled", "graphs", "breaks", "skipped frames"], counts).print(sys.stdout)
         print()
-        print_table(["compiled", "mended by", "break", "where"], sites, sys.stdout)
+        Table(["compiled", "mended by", "break", "where"], sites).print(sys.stdout)
 
 
 def _writable_path(text: str) -> Path:

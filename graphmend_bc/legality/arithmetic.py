@@ -1,6 +1,7 @@
-"""Interval arithmetic: between which numbers the elements of an operator's results lie.
+"""What each operator means to ranges: between which numbers the elements of its results lie.
 
-A result that could leave its dtype's range wraps, and counts as unknown.
+The arithmetic is that of torch's `ValueRanges`. A result that could leave its dtype's range wraps,
+and counts as unknown; so does one of an operand that the kernel makes another number.
 """
 
 from __future__ import annotations
@@ -9,11 +10,21 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import torch
+from torch.utils._sympy.value_ranges import SymPyValueRangeAnalysis as Compare
+from torch.utils._sympy.value_ranges import ValueRanges
 
-from graphmend_bc.legality.interval import TRUTHS, UNKNOWN, Range, fits, is_integral
+from graphmend_bc.legality.integers import (
+    TRUTHS,
+    UNKNOWN,
+    Integers,
+    between,
+    fits,
+    is_integral,
+    union,
+)
 from graphmend_bc.legality.ops import VIEWS
 from graphmend_bc.legality.record import OpRecord
 
@@ -21,18 +32,18 @@ from graphmend_bc.legality.record import OpRecord
 class Known(Protocol):
     """What is known of the tensors of one trace; see `Ranges`."""
 
-    def of(self, value: object) -> Range: ...
+    def of(self, value: object) -> Integers: ...
 
-    def rows_of(self, value: object) -> Sequence[Range]: ...
+    def rows_of(self, value: object) -> Sequence[Integers]: ...
 
-    def columns_of(self, value: object) -> Sequence[Range]: ...
+    def columns_of(self, value: object) -> Sequence[Integers]: ...
 
 
-Rule = Callable[[Known, OpRecord], Sequence[Range]]
+Rule = Callable[[Known, OpRecord], Sequence[Integers]]
 """From what is known of an operator's operands to the ranges of its results."""
 
 
-def _same(ranges: Known, record: OpRecord) -> Sequence[Range]:
+def _same(ranges: Known, record: OpRecord) -> Sequence[Integers]:
     """The results hold elements of the first operand."""
     source, given = record.args[0], record.given()
     dim = given.get("dim", 0)
@@ -47,76 +58,73 @@ def _same(ranges: Known, record: OpRecord) -> Sequence[Range]:
     ]
 
 
-def _copied(ranges: Known, record: OpRecord) -> Sequence[Range]:
+def _copied(ranges: Known, record: OpRecord) -> Sequence[Integers]:
     """The same in another dtype."""
     source = record.args[0]
     return [ranges.of(source) if is_integral(source) else UNKNOWN]
 
 
-def _united(ranges: Known, record: OpRecord) -> Sequence[Range]:
+def _united(ranges: Known, record: OpRecord) -> Sequence[Integers]:
     """The result holds elements of several operands."""
     given = record.given()
     operands = given["tensors"] if "tensors" in given else (given.get("self"), given.get("other"))
-    return [reduce(operator.or_, map(ranges.of, operands))]
+    return [reduce(union, map(ranges.of, operands))]
 
 
 def _constant(value: str | int) -> Rule:
-    def rule(ranges: Known, record: OpRecord) -> Sequence[Range]:
+    def rule(ranges: Known, record: OpRecord) -> Sequence[Integers]:
         return [ranges.of(record.given()[value] if isinstance(value, str) else value)]
 
     return rule
 
 
-def _arange(ranges: Known, record: OpRecord) -> Sequence[Range]:
+def _arange(ranges: Known, record: OpRecord) -> Sequence[Integers]:
     given = record.given()
     low, stop = given.get("start", 0), given["end"]
     whole = isinstance(low, int) and isinstance(stop, (int, torch.SymInt))
-    return [Range(low, stop) if whole and given.get("step", 1) == 1 else UNKNOWN]
+    return [between(low, stop) if whole and given.get("step", 1) == 1 else UNKNOWN]
 
 
-def _positions(ranges: Known, record: OpRecord) -> Sequence[Range]:
+def _positions(ranges: Known, record: OpRecord) -> Sequence[Integers]:
     """The last result holds positions along a dimension."""
     tensor, among = record.args[0], len(record.results()) > 1
     if not tensor.dim() or not (among or record.name.startswith("arg")):
         return [UNKNOWN]  # `max` of a whole tensor gives no position
     dim = record.given().get("dim", None if record.name in ("argmax", "argmin") else -1)
-    positions = Range(0, tensor.numel() if dim is None else tensor.shape[dim])
+    positions = between(0, tensor.numel() if dim is None else tensor.shape[dim])
     return [UNKNOWN, positions] if among else [positions]
 
 
-def _arithmetic(compute: Callable[[int, int], int]) -> Rule:
+def _arithmetic(compute: Callable[[Any, Any], Any]) -> Rule:
     """A result that lies between those of the operands' bounds."""
 
-    def rule(ranges: Known, record: OpRecord) -> Sequence[Range]:
+    def rule(ranges: Known, record: OpRecord) -> Sequence[Integers]:
         given = record.given()
         one, other = ranges.of(given["self"]), ranges.of(given["other"])
-        if not (isinstance(one.stop, int) and isinstance(other.stop, int)):
+        if given.get("alpha", 1) != 1 or not _all_fit([one, other], record.result.dtype):
             return [UNKNOWN]
-        if given.get("alpha", 1) != 1:
-            return [UNKNOWN]
-        bounds = [compute(a, b) for a in _ends(one) for b in _ends(other)]
-        return [Range(min(bounds), max(bounds) + 1)]
+        return [ValueRanges.coordinatewise_monotone_map(one, other, compute)]  # type: ignore[no-untyped-call]
 
     return rule
 
 
-def _ends(found: Range) -> tuple[int, int]:
-    assert isinstance(found.stop, int)
-    return found.low, found.stop - 1
+def _all_fit(operands: Sequence[Integers], dtype: torch.dtype) -> bool:
+    """True if operands are still the numbers they were where the kernel makes them this dtype."""
+    return all(fits(operand, dtype) for operand in operands)
 
 
-def _compared(compare: Callable[[Range, Range], bool | None], *, negated: bool = False) -> Rule:
+def _compared(compare: Callable[[Integers, Integers], Any]) -> Rule:
     """A truth value that is known if the operands' ranges do not meet."""
 
-    def rule(ranges: Known, record: OpRecord) -> Sequence[Range]:
-        operands = record.given()["self"], record.given()["other"]
-        if not all(map(_is_whole, operands)) or not _promote(*operands):
+    def rule(ranges: Known, record: OpRecord) -> Sequence[Integers]:
+        one, other = record.given()["self"], record.given()["other"]
+        if not (isinstance(one, torch.Tensor) and _is_whole(one) and _is_whole(other)):
             return [TRUTHS]
-        one, other = map(ranges.of, operands)
-        if not (isinstance(one.stop, int) and isinstance(other.stop, int)):
+        operands = [ranges.of(one), ranges.of(other)]
+        if not _all_fit(operands, torch.result_type(one, other)):
             return [TRUTHS]
-        truth = compare(one, other)
-        return [TRUTHS if truth is None else ranges.of(truth is not negated)]
+        truth = compare(*operands)
+        return [ValueRanges(int(bool(truth.lower)), int(bool(truth.upper)))]
 
     return rule
 
@@ -127,42 +135,28 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int)
 
 
-def _promote(one: object, other: object) -> bool:
-    """True if two operands can be compared as the numbers they are."""
-    if isinstance(one, torch.Tensor) and isinstance(other, int) and one.dtype is not torch.bool:
-        return fits(Range(other, other + 1), one.dtype)
-    return isinstance(one, torch.Tensor)
-
-
-def _is_below(one: Range, other: Range) -> bool | None:
-    (_, high), (low, _) = _ends(one), _ends(other)
-    if high < low:
-        return True
-    return False if one.low >= _ends(other)[1] else None
-
-
-def _is_equal(one: Range, other: Range) -> bool | None:
-    if one.number is not None and one.number == other.number:
-        return True
-    return False if _is_below(one, other) or _is_below(other, one) else None
-
-
-def _clamped(ranges: Known, record: OpRecord) -> Sequence[Range]:
+def _clamped(ranges: Known, record: OpRecord) -> Sequence[Integers]:
     given = record.given()
-    least, most, found = given.get("min"), given.get("max"), ranges.of(given["self"])
-    if not all(bound is None or isinstance(bound, int) for bound in (least, most, found.stop)):
+    least, most = given.get("min"), given.get("max")
+    bounds = [bound for bound in (least, most) if bound is not None]
+    operands = [ranges.of(operand) for operand in (given["self"], *bounds)]
+    whole = all(isinstance(bound, int) for bound in bounds)
+    if not whole or not _all_fit(operands, record.result.dtype):
         return [UNKNOWN]
-    low, high = _ends(found)
-    if least is not None:
-        low, high = max(low, least), max(high, least)
-    if most is not None:
-        low, high = min(low, most), min(high, most)
-    return [Range(low, high + 1)]
+
+    def clamp(number: Any) -> Any:
+        number = number if least is None else max(number, least)
+        return number if most is None else min(number, most)
+
+    return [ValueRanges.increasing_map(operands[0], clamp)]
 
 
-def _remainder(ranges: Known, record: OpRecord) -> Sequence[Range]:
+def _remainder(ranges: Known, record: OpRecord) -> Sequence[Integers]:
+    """`ValueRanges` has the remainders of C only in some releases; these are Python's."""
     divisor = record.given()["other"]
-    return [Range(0, divisor) if isinstance(divisor, int) and divisor > 0 else UNKNOWN]
+    if isinstance(divisor, int) and divisor > 0 and fits(ranges.of(divisor), record.result.dtype):
+        return [ValueRanges(0, divisor - 1)]
+    return [UNKNOWN]
 
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
@@ -189,12 +183,12 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
         "sub": _arithmetic(operator.sub),
         "rsub": _arithmetic(lambda one, other: other - one),
         "mul": _arithmetic(operator.mul),
-        "eq": _compared(_is_equal),
-        "ne": _compared(_is_equal, negated=True),
-        "lt": _compared(_is_below),
-        "ge": _compared(_is_below, negated=True),
-        "gt": _compared(lambda one, other: _is_below(other, one)),
-        "le": _compared(lambda one, other: _is_below(other, one), negated=True),
+        "eq": _compared(Compare.eq),
+        "ne": _compared(Compare.ne),
+        "lt": _compared(Compare.lt),
+        "ge": _compared(Compare.ge),
+        "gt": _compared(Compare.gt),
+        "le": _compared(Compare.le),
         "minimum": _arithmetic(min),
         "maximum": _arithmetic(max),
         "clamp": _clamped,

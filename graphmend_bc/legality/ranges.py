@@ -1,7 +1,7 @@
 """Between which numbers the elements of integer tensors lie, as far as their operators tell.
 
 An index that cannot be out of bounds needs no check to protect it. What is not known to be smaller
-has the range of int64. Sizes known only as symbols are compared without adding guards.
+has the range of its dtype. Sizes known only as symbols are compared without adding guards.
 """
 
 from __future__ import annotations
@@ -10,11 +10,23 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils._sympy.value_ranges import ValueRanges
 from torch.utils.weak import WeakIdKeyDictionary
 
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.arithmetic import RULES
-from graphmend_bc.legality.interval import TRUTHS, UNKNOWN, Range, Size, fits, is_integral
+from graphmend_bc.legality.integers import (
+    UNKNOWN,
+    Integers,
+    Size,
+    all_of,
+    between,
+    fits,
+    is_integral,
+    is_within,
+    number_in,
+)
 from graphmend_bc.legality.record import OpRecord
 
 
@@ -26,7 +38,7 @@ class Ranges:
         self._columns: Any = WeakIdKeyDictionary()
         self._rows: Any = WeakIdKeyDictionary()
 
-    def of(self, value: object) -> Range:
+    def of(self, value: object) -> Integers:
         """The range of a tensor's elements, or of a number.
 
         Args:
@@ -35,22 +47,29 @@ class Ranges:
         if isinstance(value, torch.Tensor):
             constant = getattr(value, "constant", None)
             if constant is not None and is_integral(constant) and constant.numel():
-                return Range(int(constant.min()), int(constant.max()) + 1)
-            unknown = TRUTHS if value.dtype is torch.bool else UNKNOWN
-            found: Range = self._known.get(value, unknown)
+                return ValueRanges(int(constant.min()), int(constant.max()))
+            found: Integers = self._known.get(value) or all_of(value.dtype)
             return found
         if isinstance(value, (bool, int)):
-            return Range(int(value), int(value) + 1)
+            return ValueRanges(int(value), int(value))
         return UNKNOWN
 
-    def columns_of(self, value: object) -> Sequence[Range]:
+    def number_in(self, value: object) -> int | None:
+        """The only number that a tensor holds; None if it is not known, or there are others."""
+        return number_in(self.of(value))
+
+    def is_within(self, value: object, low: int, stop: Size) -> bool:
+        """True if a tensor's elements are known to lie between two bounds."""
+        return is_within(self.of(value), low, stop)
+
+    def columns_of(self, value: object) -> Sequence[Integers]:
         """The ranges of the columns of what `nonzero` gave; empty for other tensors."""
-        found: Sequence[Range] = self._columns.get(value, ())
+        found: Sequence[Integers] = self._columns.get(value, ())
         return found
 
-    def rows_of(self, value: object) -> Sequence[Range]:
+    def rows_of(self, value: object) -> Sequence[Integers]:
         """The ranges of the rows of a tensor that counts them; empty for other tensors."""
-        found: Sequence[Range] = self._rows.get(value, ())
+        found: Sequence[Integers] = self._rows.get(value, ())
         return found
 
     def count(self, tensor: torch.Tensor, length: int) -> None:
@@ -60,19 +79,19 @@ class Ranges:
             tensor: of one number in a row.
             length: how many rows it has.
         """
-        self._rows[tensor] = [Range(row, row + 1) for row in range(length)]
+        self._rows[tensor] = [ValueRanges(row, row) for row in range(length)]
 
     def note(self, record: OpRecord) -> None:
         """Learn the ranges of an operator's results."""
         if record.name == "nonzero":
             sizes = record.args[0].shape
-            self._columns[record.result] = [Range(0, size) for size in sizes]
+            self._columns[record.result] = [between(0, size) for size in sizes]
         rule = RULES.get(record.name)
         if rule is None or record.op._schema.is_mutable:
             return
         results = record.results()
         for result, found in zip(results, rule(self, record), strict=False):
-            if is_integral(result) and found is not UNKNOWN and fits(found, result.dtype):
+            if is_integral(result) and fits(found, result.dtype):
                 self._known[result] = found
 
     def forget(self, written: Collection[int]) -> None:
@@ -85,7 +104,8 @@ class Ranges:
         """True if all indices that an operator is given are known to be in bounds."""
         bounds = _indices(record)
         return bounds is not None and all(
-            self.of(index).is_within(low, size) for index, low, size in bounds
+            statically_known_true(index.numel() == 0) or self.is_within(index, low, size)
+            for index, low, size in bounds
         )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from graphmend_bc.reporting.table import Table
+
 
 @dataclass(frozen=True, slots=True)
 class FrameCost:
@@ -139,7 +141,8 @@ def _break_lines(breaks: Sequence[BreakCost], limit: int) -> Iterator[str]:
     if not breaks:
         yield "no graph breaks inside the compiled regions that ran"
         return
-    rows = [("cost", "calls", "per call", "reads", "waits", "graph break")]
+    header = ("cost", "calls", "per call", "reads", "waits", "graph break")
+    rows: list[tuple[str, ...]] = []
     for found in breaks[:limit]:
         place = f"{found.filename}:{found.lineno} in {found.function}"
         why = " ".join(filter(None, (found.reason, found.decline and f"[{found.decline}]")))
@@ -151,10 +154,7 @@ def _break_lines(breaks: Sequence[BreakCost], limit: int) -> Iterator[str]:
             name = f"  {frame.function} ({frame.filename}:{frame.lineno})"
             times = f"own {_time(frame.own_ns)}, total {_time(frame.total_ns)}"
             rows.append(("", str(frame.calls), "", "", "", f"{name} {times}"))
-    widths = [max(len(row[i]) for row in rows) for i in range(5)]
-    for row in rows:
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
-        yield "  ".join([*cells, row[5]]).rstrip()
+    yield str(Table(header, rows, right=frozenset(range(5))))
     if len(breaks) > limit:
         yield f"and {len(breaks) - limit} more breaks"
 

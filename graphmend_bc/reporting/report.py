@@ -25,6 +25,14 @@ class Mend:
             was mended before Dynamo reached it.
         gb_id: Dynamo's id of that type, such as "GB0170".
         passed_over: why cheaper strategies were refused.
+
+    Example:
+        >>> import graphmend_bc, torch
+        >>> with graphmend_bc.enabled():
+        ...     f = torch.compile(lambda x: x + 1 if x.sum() > 0 else x, backend="eager")
+        ...     found = (f(torch.ones(2)), graphmend_bc.report().mends[-1].gb_type)[1]
+        >>> found
+        'Data-dependent branching'
     """
 
     strategy: str
@@ -51,6 +59,12 @@ class Decline:
         site: the instruction in the user's code.
         gb_type, gb_id: Dynamo's type of the break and its id.
         passed_over: why the rules that were tried before were refused.
+
+    Example:
+        >>> import graphmend_bc
+        >>> graphmend_bc.reset()
+        >>> [decline.reason for decline in graphmend_bc.report().declines]
+        []
     """
 
     reason: str
@@ -118,6 +132,10 @@ class Report:
         declines: breaks that were left.
         guesses: how often the checks of speculations failed, by site; filled in by `report()`.
         _known: what is in the lists.
+
+    Example:
+        >>> print(Report())
+        0 mended, 0 declined
     """
 
     mends: list[Mend] = field(default_factory=list)

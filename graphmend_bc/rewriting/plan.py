@@ -37,6 +37,10 @@ class LiftBranch(Rewrite):
 
     Attributes:
         conditional: True if only the arm that is taken may run.
+
+    Example:
+        >>> Plan({18: LiftBranch(conditional=True)})
+        Plan({18: LiftBranch(rule='', conditional=True)})
     """
 
     conditional: bool = False
@@ -48,6 +52,10 @@ class LiftLoop(Rewrite):
 
     Attributes:
         entered: True if a tracer may take a first round for granted.
+
+    Example:
+        >>> Plan({18: LiftLoop()})
+        Plan({18: LiftLoop(rule='', entered=False)})
     """
 
     entered: bool = False
@@ -55,12 +63,22 @@ class LiftLoop(Rewrite):
 
 @dataclass(frozen=True, slots=True)
 class LiftRound(Rewrite):
-    """A loop that nothing guards becomes a `Loop` call at the jump that ends its round."""
+    """A loop that nothing guards becomes a `Loop` call at the jump that ends its round.
+
+    Example:
+        >>> Plan({18: LiftRound()})
+        Plan({18: LiftRound(rule='')})
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class AskTruth(Rewrite):
-    """The condition of a jump or a `not` is asked for by `Guess`."""
+    """The condition of a jump or a `not` is asked for by `Guess`.
+
+    Example:
+        >>> Plan({18: AskTruth()})
+        Plan({18: AskTruth(rule='')})
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +88,10 @@ class MarkCallee(Rewrite):
     Attributes:
         in_order: whether the order matters in which the call unpacks its arguments.
         with_use: whether the mark says how the result of the call is used.
+
+    Example:
+        >>> Plan({18: MarkCallee(with_use=True)})
+        Plan({18: MarkCallee(rule='', in_order=True, with_use=True)})
     """
 
     in_order: bool = True
@@ -78,17 +100,32 @@ class MarkCallee(Rewrite):
 
 @dataclass(frozen=True, slots=True)
 class MarkOperands(Rewrite):
-    """The operands of an instruction, on top of the stack, are marked by `Operands`."""
+    """The operands of an instruction, on top of the stack, are marked by `Operands`.
+
+    Example:
+        >>> Plan({18: MarkOperands()})
+        Plan({18: MarkOperands(rule='')})
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class CallOperation(Rewrite):
-    """An instruction becomes a call of `Operation` with its operands."""
+    """An instruction becomes a call of `Operation` with its operands.
+
+    Example:
+        >>> Plan({18: CallOperation()})
+        Plan({18: CallOperation(rule='')})
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Outline(Rewrite):
-    """The function as a whole becomes one call of a copy of itself."""
+    """The function as a whole becomes one call of a copy of itself.
+
+    Example:
+        >>> Plan({2: Outline()})
+        Plan({2: Outline(rule='')})
+    """
 
 
 @dataclass(frozen=True, slots=True)

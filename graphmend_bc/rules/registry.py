@@ -40,8 +40,11 @@ def register_rule(rule: Rule) -> Registration:
         ValueError: the name is taken.
 
     Example:
-        >>> rule = Rule("my-log", "defer", 4, my_matches)  # doctest: +SKIP
-        >>> handle = graphmend_bc.register_rule(rule)  # doctest: +SKIP
+        >>> from graphmend_bc import MarkCallee, Rule, register_rule
+        >>> def matches(met):
+        ...     return {met.offset: MarkCallee()} if met.callee == "my_log" else None
+        >>> handle = register_rule(Rule("my-log", "defer", 4, matches, handler="defer"))
+        >>> handle.remove()
     """
     if not isinstance(rule, Rule):
         raise TypeError(f"A rule is expected, an object of graphmend_bc.Rule; this is {rule!r}.")

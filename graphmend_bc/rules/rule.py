@@ -30,6 +30,12 @@ class Met:
         offset: byte offset of the instruction in `code.co_code`.
         gb_type: what Dynamo calls the break, as in its graph break registry; empty if a site is
             planned before Dynamo met it.
+
+    Example:
+        >>> def first(items):
+        ...     return items
+        >>> Met(first.__code__, 2).op.name, Met(first.__code__, 2).is_call
+        ('LOAD_FAST', False)
     """
 
     code: CodeType

@@ -120,8 +120,9 @@ def _is_never_last(trace: Trace, mask: Node) -> bool:
             return False
         if node.target is torch.nn.functional.one_hot:
             classes = node.kwargs.get("num_classes", node.args[-1])
-            found = trace.recorder.ranges.of(cast(Node, node.args[0]).meta["example_value"])
-            return isinstance(classes, int) and found.is_within(0, classes - 1)
+            numbers = cast(Node, node.args[0]).meta["example_value"]
+            ranges = trace.recorder.ranges
+            return isinstance(classes, int) and ranges.is_within(numbers, 0, classes - 1)
         node = node.args[0]
     return False
 

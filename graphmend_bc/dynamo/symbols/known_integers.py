@@ -40,7 +40,7 @@ def number_in(trace: Trace, value: VariableTracker) -> int | bool | None:
     tensor = value.as_proxy().node.meta["example_value"]
     if any(not isinstance(size, int) or size != 1 for size in tensor.shape):
         return None
-    number = trace.recorder.ranges.of(tensor).number
+    number = trace.recorder.ranges.number_in(tensor)
     return bool(number) if number is not None and tensor.dtype is torch.bool else number
 
 

@@ -1,0 +1,195 @@
+"""Every operator's range is sound: what real tensors hold lies in it, of whatever dtype they are.
+
+The operators run on real tensors. Before each, the range of an operand is anything that its numbers
+lie in; after it, all numbers of its results must lie in theirs.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from graphmend_bc.legality.arithmetic import RULES
+from graphmend_bc.legality.integers import is_integral
+from graphmend_bc.legality.ranges import Ranges
+from graphmend_bc.legality.record import OpRecord
+
+DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+
+OPERATORS = {
+    "views": "x.view(2, 3).t().contiguous(), x.view(3, 2).permute(1, 0)[0, None].squeeze(0).expand(2, 3)",
+    "more views": "x.detach(), torch.ops.aten.alias(x), x.unsqueeze(0).transpose(0, 1), x.unfold(0, 2, 1), x.view(2, 3).diagonal()",
+    "even more views": "x.split(2), x.split([2, 4]), x.unbind(), x.view(2, 3).select(1, n % 3), torch.ops.aten._reshape_alias(x, [3], [2])",
+    "unsafe view": "torch.ops.aten._unsafe_view(x, [3, 2]), torch.ops.aten.lift_fresh(x)",
+    "bits": "x.view(torch.uint8), x.view(torch.int8)",
+    "copies": "x.clone(), x.flip(0), x.repeat(2), x.roll(1), x[torch.tensor([1, 0])], x[1:3], x.index_select(0, torch.tensor([2]))",
+    "selections": "x.gather(0, torch.tensor([1, 2])), x.masked_select(x > 0), x[x > n]",
+    "constants": "torch.zeros(2), torch.ones_like(x), x.new_zeros(2), torch.zeros_like(x), x.new_ones(2), torch.ones(3, dtype=x.dtype)",
+    "full": "torch.full((2,), n, dtype=x.dtype)",
+    "full like": "torch.full_like(x, n), x.new_full((2,), n)",
+    "scalar": "torch.scalar_tensor(n, dtype=x.dtype)",
+    "positions": "x.argmax(), x.argmin(0), x.argsort(), x.view(2, 3).max(1), x.view(2, 3).min(0), x.sort(), x.view(2, 3).topk(2)",
+    "largest": "x.max(), x.min(), torch.max(x, x)",
+    "to": "x.to(y.dtype), x.bool()",
+    "to float": "(x + 0.5).to(y.dtype)",
+    "arange": "torch.arange(n % 5, 7, dtype=x.dtype), torch.arange(n % 7), torch.arange(n, n + 3)",
+    "arange by steps": "torch.arange(n, n + 5, 2), torch.arange(n, n - 5, -1)",
+    "cat": "torch.cat([x, y]), torch.stack([x, x]), torch.stack([x, y.to(x.dtype)])",
+    "where": "torch.where(x > 0, x, y), torch.where(x > 0, x, n), torch.where(x > 0, x, y[0])",
+    "add": "x + y, x + n, n + x, x + y[0], torch.add(x, y, alpha=2)",
+    "sub": "x - y, x - n, n - x, x - y[0]",
+    "mul": "x * y, x * n, x * y[0]",
+    "equal": "x == y, x == n, x == y[0], x != y, x != n, x != y[0]",
+    "less": "x < y, x < n, x < y[0], x >= y, x >= n, x >= y[0]",
+    "greater": "x > y, x > n, x > y[0], x <= y, x <= n, x <= y[0]",
+    "minimum": "torch.minimum(x, y), torch.minimum(x, y[0])",
+    "maximum": "torch.maximum(x, y), torch.maximum(x, y[0])",
+    "clamp": "x.clamp(n, m), x.clamp(n), x.clamp(max=n)",
+    "clamp one side": "x.clamp_min(n), x.clamp_max(n)",
+    "clamp by tensors": "x.clamp(y), x.clamp_max(y[0])",
+    "remainder": "x % n, x % m",
+    "remainder by a tensor": "x % y, n % x",
+}
+
+COMPOSITE = {
+    "argsort",
+    "chunk",
+    "contiguous",
+    "movedim",
+    "mT",
+    "narrow",
+    "numpy_T",
+}  # run as others of these
+NOT_OF_INTEGERS = {"view_as_complex", "view_as_real"}
+
+
+class Note(TorchDispatchMode):
+    """Learns ranges as a trace does."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        super().__init__()
+        self.ranges = ranges
+        self.seen: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        record = OpRecord(func, tuple(args), kwargs or {}, result)
+        self.ranges.note(record)
+        self.seen.add(record.name)
+        self.observe(record)
+        return result
+
+    def observe(self, record: OpRecord) -> None:
+        """Called for every operator."""
+
+
+class Watch(Note):
+    """Compares them with what the results hold."""
+
+    def observe(self, record: OpRecord) -> None:
+        for tensor in filter(is_integral, record.results()):
+            if tensor.numel():
+                found, holds = self.ranges.of(tensor), (int(tensor.min()), int(tensor.max()))
+                assert found.lower <= holds[0], (record, found)
+                assert holds[1] <= found.upper, (record, found)
+
+
+@st.composite
+def tensors(draw: st.DrawFn, ranges: Ranges) -> torch.Tensor:
+    """Six numbers of any dtype, and a range in which they are known to lie."""
+    dtype = draw(st.sampled_from(DTYPES))
+    low, high = (0, 1) if dtype is torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
+    some = st.integers(-4, 4) | st.sampled_from([low, high, 44, 90, 127, 128, 255, 256, 300])
+    near = some.filter(lambda number: low <= number <= high)
+    numbers = draw(st.lists(near, min_size=1, max_size=2))
+    tensor = torch.tensor((numbers * 6)[:6], dtype=dtype)
+    bounds = [*numbers, *draw(st.lists(near, max_size=2))]
+    ranges._known[tensor] = ValueRanges(min(bounds), max(bounds))
+    return tensor
+
+
+NUMBERS = st.integers(-5, 7) | st.sampled_from([-300, -200, -129, 127, 128, 200, 255, 256, 2**31])
+
+
+@pytest.mark.parametrize("source", OPERATORS.values(), ids=OPERATORS.keys())
+def test_what_tensors_hold_lies_in_their_range(source: str) -> None:
+    @settings(max_examples=25, deadline=None, derandomize=True, database=None)
+    @given(st.data())
+    def holds(data: st.DataObject) -> None:
+        ranges = Ranges()
+        names: dict[str, Any] = {
+            "x": data.draw(tensors(ranges), "x"),
+            "y": data.draw(tensors(ranges), "y"),
+            "n": data.draw(NUMBERS, "n"),
+            "m": data.draw(NUMBERS, "m"),
+            "torch": torch,
+        }
+        for expression in ast_parts(source):
+            with Watch(ranges):
+                try:
+                    eval(expression, dict(names))
+                except (RuntimeError, TypeError, ZeroDivisionError):
+                    pass  # eager raises: there is no result to be wrong about
+
+    holds()
+
+
+def ast_parts(source: str) -> list[str]:
+    parts = ast.parse(f"[{source}]", mode="eval").body
+    assert isinstance(parts, ast.List)
+    return [ast.unparse(part) for part in parts.elts]
+
+
+def test_every_operator_of_the_table_was_run() -> None:
+    names: dict[str, Any] = {"torch": torch, "n": 1, "m": 2}
+    with Watch(Ranges()) as watch:
+        for expression in ast_parts(", ".join(OPERATORS.values())):
+            x = torch.arange(1, 7)
+            eval(expression, names | {"x": x, "y": x + 0})
+    assert set(RULES) - watch.seen - COMPOSITE - NOT_OF_INTEGERS == set()
+
+
+def test_positions_of_a_symbolic_size_that_a_dtype_may_not_hold() -> None:
+    with FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True):
+        size = torch.empty(9).nonzero().shape[0]
+        ranges = Ranges()
+
+        with Note(ranges):
+            whole = torch.arange(size)
+            narrow = whole.to(torch.int8)
+            joined = torch.cat([whole, whole])
+            more = whole + 1
+        assert ranges.is_within(whole, 0, size)
+        assert ranges.is_within(joined[1:], 0, size) is False  # not seen: outside of `Note`
+        assert ranges.is_within(joined, 0, size)
+        assert not ranges.is_within(narrow, 0, size)
+        assert ranges.of(narrow).lower == -128
+        assert not ranges.is_within(more, 0, size)
+        assert ranges.is_within(more, 1, 2**63)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "torch.maximum(torch.full((3,), 4, dtype=torch.uint8), torch.full((), -1))",
+        "torch.minimum(torch.full((3,), 90, dtype=torch.int8), torch.full((), 300))",
+        "torch.full((3,), -3, dtype=torch.int8) % 128",
+        "torch.full((3,), 44, dtype=torch.int8) == torch.full((), 300)",
+        "torch.full((3,), 44, dtype=torch.int8) < torch.full((), 300)",
+        "torch.full((3,), 90, dtype=torch.uint8).clamp(min=-1)",
+        "torch.full((3,), 90, dtype=torch.uint8).clamp_min(-1)",
+    ],
+)
+def test_operand_that_the_kernel_makes_another_number(source: str) -> None:
+    with Watch(Ranges()) as watch:
+        eval(source)
+    assert watch.seen

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from tests.oracle import check
 from tests.surroundings import changing
 
 MENDED = "print('sum', x.sum())"
@@ -259,3 +261,28 @@ def test_no_guards_without_a_mend() -> None:
             "d['k'] = 3",
             mends=False,
         )
+
+
+def test_an_attribute_that_a_bound_method_lacks() -> None:
+    """`nn.Module.__setattr__` asks its method `register_buffer` for one, when a buffer is assigned."""
+    check(
+        """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("seen", torch.zeros(3))
+
+            def forward(self, x):
+                return x
+
+        net = Net()
+
+        def f(x):
+            if x.sum() > 0:
+                x = x * 2
+            net.seen = net(x).detach().float()
+            return net.seen + 1
+        """,
+        calls=[torch.ones(3), -torch.ones(3)],
+        mends="speculate@12",
+    )

@@ -58,6 +58,11 @@ def register(extension: Extension) -> Registration:
 
     Raises:
         ValueError: the name of a rule is taken. Nothing is registered then.
+
+    Example:
+        >>> from graphmend_bc.catalog.observers import CALLED, Observer
+        >>> handle = register(Extension("mine", observers={("mine", "say"): Observer(CALLED)}))
+        >>> handle.remove()
     """
     parts: tuple[tuple[Callable[[Any], Registration], Iterable[object]], ...] = (
         (register_rule, extension.rules),

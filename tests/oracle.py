@@ -207,6 +207,7 @@ def _run(
 ) -> list[Seen]:
     torch.manual_seed(0)
     numpy.random.seed(0)
+    logging.getLogger("program").setLevel(logging.NOTSET)  # programs set it; others start anew
     # A mode that stock leaves switched must not be met by the next arm.
     with _warnings_of_programs() as shown, torch.set_grad_enabled(torch.is_grad_enabled()):
         module = load(source)

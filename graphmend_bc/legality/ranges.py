@@ -6,7 +6,9 @@ has the range of its dtype. Sizes known only as symbols are compared without add
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -28,6 +30,8 @@ from graphmend_bc.legality.integers import (
     number_in,
 )
 from graphmend_bc.legality.record import OpRecord
+
+log = logging.getLogger("graphmend_bc")
 
 
 class Ranges:
@@ -90,7 +94,12 @@ class Ranges:
         if rule is None or record.op._schema.is_mutable:
             return
         results = record.results()
-        for result, found in zip(results, rule(self, record), strict=False):
+        try:
+            ranges = rule(self, _with_numbers(record))
+        except Exception:
+            log.exception("graphmend_bc takes the range of %s as unknown.", record.name)
+            return
+        for result, found in zip(results, ranges, strict=False):
             if is_integral(result) and fits(found, result.dtype):
                 self._known[result] = found
 
@@ -145,3 +154,13 @@ def _subscripts(tensor: torch.Tensor, indices: Sequence[torch.Tensor | None]) ->
             size = tensor.shape[dimension]
             yield index, -size if isinstance(size, int) else 0, size
         dimension += 1
+
+
+def _with_numbers(record: OpRecord) -> OpRecord:
+    """The record with numbers for truth values, which sympy does not compute with."""
+    kwargs = {name: _number(value) for name, value in record.kwargs.items()}
+    return replace(record, args=tuple(map(_number, record.args)), kwargs=kwargs)
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, bool) else value

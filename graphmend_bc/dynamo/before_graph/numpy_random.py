@@ -38,10 +38,11 @@ from graphmend_bc.dynamo.trace.breaks import UNSAFE_SIDE_EFFECT, instruction_of
 from graphmend_bc.dynamo.trace.cached_calls import is_cached
 from graphmend_bc.dynamo.trace.context import Compilation, Trace, current
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
+from graphmend_bc.dynamo.trace.markers import outlined
 from graphmend_bc.dynamo.trace.tracing import as_break, check_is_outermost
 from graphmend_bc.legality.host_code import check_host_code, is_draw
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import Marker, Site
+from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.draws import Drawn, Draws, not_drawn
 from graphmend_bc.runtime.signal_handlers import pass_on
 
@@ -73,19 +74,6 @@ class NumpyDraws(Feature):
         return None if self.state is None else self.state.take_back
 
 
-def drawn(
-    tx: InstructionTranslatorBase,
-    compilation: Compilation,
-    marker: Marker,
-    args: list[VariableTracker],
-) -> VariableTracker:
-    """Handler: what a function gives, as an input of the graph."""
-    try:
-        return _drawn(tx, compilation, marker.site, args[0], args[1:])
-    except Refused as refused:
-        raise as_break(compilation, marker.site, refused) from refused
-
-
 def _drawn(
     tx: InstructionTranslatorBase,
     compilation: Compilation,
@@ -100,6 +88,10 @@ def _drawn(
     value = _before_graph(tx, compilation, site, FunctionType(code, scope), args)
     guard_on(f"names in {site}", lambda: all(item.is_still() for item in known))
     return value
+
+
+drawn = outlined(_drawn)
+"""Handler: what a function gives, as an input of the graph."""
 
 
 def draw_as_numpy(stock: Callable[..., Any]) -> Callable[..., Any]:

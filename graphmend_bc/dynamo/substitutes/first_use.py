@@ -18,30 +18,14 @@ from graphmend_bc.catalog.first_use import Preparation, preparation_by
 from graphmend_bc.catalog.polyfills import polyfill_by
 from graphmend_bc.dynamo.before_graph.concrete_eval import look
 from graphmend_bc.dynamo.trace.context import Compilation, Trace
-from graphmend_bc.dynamo.trace.tracing import as_break, inline
+from graphmend_bc.dynamo.trace.markers import outlined
+from graphmend_bc.dynamo.trace.tracing import inline
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import Marker, Site
+from graphmend_bc.runtime import Site
 
 
 class Prepared(Exception):
     """Something was prepared; the frame has to be traced anew."""
-
-
-def prepared(
-    tx: InstructionTranslatorBase,
-    compilation: Compilation,
-    marker: Marker,
-    args: list[VariableTracker],
-) -> VariableTracker:
-    """Handler: what a function gives that finds its argument prepared.
-
-    Raises:
-        Prepared: it was not prepared yet.
-    """
-    try:
-        return _prepared(tx, compilation, marker.site, args[0], args[1:])
-    except Refused as refused:
-        raise as_break(compilation, marker.site, refused) from refused
 
 
 def _prepared(
@@ -63,6 +47,10 @@ def _prepared(
         return inline(tx, polyfill, function, *args)
     compilation.trace.used[site] = "once"
     return function.call_function(tx, list(args), {})
+
+
+prepared = outlined(_prepared)
+"""Handler: what a function gives that finds its argument prepared; it raises `Prepared` once."""
 
 
 def _prepare(

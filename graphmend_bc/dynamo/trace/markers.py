@@ -11,7 +11,7 @@ gives the value of that call:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -20,12 +20,41 @@ from torch._dynamo.variables.builtin import BuiltinVariable
 from torch._dynamo.variables.constant import ConstantVariable
 
 from graphmend_bc.dynamo.trace.context import Compilation
-from graphmend_bc.dynamo.trace.tracing import inline
-from graphmend_bc.runtime import Marker, Operation, SetAttribute, Whole
+from graphmend_bc.dynamo.trace.tracing import as_break, inline
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Marker, Operation, SetAttribute, Site, Whole
 
 Handler = Callable[
     [InstructionTranslatorBase, Compilation, Marker, list[VariableTracker]], VariableTracker
 ]
+
+
+Outlined = Callable[
+    [InstructionTranslatorBase, Compilation, Site, VariableTracker, Sequence[VariableTracker]],
+    VariableTracker,
+]
+"""The value of an outlined function, called with arguments at a site. It may raise `Refused`."""
+
+
+def outlined(value: Outlined) -> Handler:
+    """The handler of a rule that outlines functions; a refusal is a break there.
+
+    Args:
+        value: gives the value of the call.
+    """
+
+    def handle(
+        tx: InstructionTranslatorBase,
+        compilation: Compilation,
+        marker: Marker,
+        args: list[VariableTracker],
+    ) -> VariableTracker:
+        try:
+            return value(tx, compilation, marker.site, args[0], args[1:])
+        except Refused as refused:
+            raise as_break(compilation, marker.site, refused) from refused
+
+    return handle
 
 
 def as_python(

@@ -159,8 +159,8 @@ def unmet_patterns() -> str:
     Example:
         >>> handle = attach("pakage.models.*")
         >>> handle.remove()
-        >>> unmet_patterns()[:45]
-        "attach('pakage.models.*') matched no function"
+        >>> "attach('pakage.models.*')" in unmet_patterns()
+        True
     """
     unmet, _attachments.unmet = _attachments.unmet, {}
     told = [text for text, pid in unmet.items() if pid == os.getpid()]

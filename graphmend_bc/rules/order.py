@@ -25,7 +25,7 @@ from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
-from graphmend_bc.runtime import Guess, Marker
+from graphmend_bc.runtime import Marker, Speculate
 
 
 def _matches(met: Met) -> Rewrites | None:
@@ -103,7 +103,7 @@ class _Key:
     def __lt__(self, other: _Key) -> bool:
         """Whether the tensor is less than another, taken for granted."""
         less = method(self.tracer.tx, "lt", self.key, other.key)
-        return bool(self.tracer.guess(less, Guess(self.tracer.site)).as_python_constant())
+        return bool(self.tracer.speculate(less, Speculate(self.tracer.site)).as_python_constant())
 
 
 RULE = Rule(

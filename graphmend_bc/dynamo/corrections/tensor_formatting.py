@@ -17,8 +17,8 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.catalog.observers import PRINT_BREAK
 from graphmend_bc.dynamo.after_graph.argument_snapshots import (
-    Keeper,
     Snapshots,
+    Snapshotter,
     formatted_in,
     is_container,
 )
@@ -150,7 +150,7 @@ def _kept(compilation: Compilation, value: VariableTracker) -> VariableTracker:
     if any(value is made for made in formatted_in(trace)):
         return value
     try:
-        kept = Keeper(InstructionTranslator.current_tx(), compilation)(value)
+        kept = Snapshotter(InstructionTranslator.current_tx(), compilation)(value)
     except Refused:
         return value
     if isinstance(kept, TensorVariable) or is_container(kept):

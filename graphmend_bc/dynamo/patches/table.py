@@ -55,7 +55,7 @@ _FRAME: Final = (
         "torch.fx.graph_module",
         ("print",),
         quiet_errors.printing,
-        "a graph that raises and is taken back prints nothing, after `disable()` neither",
+        "a graph that raises and is rolled back prints nothing, after `disable()` neither",
         adds=True,
         stays=True,
     ),

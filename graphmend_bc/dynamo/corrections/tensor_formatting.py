@@ -16,6 +16,7 @@ from torch._dynamo.variables.misc import StringFormatVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.catalog.observers import PRINT_BREAK
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.after_graph.argument_snapshots import (
     Snapshots,
     Snapshotter,
@@ -75,7 +76,7 @@ def format_value(stock: Callable[..., Any]) -> Callable[..., Any]:
         self.pop()
         conversion = _CONVERSIONS.get(flags & 3, "{}")[1:-1]
         text = f"{{{conversion}:{spec.as_python_constant()}}}"
-        self.push(StringFormatVariable.create(text, [value], {}))
+        self.push(facts.text_of_format(self, text, [value]))
         return None
 
     return format_

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from torch._dynamo import exc, symbolic_convert
 from torch._dynamo import variables as vts
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.variables import functions, misc
+from torch._dynamo.variables import dicts, functions, misc
 from torch._dynamo.variables.base import VariableTracker
 
 T = TypeVar("T")
@@ -38,6 +38,15 @@ RAISING_MODULES: Final = tuple(
     module.__name__
     for module in (exc, symbolic_convert, functions)
     if hasattr(module, "get_dynamo_observed_exception")
+)
+
+# torch 2.11: special methods of the user's classes are asked for by name. Since: by slots, which
+# Dynamo caches for each type.
+HAS_SLOTS: Final = not hasattr(dicts, "DefaultDictVariable")
+
+# torch 2.11: `o.__dict__` is a `GetAttrVariable`, answered by the object's own variable.
+OWN_DICT: Final[tuple[type, ...]] = tuple(
+    getattr(dicts, name) for name in ("DunderDictVariable",) if HAS_SLOTS
 )
 
 
@@ -138,6 +147,20 @@ def text_of_format(
 
 
 _CREATE_TAKES_TX: Final = "tx" in misc.StringFormatVariable.create.__code__.co_varnames[:2]
+
+
+def lacks_key(key: object, kind: Any = dicts.ConstDictVariable) -> tuple[Any, dict[str, Any]]:
+    """What makes a guard that a dict or set lacks a key, and its keyword arguments.
+
+    torch 2.11 has one function for having and lacking a key.
+
+    Args:
+        key: what is lacking.
+        kind: the class of its variable.
+    """
+    if (make := getattr(kind, "NOT_CONTAINS_GUARD", None)) is not None:
+        return make, {"key": key}
+    return kind.CONTAINS_GUARD, {"key": key, "invert": True}
 
 
 def items_of_set(variable: Any) -> VariableTracker:

@@ -16,7 +16,7 @@ from torch._dynamo import exc
 from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import AttrSource
 from torch._dynamo.variables.base import VariableTracker
-from torch._dynamo.variables.dicts import ConstDictVariable, DunderDictVariable
+from torch._dynamo.variables.dicts import ConstDictVariable
 from torch._dynamo.variables.functions import UserMethodVariable
 from torch._dynamo.variables.misc import DeletedVariable
 from torch._dynamo.variables.user_defined import (
@@ -57,6 +57,21 @@ def ask_attributes(stock: Callable[..., Any]) -> Callable[..., Any]:
         _note_key(tx, self, args[0])
 
     return install_dict_contains_guard
+
+
+def ask_own(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`o.__dict__` is asked for a key, where the object's own variable answers."""
+
+    def has_key_in_generic_dict(self: Any, tx: Any, key: str) -> bool:
+        found: bool = stock(self, tx, key)
+        if isinstance(self.value, type):
+            note_lookup(self, key)
+        elif self.source is not None:
+            own, known = AttrSource(self.source, "__dict__"), key in _own(self)
+            note_absent(own, key, GuardBuilder.DICT_CONTAINS, key=key, invert=not known)
+        return found
+
+    return has_key_in_generic_dict
 
 
 def list_attributes(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,6 +118,20 @@ def default_item(stock: Callable[..., Any]) -> Callable[..., Any]:
     return mp_subscript_impl
 
 
+def default_item_by_method(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, where subscripts are calls of the method."""
+
+    def call_method(self: Any, tx: Any, name: str, args: Any, kwargs: Any) -> Any:
+        try:
+            return stock(self, tx, name, args, kwargs)
+        except exc.ObservedKeyError:
+            if name == "__getitem__":
+                _note_key(tx, self, args[0])
+            raise
+
+    return call_method
+
+
 def show_in_text(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`str` of a value made of dicts, which Dynamo computes at once."""
 
@@ -123,14 +152,14 @@ def _note_key(tx: Any, found: Any, key: VariableTracker) -> None:
     if not isinstance(found, ConstDictVariable) or found.source is None:
         return
     known = key.as_python_constant() if key.is_python_constant() else _NOTHING
-    if isinstance(found, DunderDictVariable):
+    if isinstance(found, facts.OWN_DICT):
         if type(known) is str:
             _note_own(found.source.base, found.items.item, known)  # type: ignore[attr-defined]
     elif known is _NOTHING or key.source is not None or tx.output.side_effects.is_modified(found):
         _note_keys(found)
     else:
-        make = type(found).NOT_CONTAINS_GUARD
-        note_absent(found.source, f"{type(known).__name__} {known!r}", make, key=known)
+        make, kwargs = facts.lacks_key(known, type(found))
+        note_absent(found.source, f"{type(known).__name__} {known!r}", make, **kwargs)
 
 
 def _note_keys(found: Any) -> None:
@@ -171,12 +200,14 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
 def change_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`del o.name`, which raises if there is no such attribute."""
 
-    def change(self: Any, tx: Any, name: VariableTracker, value: VariableTracker) -> Any:
+    def change(
+        self: Any, tx: Any, name: VariableTracker, value: VariableTracker, **kwargs: Any
+    ) -> Any:
         if isinstance(value, DeletedVariable) and name.is_python_constant():
             key = name.as_python_constant()
             if self.source is not None and not _runs_code(self.value, key):
                 note_absent(self.source, key, GuardBuilder.HASATTR, attr=key)
-        return stock(self, tx, name, value)
+        return stock(self, tx, name, value, **kwargs)
 
     return change
 

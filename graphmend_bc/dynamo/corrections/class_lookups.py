@@ -14,8 +14,10 @@ from typing import Any, Final
 import torch
 from torch._dynamo import source
 from torch._dynamo.guards import GuardBuilder
+from torch._dynamo.variables.constant import ConstantVariable
 from torch._guards import Source
 
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.corrections.absence_guards import note_absent
 from graphmend_bc.dynamo.corrections.class_guards import ClassGuards
 from graphmend_bc.dynamo.trace.context import current
@@ -53,6 +55,22 @@ def looked_up(stock: Callable[..., Any]) -> Callable[..., Any]:
         return stock(self, name)
 
     return lookup
+
+
+def read_of_class(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """An attribute of a class, where no method of its own searches for it.
+
+    Stock installs no guard on a number or text there.
+    """
+
+    def var_getattr(self: Any, tx: Any, name: str) -> Any:
+        found = looked_up(lambda self, name: stock(self, tx, name))(self, name)
+        if self.source is not None and isinstance(found, ConstantVariable):
+            where = source.AttrSource(self.source, name)
+            note_absent(where, "", GuardBuilder.CONSTANT_MATCH)
+        return found
+
+    return var_getattr
 
 
 def called(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -137,8 +155,8 @@ def _guard(where: Source, klass: type, name: str) -> None:
     compilation = current()
     assert compilation is not None
     if name not in vars(klass):
-        make: Any = GuardBuilder.DICT_NOT_CONTAINS
-        note_absent(where, name, make, key=name)
+        make, kwargs = facts.lacks_key(name)
+        note_absent(where, name, make, **kwargs)
     elif isinstance(found := vars(klass)[name], _METHODS):
         item = source.DictGetItemSource(where, name)
         make = GuardBuilder.ID_MATCH

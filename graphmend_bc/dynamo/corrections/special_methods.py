@@ -7,10 +7,12 @@ that comes or goes is noticed, and the class is looked at anew.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import torch
+from torch._dynamo import exc
 from torch._dynamo.variables.user_defined import (
     UserDefinedClassVariable,
     UserDefinedObjectVariable,
@@ -33,6 +35,35 @@ def slots_of(stock: Callable[..., Any]) -> Callable[..., Any]:
         return slots
 
     return get_slots
+
+
+def rejected(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """A builtin that raises a TypeError, where it asks no slots of its operands' types."""
+
+    def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        if getattr(self, "fn", None) is operator.getitem:
+            _note_class_getitem(args[0])
+        try:
+            return stock(self, tx, args, kwargs)
+        except exc.ObservedTypeError:
+            for value in args:
+                if isinstance(value := value.realize(), _OF_USERS):
+                    for name in _ASKED_FOR:
+                        note_lookup(value, name)
+            raise
+
+    return call_function
+
+
+_OF_USERS: Final = (UserDefinedClassVariable, UserDefinedObjectVariable)
+
+_CONVERSIONS: Final = "bool int float complex round len iter next reversed call hash class_getitem"
+_ASKED_FOR: Final = tuple(
+    f"__{reflected}{name.strip('_')}__"
+    for name in (*operator.__all__, *_CONVERSIONS.split())
+    for reflected in ("", "r")
+)
+"""What a builtin may have asked for; a name that nothing asks for costs a guard."""
 
 
 def compared(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,11 +114,15 @@ def subscripted(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`o[...]` and `C[...]`."""
 
     def getitem(tx: Any, obj: Any, key: Any) -> Any:
-        if isinstance(value := obj.realize(), UserDefinedClassVariable):
-            note_lookup(value, "__class_getitem__")
+        _note_class_getitem(obj)
         return stock(tx, obj, key)
 
     return getitem
+
+
+def _note_class_getitem(obj: Any) -> None:
+    if isinstance(value := obj.realize(), UserDefinedClassVariable):
+        note_lookup(value, "__class_getitem__")
 
 
 def asked_for_getattr(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -29,22 +29,28 @@ _ITEMS: Final = (
         absent_names.subscript,
         "a key that a dict lacks",
     ),
-    Seam(_DICT, facts.REPR, absent_names.show_items, "the keys of a dict, in a text"),
     Seam(
         f"{_VARIABLES}.builtin:BuiltinVariable",
         ("call_function",),
         absent_names.show_in_text,
         "the keys of a dict, in a text",
     ),
+    Seam(_DICT, ("call_method",), absent_names.take_item, "a key that a method does not find"),
+)
+
+_ITEMS_BY_SLOT: Final = (
+    Seam(_DICT, facts.REPR, absent_names.show_items, "the keys of a dict, in a text"),
     Seam(
         f"{_VARIABLES}.user_defined:DefaultDictVariable",
         ("mp_subscript_impl",),
         absent_names.default_item,
         "a key that a dict with a default lacks",
     ),
-    *(
-        Seam(owner, ("call_method",), absent_names.take_item, "a key that a method does not find")
-        for owner in (_DICT, f"{_VARIABLES}.user_defined:OrderedDictVariable")
+    Seam(
+        f"{_VARIABLES}.user_defined:OrderedDictVariable",
+        ("call_method",),
+        absent_names.take_item,
+        "a key that a method does not find",
     ),
     Seam(
         _OWN_DICT,
@@ -57,6 +63,24 @@ _ITEMS: Final = (
         ("install_dict_keys_match_guard",),
         absent_names.list_attributes,
         "the attributes that `__dict__` holds",
+    ),
+)
+
+_ITEMS_BY_NAME: Final = (
+    Seam(
+        f"{_VARIABLES}.dicts:DefaultDictVariable",
+        ("call_method",),
+        absent_names.default_item_by_method,
+        "a key that a dict with a default lacks",
+    ),
+    *(
+        Seam(
+            owner,
+            ("has_key_in_generic_dict",),
+            absent_names.ask_own,
+            "an attribute that is looked for in `__dict__`",
+        )
+        for owner in (_OBJECT, _CLASS)
     ),
 )
 
@@ -96,13 +120,6 @@ _ATTRIBUTES: Final = (
 
 _CLASSES: Final = (
     Seam(
-        _OBJECT,
-        ("lookup_class_mro_attr",),
-        class_lookups.looked_up,
-        "what the class of a value holds",
-    ),
-    Seam(_CLASS, ("lookup_cls_mro_attr",), class_lookups.looked_up, "what a class holds"),
-    Seam(
         f"{_VARIABLES}.user_defined:UserDefinedVariable",
         ("_maybe_get_baseclass_method",),
         class_lookups.looked_up,
@@ -121,7 +138,14 @@ _CLASSES: Final = (
     ),
 )
 
-_SPECIAL: Final = (
+_CLASSES_BY_SLOT: Final = (
+    Seam(
+        _OBJECT,
+        ("lookup_class_mro_attr",),
+        class_lookups.looked_up,
+        "what the class of a value holds",
+    ),
+    Seam(_CLASS, ("lookup_cls_mro_attr",), class_lookups.looked_up, "what a class holds"),
     Seam(
         f"{_VARIABLES}.object_protocol",
         ("_get_cached_slots",),
@@ -129,6 +153,31 @@ _SPECIAL: Final = (
         "the operators of a class, of which Dynamo keeps the answer for ever",
     ),
     Seam(_OBJECT, facts.RICHCOMPARE, special_methods.compared, "an object that is compared"),
+    Seam(
+        f"{_VARIABLES}.builtin",
+        facts.GETITEM,
+        special_methods.subscripted,
+        "whether a class can be subscripted",
+    ),
+)
+
+_CLASSES_BY_NAME: Final = (
+    Seam(
+        _OBJECT,
+        ("try_get_descritor_and_setter_py_func",),
+        class_lookups.looked_up,
+        "what the class of a value holds",
+    ),
+    Seam(_CLASS, facts.GETATTR, class_lookups.read_of_class, "what a class holds"),
+    Seam(
+        f"{_VARIABLES}.builtin:BuiltinVariable",
+        ("call_function",),
+        special_methods.rejected,
+        "an operator that an object lacks",
+    ),
+)
+
+_SPECIAL: Final = (
     *(
         Seam(_OBJECT, (name,), special_methods.found_equal, "an object that is a key")
         for name in facts.EQUALITY_OF_KEYS
@@ -146,12 +195,6 @@ _SPECIAL: Final = (
         "whether an object can be reversed",
     ),
     Seam(
-        f"{_VARIABLES}.builtin",
-        facts.GETITEM,
-        special_methods.subscripted,
-        "whether a class can be subscripted",
-    ),
-    Seam(
         _OBJECT,
         ("_check_for_getattr",),
         special_methods.asked_for_getattr,
@@ -159,4 +202,10 @@ _SPECIAL: Final = (
     ),
 )
 
-SEAMS: Final = (*_ITEMS, *_ATTRIBUTES, *_CLASSES, *_SPECIAL)
+_OF_RELEASE: Final = (
+    (*_ITEMS_BY_SLOT, *_CLASSES_BY_SLOT)
+    if facts.HAS_SLOTS
+    else (*_ITEMS_BY_NAME, *_CLASSES_BY_NAME)
+)
+
+SEAMS: Final = (*_ITEMS, *_ATTRIBUTES, *_CLASSES, *_SPECIAL, *_OF_RELEASE)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.attach.chain import binary, load
+from tests.attachment.chain import binary, load
 
 MARK = ("mark", "a graph")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.programs.test_absent import MENDED
+from tests.corrections.test_absent_names import MENDED
 from tests.surroundings import changing
 
 BEFORE = """

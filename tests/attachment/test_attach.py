@@ -12,8 +12,8 @@ from torch._C._dynamo.eval_frame import get_eval_frame_callback
 from torch._dynamo.testing import CompileCounter
 
 import graphmend_bc as gm
-from tests.attach import vendor
-from tests.attach.vendor import Scaled, double
+from tests.attachment import vendor
+from tests.attachment.vendor import Scaled, double
 
 hooks = pytest.importorskip("graphmend_bc._frame_hooks")
 
@@ -42,7 +42,7 @@ def graphs() -> CompileCounter:
 
 def test_a_function_imported_before_and_after(graphs: CompileCounter) -> None:
     with gm.attach(vendor.double, backend=graphs):
-        from tests.attach.vendor import double as again
+        from tests.attachment.vendor import double as again
 
         assert torch.equal(double(X), X * 2)
         assert torch.equal(again(X), X * 2)
@@ -57,7 +57,7 @@ def test_the_function_and_its_module_are_untouched(graphs: CompileCounter) -> No
 
 
 def test_by_name(graphs: CompileCounter) -> None:
-    with gm.attach("tests.attach.vendor:Scaled.forward", backend=graphs):
+    with gm.attach("tests.attachment.vendor:Scaled.forward", backend=graphs):
         assert torch.equal(Scaled(3.0)(X), X * 3)
     assert graphs.frame_count == 1
 

@@ -18,7 +18,7 @@ from torch._dynamo.testing import CompileCounter
 
 import graphmend_bc as gm
 from graphmend_bc.attachment import frame_hooks
-from tests.attach import vendor
+from tests.attachment import vendor
 
 hooks = pytest.importorskip("graphmend_bc._frame_hooks")
 
@@ -41,7 +41,7 @@ def test_ten_thousand_attachments_leave_reference_counts_level() -> None:
         return [sys.getrefcount(thing) for thing in things]
 
     def round_(number: int) -> None:
-        target = vendor.double if number % 2 else "tests.attach.vendor:double*"
+        target = vendor.double if number % 2 else "tests.attachment.vendor:double*"
         handle = gm.attach(target, backend="eager")
         if number % 100 == 0:
             vendor.double(X)
@@ -64,7 +64,9 @@ def test_eight_threads_attach_call_and_remove() -> None:
             for _ in range(60):
                 step = choose.randrange(4)
                 if step == 0:
-                    target = choose.choice([vendor.double, "tests.attach.vendor:*", vendor.Scaled])
+                    target = choose.choice(
+                        [vendor.double, "tests.attachment.vendor:*", vendor.Scaled]
+                    )
                     mine.append(gm.attach(target, backend="eager"))
                 elif step == 1 and mine:
                     mine.pop(choose.randrange(len(mine))).remove()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.attach.chain import another_tool, binary, load
+from tests.attachment.chain import another_tool, binary, load
 
 
 @pytest.fixture(autouse=True)

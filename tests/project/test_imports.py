@@ -6,7 +6,7 @@ from pathlib import Path
 
 from importlinter.cli import lint_imports
 
-CONFIGURATION = Path(__file__).parents[1] / "pyproject.toml"
+CONFIGURATION = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def test_contracts_are_kept() -> None:

@@ -261,7 +261,7 @@ def test_graph_that_cannot_be_rolled_back_names_the_effects_it_lost() -> None:
             compiled(UP.clone(), torch.tensor([7]))
     (note,) = caught.value.__notes__
     assert "did not run" in note
-    assert "test_raising.py" in note
+    assert "test_raising_graphs.py" in note
 
 
 @pytest.mark.parametrize("fails", ["x[i]", "x.long() // i", "torch.bernoulli(x - i)"])

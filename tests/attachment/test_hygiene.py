@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.attach.chain import binary, load
+from tests.attachment.chain import binary, load
 
 ROOT = Path(__file__).parents[2]
 
@@ -352,7 +352,7 @@ def test_coverage_measures_the_same_lines(hooks: ModuleType, tmp_path: Path) -> 
         f"""
         import sys, coverage
         sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]
-        from tests.attach.chain import binary, load
+        from tests.attachment.chain import binary, load
         hooks = load(binary())
         measuring = coverage.Coverage(data_file=None, include=[{str(tmp_path / "subject.py")!r}])
         measuring.start()

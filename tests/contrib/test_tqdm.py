@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from tests.contrib.tqdm_declined import DECLINED, STOCK_DIFFERS
+from tests.contrib.tqdm_mended import MENDED
+from tests.contrib.tqdm_prelude import PRELUDE, at, program
 from tests.oracle import Outcome, check, load
-from tests.programs.bar_prelude import PRELUDE, at, program
-from tests.programs.bars_declined import DECLINED, STOCK_DIFFERS
-from tests.programs.bars_mended import MENDED
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 BOTH = [UP, DOWN]

@@ -14,7 +14,7 @@ import torch
 from torch._dynamo.testing import CompileCounter
 
 import graphmend_bc as gm
-from tests.attach import vendor
+from tests.attachment import vendor
 
 hooks = pytest.importorskip("graphmend_bc._frame_hooks")
 
@@ -71,7 +71,7 @@ def test_a_module_body_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["no_such_package:f", "tests.attach.vendor:no_such_name", "not a name"]
+    "name", ["no_such_package:f", "tests.attachment.vendor:no_such_name", "not a name"]
 )
 def test_a_name_that_cannot_be_found_is_repeated(name: str) -> None:
     with pytest.raises(ValueError, match=f"cannot find '{name}'"):
@@ -87,7 +87,9 @@ def test_without_the_extension_it_says_how_to_build_it(monkeypatch: pytest.Monke
         torch.compile(vendor.branching, backend="eager", fullgraph=True)(X)
 
 
-@pytest.mark.parametrize("form", ["tests.attach.vendor:double", "tests.attach.vendor.double"])
+@pytest.mark.parametrize(
+    "form", ["tests.attachment.vendor:double", "tests.attachment.vendor.double"]
+)
 def test_names_with_and_without_a_colon(graphs: CompileCounter, form: str) -> None:
     with gm.attach(form, backend=graphs):
         vendor.double(X)
@@ -102,7 +104,12 @@ def test_a_code_object(graphs: CompileCounter) -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    ["tests.attach.vend*", "tests.attach.*:double", "*:doubl?", "tests.attach.vendor.[d]ouble"],
+    [
+        "tests.attachment.vend*",
+        "tests.attachment.*:double",
+        "*:doubl?",
+        "tests.attachment.vendor.[d]ouble",
+    ],
 )
 def test_patterns(graphs: CompileCounter, pattern: str) -> None:
     with gm.attach(pattern, backend=graphs):
@@ -113,13 +120,13 @@ def test_patterns(graphs: CompileCounter, pattern: str) -> None:
 
 
 def test_a_pattern_compiles_the_outermost_frame(graphs: CompileCounter) -> None:
-    with gm.attach("tests.attach.vendor.*", backend=graphs):
+    with gm.attach("tests.attachment.vendor.*", backend=graphs):
         assert torch.equal(vendor.outer(X), X * 2 + 1)
     assert graphs.frame_count == 1
 
 
 def test_a_pattern_leaves_out_what_it_should(graphs: CompileCounter) -> None:
-    with gm.attach("tests.attach.vendor.*", backend=graphs):
+    with gm.attach("tests.attachment.vendor.*", backend=graphs):
         assert vendor.plain_number(1) == 2
         vendor.Scaled(1.0)
     assert graphs.frame_count == 0
@@ -142,7 +149,7 @@ def test_an_exact_target_goes_before_a_pattern(graphs: CompileCounter) -> None:
     exact = CompileCounter()
     with (
         gm.attach(vendor.double, backend=exact),
-        gm.attach("tests.attach.vendor.*", backend=graphs),
+        gm.attach("tests.attachment.vendor.*", backend=graphs),
     ):
         vendor.double(X)
     assert (exact.frame_count, graphs.frame_count) == (1, 0)
@@ -151,7 +158,7 @@ def test_an_exact_target_goes_before_a_pattern(graphs: CompileCounter) -> None:
 def test_what_remains_applies_after_each_removal(graphs: CompileCounter) -> None:
     wide, narrow, exact = CompileCounter(), CompileCounter(), CompileCounter()
     counts = []
-    first = gm.attach("tests.attach.*", backend=wide)
+    first = gm.attach("tests.attachment.*", backend=wide)
     second = gm.attach("*:double", backend=narrow)
     third = gm.attach(vendor.double, backend=exact)
     for handle in (third, second, first, None):
@@ -175,7 +182,7 @@ def test_names_in_main_are_met_when_they_run(
     assert graphs.frame_count == 1
 
 
-@pytest.mark.parametrize("target", [vendor.Scaled, "tests.attach.vendor:Scaled"])
+@pytest.mark.parametrize("target", [vendor.Scaled, "tests.attachment.vendor:Scaled"])
 def test_a_class_stands_for_its_forward(graphs: CompileCounter, target: Any) -> None:
     with gm.attach(target, backend=graphs):
         assert torch.equal(vendor.Scaled(3.0)(X), X * 3)
@@ -239,7 +246,7 @@ def test_where_narrows_a_pattern_and_is_asked_once_for_each_function(
         asked.append(code.co_name)
         return code.co_argcount == 1
 
-    with gm.attach("tests.attach.vendor:*", where=unary, backend=graphs):
+    with gm.attach("tests.attachment.vendor:*", where=unary, backend=graphs):
         for _ in range(3):
             vendor.double(X)
             vendor.Thing().method(X)
@@ -252,7 +259,7 @@ def test_what_where_raises_is_raised_by_the_call_it_was_asked_about() -> None:
         raise LookupError(f"about {code.co_name}")
 
     with (
-        gm.attach("tests.attach.vendor.*", where=fails),
+        gm.attach("tests.attachment.vendor.*", where=fails),
         pytest.raises(LookupError, match="about double"),
     ):
         vendor.double(X)
@@ -299,7 +306,7 @@ def test_an_attached_function_driven_from_a_generator(graphs: CompileCounter) ->
 
 
 def test_enable_attaches_what_the_config_names() -> None:
-    with gm.config.patch(attach="tests.attach.vendor:branching, tests.attach.vendor.dou*"):
+    with gm.config.patch(attach="tests.attachment.vendor:branching, tests.attachment.vendor.dou*"):
         gm.enable()
     assert hooks.installed()
     gm.disable()
@@ -308,7 +315,7 @@ def test_enable_attaches_what_the_config_names() -> None:
 
 def test_enable_refuses_a_target_that_does_not_exist_and_leaves_nothing_behind() -> None:
     with (
-        gm.config.patch(attach="tests.attach.vendor:double,no_such_package:f"),
+        gm.config.patch(attach="tests.attachment.vendor:double,no_such_package:f"),
         pytest.raises(ValueError, match="cannot find 'no_such_package:f'"),
     ):
         gm.enable()

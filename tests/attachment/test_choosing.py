@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.attach.chain import binary, load
+from tests.attachment.chain import binary, load
 
 ROOT = Path(__file__).parents[2]
 
@@ -426,7 +426,7 @@ def test_no_path_keeps_memory(hooks: ModuleType) -> None:
 SHUTDOWN = """
     import sys
     sys.path.insert(0, {root!r})
-    from tests.attach.chain import binary, load
+    from tests.attachment.chain import binary, load
     import logging, os, types
 
     hooks = load(binary())

@@ -15,7 +15,7 @@ import torch
 
 import graphmend_bc as gm
 from graphmend_bc.attachment.attach import attach_all, unmet_patterns
-from tests.attach import vendor
+from tests.attachment import vendor
 
 pytest.importorskip("graphmend_bc._frame_hooks")
 
@@ -265,17 +265,17 @@ def test_a_pattern_is_told_of_once() -> None:
 
 
 def test_a_pattern_that_met_something_once_is_not_told_of() -> None:
-    with gm.attach("tests.attach.vendor:dou*", backend="eager"):
+    with gm.attach("tests.attachment.vendor:dou*", backend="eager"):
         vendor.double(X)
-    gm.attach("tests.attach.vendor:dou*").remove()
+    gm.attach("tests.attachment.vendor:dou*").remove()
     assert unmet_patterns() == ""
 
 
 def test_a_pattern_whose_functions_go_to_a_newer_one_is_not_told_of() -> None:
     with (
-        gm.attach("tests.attach.vendor:doub*", backend="eager"),
+        gm.attach("tests.attachment.vendor:doub*", backend="eager"),
         gm.attach("none.*"),
-        gm.attach("tests.attach.vendor.*", backend="eager"),
+        gm.attach("tests.attachment.vendor.*", backend="eager"),
     ):
         vendor.double(X)
     assert unmet_patterns() == told("'none.*'")
@@ -283,7 +283,7 @@ def test_a_pattern_whose_functions_go_to_a_newer_one_is_not_told_of() -> None:
 
 @pytest.mark.parametrize("exact_first", [True, False])
 def test_a_pattern_whose_functions_are_attached_by_name_is_not_told_of(exact_first: bool) -> None:
-    targets = ["tests.attach.vendor:outer", "tests.attach.vendor:out?r", "*:inner"]
+    targets = ["tests.attachment.vendor:outer", "tests.attachment.vendor:out?r", "*:inner"]
     for handle in [gm.attach(target) for target in (targets if exact_first else targets[::-1])]:
         handle.remove()
     assert unmet_patterns() == told("'*:inner'")
@@ -309,6 +309,6 @@ def test_targets_that_are_refused_together_are_not_told_of() -> None:
 
 def test_exact_targets_are_not_told_of() -> None:
     gm.attach(vendor.double).remove()
-    gm.attach("tests.attach.vendor:double").remove()
+    gm.attach("tests.attachment.vendor:double").remove()
     gm.attach("lib.*", disable=True).remove()
     assert unmet_patterns() == ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attach import vendor_wheel
+from tests.attachment import vendor_wheel
 
 pytest.importorskip("torch")
 pytest.importorskip("graphmend_bc._frame_hooks")

@@ -237,7 +237,7 @@ def test_run_of_a_tracker() -> None:
     with gm.config.patch(effects=[Run.log]):
         check(
             """
-            from tests.programs.test_effects_wrappers import Run
+            from tests.effects.test_wrappers import Run
 
             rows = []
 

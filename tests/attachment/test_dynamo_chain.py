@@ -23,7 +23,7 @@ import threading, torch, graphmend_bc as gm
 from graphmend_bc import _frame_hooks as hooks
 from torch._C._dynamo.eval_frame import get_eval_frame_callback, set_eval_frame
 from torch._dynamo.testing import CompileCounter
-from tests.attach.vendor import double, outer, opaque
+from tests.attachment.vendor import double, outer, opaque
 
 X = torch.tensor([1.0, 2.0])
 CPYTHON = hooks.evaluator()

@@ -60,7 +60,7 @@ def test_alone_in_a_callee(statement: str, backend: str, options: dict[str, bool
     )
 
 
-@pytest.mark.nightly  # a speculation, as in test_speculation.py
+@pytest.mark.nightly  # a speculation, as in test_speculate.py
 def test_compiled_by_inductor() -> None:
     check(
         """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from graphmend_bc.reporting.reasons import REASONS, Refused
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 NEVER_SEEN = {"internal-error"}
 """Shown by a planted failure, which has no site to decline."""
 
@@ -21,7 +21,7 @@ def test_every_reason_is_given_somewhere_and_shown_by_a_test() -> None:
     library = "".join(
         p.read_text() for p in (ROOT / "graphmend_bc").rglob("*.py") if p.name != "reasons.py"
     )
-    tests = "".join(p.read_text() for p in Path(__file__).parent.rglob("*.py"))
+    tests = "".join(p.read_text() for p in Path(__file__).parents[1].rglob("*.py"))
     for code in REASONS.keys() - NEVER_SEEN:
         assert f'"{code}"' in library, f"{code} is never given"
         assert code in tests.replace(f'"{code}" in library', ""), f"{code} has no test"

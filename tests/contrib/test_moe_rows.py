@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.contrib.test_moe_lists import ALL, NONE, SOME
 from tests.oracle import check
-from tests.programs.test_hits import ALL, NONE, SOME
 
 FIRST = torch.tensor([[3.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 5.0, 0.0], [4.0, 2.0, 1.0]])
 

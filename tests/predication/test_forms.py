@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.oracle import check
-from tests.programs.forms import FORMS, Form
+from tests.predication.forms import FORMS, Form
 
 CALLS = [
     torch.tensor(values)

@@ -15,7 +15,7 @@ from torch._C._dynamo.eval_frame import get_eval_frame_callback
 from torch._dynamo.testing import CompileCounter
 
 import graphmend_bc as gm
-from tests.attach import vendor
+from tests.attachment import vendor
 
 hooks = pytest.importorskip("graphmend_bc._frame_hooks")
 

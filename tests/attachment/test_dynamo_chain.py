@@ -1,23 +1,21 @@
 """Sharing the interpreter's evaluator with Dynamo, in every order.
 
 Dynamo leaves its evaluator installed for good after a compilation that failed, so what must be
-restored exactly is looked at in interpreters of their own.
+restored exactly is looked at in processes of their own.
 """
 
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 import textwrap
-from pathlib import Path
 
 import pytest
+
+from tests.processes import forked
 
 pytest.importorskip("torch")
 pytest.importorskip("graphmend_bc._frame_hooks")
 
-ROOT = Path(__file__).parents[2]
 PRELUDE = """
 import threading, torch, graphmend_bc as gm
 from graphmend_bc import _frame_hooks as hooks
@@ -45,15 +43,8 @@ def check_restored(evaluator=CPYTHON):
 
 
 def run(script: str) -> None:
-    """Run a script in an interpreter of its own, where nothing was compiled yet."""
-    done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + textwrap.dedent(script)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    """Run a script in a process of its own, where nothing was compiled yet."""
+    forked(PRELUDE + textwrap.dedent(script))
 
 
 def test_every_order_of_attaching_compiling_calling_and_removing() -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.attachment import vendor_wheel
+from tests.processes import forked, python
 
 pytest.importorskip("torch")
 pytest.importorskip("graphmend_bc._frame_hooks")
-
-ROOT = Path(__file__).parents[2]
 
 #: Knows of the package, and of nothing else. It prints all there is to compare.
 PROGRAM = """
@@ -54,13 +51,9 @@ print("graphs", counter.frame_count > 0, {m.strategy for m in gm.report().mends}
 
 
 def run(program: str, *options: str) -> tuple[str, str]:
-    done = subprocess.run(
-        [sys.executable, *options, "-c", program],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    if not options:
+        return forked(program)
+    done = python(*options, "-c", program)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout, done.stderr
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +13,7 @@ import torch
 import graphmend_bc as gm
 from graphmend_bc.attachment.attach import attach_all, unmet_patterns
 from tests.attachment import vendor
+from tests.processes import ROOT, python
 
 pytest.importorskip("graphmend_bc._frame_hooks")
 
@@ -73,17 +71,8 @@ def run(
     """Run a program beside the library `lib`: exit status, output and what it said as an error."""
     (folder / "lib.py").write_text(LIB)
     (folder / "program.py").write_text(START + textwrap.dedent(script))
-    environment = (
-        os.environ | {"PYTHONPATH": str(Path(gm.__file__).parents[1])} | (environment or {})
-    )
-    done = subprocess.run(
-        [sys.executable, *arguments, "program.py"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    environment = {"PYTHONPATH": str(ROOT)} | (environment or {})
+    done = python(*arguments, "program.py", cwd=folder, env=environment)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
+
+from tests.processes import python
 
 pytest.importorskip("transformers")
 
 CENSUS = Path(__file__).parents[2] / "benchmarks" / "census.py"
 
 
-def census(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(CENSUS), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+def census(*arguments: str) -> CompletedProcess[str]:
+    return python(str(CENSUS), *arguments)
 
 
 def test_one_architecture_and_a_second_run(tmp_path: Path) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import torch
 
 import graphmend_bc as gm
-
-ROOT = Path(__file__).parents[2]
+from tests.processes import ROOT, python
 
 PROGRAM = """
 import json, sys
@@ -40,17 +37,13 @@ print(json.dumps([found, counts["autograd_cache_hit"] + counts["fxgraph_cache_hi
 
 
 def _run(script: Path, cache: Path) -> tuple[list[str], int]:
-    ran = subprocess.run(
-        [sys.executable, str(script)],
-        env={
-            "PATH": "/usr/bin:/bin",
-            "PYTHONPATH": str(ROOT),
-            "TORCHINDUCTOR_CACHE_DIR": str(cache),
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": str(ROOT),
+        "TORCHINDUCTOR_CACHE_DIR": str(cache),
+    }
+    ran = python(str(script), env=environment, alone=True)
+    assert ran.returncode == 0, ran.stderr
     found, hits = json.loads(ran.stdout.splitlines()[-1])
     return found, hits
 

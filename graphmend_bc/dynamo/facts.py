@@ -49,6 +49,11 @@ OWN_DICT: Final[tuple[type, ...]] = tuple(
     getattr(dicts, name) for name in ("DunderDictVariable",) if HAS_SLOTS
 )
 
+# torch 2.11: `dicts.SetVariable`, and the builtin `dict` is a `BuiltinVariable` as any other.
+# Since: `sets.SetVariable`, `DictBuiltinVariable`.
+SETS: Final = f"{vts.SetVariable.__module__}:SetVariable"
+DICT_BUILTIN: Final = "DictBuiltinVariable" if HAS_SLOTS else "BuiltinVariable"
+
 
 _SAME_SLOT: Final = (GETATTR, RICHCOMPARE, REPR, ("next_variable", "tp_iternext_impl"))
 

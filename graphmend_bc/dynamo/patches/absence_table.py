@@ -29,11 +29,22 @@ _ITEMS: Final = (
         absent_names.subscript,
         "a key that a dict lacks",
     ),
+    Seam(_DICT, ("as_python_constant",), absent_names.take_whole, "whether a dict is empty"),
+    *(
+        Seam(owner, ("call_method",), absent_names.take_all, "the keys of a dict, for a container")
+        for owner in (f"{_VARIABLES}.lists:ListVariable", facts.SETS)
+    ),
+    Seam(
+        f"{_VARIABLES}.builtin:{facts.DICT_BUILTIN}",
+        ("call_custom_dict_fromkeys",),
+        absent_names.take_keys,
+        "the keys of a dict, for another one",
+    ),
     Seam(
         f"{_VARIABLES}.builtin:BuiltinVariable",
         ("call_function",),
-        absent_names.show_in_text,
-        "the keys of a dict, in a text",
+        absent_names.use_whole,
+        "the keys of a dict, in a text or for another container",
     ),
     Seam(_DICT, ("call_method",), absent_names.take_item, "a key that a method does not find"),
 )

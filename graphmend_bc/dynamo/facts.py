@@ -44,6 +44,20 @@ RAISING_MODULES: Final = tuple(
 # Dynamo caches for each type.
 HAS_SLOTS: Final = not hasattr(dicts, "DefaultDictVariable")
 
+# Functions that keep for ever which slots a type has: `base` has two more since torch 2.14.
+SLOT_CACHES: Final = tuple(
+    (f"{vts.__name__}.{module}", name)
+    for module, name in (
+        ("object_protocol", "_get_cached_slots"),
+        ("base", "_tp_type"),
+        ("base", "_compute_slotdefs"),
+    )
+    if hasattr(getattr(vts, module, None), name)
+)
+
+# Since torch 2.14 tables are asked for attributes, before the slot is: `deque.maxlen` is there.
+HAS_ATTRIBUTE_TABLES: Final = hasattr(VariableTracker, "lookup_tp_getset_member")
+
 # torch 2.11: `o.__dict__` is a `GetAttrVariable`, answered by the object's own variable.
 OWN_DICT: Final[tuple[type, ...]] = tuple(
     getattr(dicts, name) for name in ("DunderDictVariable",) if HAS_SLOTS
@@ -96,7 +110,7 @@ def slots() -> frozenset[str]:
 
 def hide_tables(kind: type[Any]) -> None:
     """Have attributes asked for by the slot; since torch 2.14 tables are asked first."""
-    if hasattr(VariableTracker, "lookup_tp_getset_member"):
+    if HAS_ATTRIBUTE_TABLES:
         kind.lookup_tp_getset_member = lambda self, name: None
 
 

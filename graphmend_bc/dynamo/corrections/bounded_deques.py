@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from torch._dynamo.guards import GuardBuilder, install_guard
@@ -39,3 +40,8 @@ def bounded(stock: Callable[..., Any]) -> Callable[..., Any]:
                 del self.items[item.maxlen :]
 
     return ask
+
+
+def read_bound(stock: Any) -> Any:
+    """The entry of `maxlen` in the table of a deque's attributes."""
+    return replace(stock, getter=bounded(stock.getter))

@@ -30,9 +30,8 @@ def slots_of(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation = current()
         if compilation is None or not may_change(kind, None):
             return stock(kind)
-        slots = type_slots(kind)
-        compilation.trace.of(ClassGuards).slots[kind] = slots
-        return slots
+        compilation.trace.of(ClassGuards).slots[kind] = type_slots(kind)
+        return stock.__wrapped__(kind)  # type: ignore[attr-defined]  # what it keeps may be old
 
     return get_slots
 

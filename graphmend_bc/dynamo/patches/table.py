@@ -223,6 +223,15 @@ _OF_VALUES: Final = (
         bounded_deques.bounded,
         "the largest length of a deque that was there before",
     ),
+    *(
+        Seam(
+            f"{_VARIABLES}.lists:DequeVariable.tp_getset",
+            ("maxlen",),
+            bounded_deques.read_bound,
+            "the same, where a table is asked",
+        )
+        for _ in range(facts.HAS_ATTRIBUTE_TABLES)
+    ),
     Seam(
         f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
         ("call_function",),

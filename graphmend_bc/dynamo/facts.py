@@ -55,6 +55,14 @@ SLOT_CACHES: Final = tuple(
     if hasattr(getattr(vts, module, None), name)
 )
 
+# Operators that depend on the length of a deque. torch 2.14: the second, too; 2.15: the last two.
+DEQUE_OPERATORS: Final = (
+    "sq_concat_impl",
+    "sq_inplace_repeat_impl",
+    "sq_repeat_impl",
+    "_repeat_items",
+)
+
 # Since torch 2.14 tables are asked for attributes, before the slot is: `deque.maxlen` is there.
 HAS_ATTRIBUTE_TABLES: Final = hasattr(VariableTracker, "lookup_tp_getset_member")
 

@@ -45,6 +45,25 @@ def test_what_a_full_one_is_changed_to(change: str, length: int) -> None:
     )
 
 
+@pytest.mark.parametrize("change", ["w = window; w *= 2", "x = x * len(window + window)"])
+def test_operators_on_a_full_one(change: str) -> None:
+    agrees(
+        f"""
+        from collections import deque
+
+        window = deque([1, 4], maxlen=2)
+
+        def f(x):
+            if x.sum() > 0:
+                x = x * 3
+            {change}
+            print("hi")
+            return x * len(window), list(window), window.maxlen, sum(window)
+        """,
+        [X] * 3,
+    )
+
+
 def test_a_window_of_losses() -> None:
     outcome = agrees(
         """

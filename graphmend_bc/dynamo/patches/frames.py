@@ -266,6 +266,16 @@ def compare_identity(function: Callable[..., Any], stock: Callable[..., Any]) ->
     return compare
 
 
+def compare_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """A number known only at run time is compared, by a container too."""
+
+    def richcompare_impl(self: Any, tx: Any, other: Any, op: str) -> Any:
+        unbacked.check_truths((self, other))
+        return stock(self, tx, other, op)
+
+    return richcompare_impl
+
+
 def compare_numbers(function: str, stock: Callable[..., Any]) -> Callable[..., Any]:
     """Comparisons of numbers that are only compared."""
 

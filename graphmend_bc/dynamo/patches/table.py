@@ -155,6 +155,15 @@ _OF_TENSORS: Final = (
         symbolic_arithmetic.symbol_made,
         "operations on numbers known only at run time",
     ),
+    *(
+        Seam(
+            f"{_VARIABLES}.tensor:SymNodeVariable",
+            facts.RICHCOMPARE,
+            at.compare_symbols,
+            "comparisons of numbers known only at run time, without an operator",
+        )
+        for _ in range(facts.HAS_SLOTS)
+    ),
 )
 
 _OF_OPERATORS: Final = (
@@ -219,7 +228,7 @@ _OF_VALUES: Final = (
     ),
     Seam(
         f"{_VARIABLES}.lists:DequeVariable",
-        ("call_method", *facts.GETATTR, "sq_concat_impl"),
+        ("call_method", *facts.GETATTR, *facts.DEQUE_OPERATORS),
         bounded_deques.bounded,
         "the largest length of a deque that was there before",
     ),

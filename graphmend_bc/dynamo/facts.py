@@ -73,7 +73,7 @@ OWN_DICT: Final[tuple[type, ...]] = tuple(
 
 # torch 2.11: `dicts.SetVariable`, and the builtin `dict` is a `BuiltinVariable` as any other.
 # Since: `sets.SetVariable`, `DictBuiltinVariable`.
-SETS: Final = f"{vts.SetVariable.__module__}:SetVariable"
+SETS: Final = f"{vars(vts)['SetVariable'].__module__}:SetVariable"
 DICT_BUILTIN: Final = "DictBuiltinVariable" if HAS_SLOTS else "BuiltinVariable"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from graphmend_bc.dynamo.patches.needs import ESSENTIAL
 from graphmend_bc.registration import Registration, Registry
 from graphmend_bc.versions import MissingSeamError
 
@@ -28,6 +29,7 @@ class Seam:
         why: what is done there.
         adds: True if nothing need be there; `make` is given None then.
         stays: True if it is left in place when mending is switched off.
+        needed_by: names of the rules and features that rest on it; see `needs.py`.
     """
 
     owner: str
@@ -36,6 +38,7 @@ class Seam:
     why: str
     adds: bool = False
     stays: bool = False
+    needed_by: tuple[str, ...] = ESSENTIAL
 
     def places(self) -> list[Place]:
         """Where it goes in this torch.

@@ -46,18 +46,26 @@ class Seam:
         Raises:
             MissingSeamError: this torch has nothing of that name.
         """
+        where = self.owner.replace(":", ".")
         try:
             owner = _resolve(self.owner)
         except (ImportError, AttributeError) as error:
-            raise MissingSeamError(self._label()) from error
-        places = [Place(owner, name, self._label()) for name in self.names]
+            raise MissingSeamError(f"has no {where}") from error
+        places = [Place(owner, name, where) for name in self.names]
         found = [place for place in places if self.adds or place.value() is not ABSENT]
         if not found:
-            raise MissingSeamError(" or ".join(map(str, places)))
+            raise MissingSeamError(f"has no {' or '.join(map(str, places))}")
         return found
 
-    def _label(self) -> str:
-        return self.owner.replace(":", ".")
+    @property
+    def label(self) -> str:
+        """A name for it: the attribute, and the function of ours that is put there."""
+        ours: Any = self.make
+        while isinstance(ours, functools.partial):
+            ours = ours.func
+        module = ours.__module__.rpartition(".")[2]
+        owner = self.owner.replace(":", ".").rpartition(".")[2]
+        return f"{owner}.{self.names[0]} ({module}.{ours.__name__})"
 
 
 registered: Final = Registry[Seam]()

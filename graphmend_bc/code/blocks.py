@@ -192,7 +192,7 @@ def _leaders(ops: Sequence[Op]) -> list[int]:
             leaders.add(op.handler.target)
         if following is None:
             continue
-        ends = op.target is not None or op.name in facts.ENDINGS
+        ends = op.jumps or op.name in facts.ENDINGS
         if ends or following.handler != op.handler:
             leaders.add(following.index)
     return sorted(leaders)
@@ -206,6 +206,6 @@ def _successors(last: Op, number: dict[int, int]) -> tuple[Edge, ...]:
         # an edge.
         if behind is not None:
             edges.append(Edge(behind, jump=False))
-    if last.target is not None:
+    if last.jumps and last.target is not None:
         edges.append(Edge(number[last.target], jump=True))
     return tuple(edges)

@@ -68,6 +68,9 @@ MAKE_FUNCTION_TAKES_FLAGS: Final = VERSION <= (3, 12)
 # The op that pushes a cell itself, to be put in a closure tuple.
 LOAD_CLOSURE: Final = "LOAD_CLOSURE" if VERSION <= (3, 12) else "LOAD_FAST"
 
+# 3.11 to 3.13: `x[key]` has an op of its own; 3.14: it is one of the binary operators.
+SUBSCRIPT: Final = "BINARY_SUBSCR" if VERSION <= (3, 13) else "BINARY_OP"
+
 # 3.11 to 3.13: a flag says whether a dict of keywords lies on top; 3.14: one or NULL always does.
 CALL_FUNCTION_EX_TAKES_FLAGS: Final = VERSION <= (3, 13)
 
@@ -111,7 +114,8 @@ FOR_ITER_SKIPS: Final[tuple[str, ...]] = {
 # at the beginning of each round.
 WHILE_TESTS_TWICE: Final = VERSION <= (3, 13)
 
-# 3.14: NOT_TAKEN stands where a test falls through. Only monitoring tools see it.
+# 3.14: NOT_TAKEN stands where a test falls through. Only monitoring tools see it, and the exception
+# table leaves it out, though the test and what follows may be covered.
 HAS_NOT_TAKEN: Final = VERSION >= (3, 14)
 
 # 3.14: END_ASYNC_FOR names the op at which its loop is left. That is for monitoring tools, too:

@@ -88,12 +88,12 @@ def compiled(subject: Subject, *, mends: bool) -> Arm:
     """An arm that is compiled with the backend "eager", with mending or without."""
     arm = Arm()
     model = _prepared(subject)
-    mender = session.new_mender(mends=mends)
+    state = session.new_state(mends=mends)
     frames: list[FrameResult] = []
-    mender.on_frame.append(frames.append)
+    state.on_frame.append(frames.append)
     torch.compiler.reset()
     _fresh_messages()
-    with session.mending_by(mender), _breaks(arm.causes) as causes, _complaints(arm.complaints):
+    with session.mending_by(state), _breaks(arm.causes) as causes, _complaints(arm.complaints):
         function = torch.compile(model, backend="eager")
         for number, seed in enumerate(CALLS):
             start = time.perf_counter()
@@ -107,7 +107,7 @@ def compiled(subject: Subject, *, mends: bool) -> Arm:
                 if number == 0:
                     _count(arm, frames)
                     arm.causes = list(dict.fromkeys(causes))
-        arm.report = mender.report_now()
+        arm.report = state.report_now()
     arm.later_graphs = sum(frame.graphs for frame in frames) - arm.graphs
     torch.compiler.reset()
     return arm

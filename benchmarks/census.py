@@ -158,8 +158,10 @@ def _told_of_mending(report: Any) -> Row:
             }
             for d in report.declines
         ],
-        "guesses": [str(guess) for guess in report.guesses],
-        "missed": [str(guess.site) for guess in report.guesses if guess.misses == guess.calls > 0],
+        "speculations": [str(outcome) for outcome in report.speculations],
+        "failed_checks": [
+            str(o.site) for o in report.speculations if o.failed_checks == o.calls > 0
+        ],
     }
 
 

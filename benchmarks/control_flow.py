@@ -73,9 +73,9 @@ def count_graphs(subject: Subject) -> list[Sample]:
     for arm in ARMS:
         start_arm("stock")
         frames: list[FrameResult] = []
-        mender = session.new_mender(mends=arm == "mended")
-        mender.on_frame.append(frames.append)
-        with session.mending_by(mender):
+        state = session.new_state(mends=arm == "mended")
+        state.on_frame.append(frames.append)
+        with session.mending_by(state):
             build.compile(arm, "eager")(build.x)
         breaks = sum(bool(frame.break_reason) or frame.skipped for frame in frames)
         samples += [
@@ -112,16 +112,16 @@ def measure_calls(subject: Subject, rounds: int, is_quick: bool) -> list[Sample]
                 Sample(subject.name, "peak", arm, _peak(partial(call, build.x)))
                 for arm, call in calls.items()
             ]
-            samples += measure_misses(subject, build)
+            samples += measure_failed_checks(subject, build)
     return samples
 
 
-def measure_misses(subject: Subject, build: Build, misses: int = 7) -> list[Sample]:
-    """Calls that take the unlikely arm, among enough others that the guess stays as it is."""
-    if subject.misses is None:
+def measure_failed_checks(subject: Subject, build: Build, misses: int = 7) -> list[Sample]:
+    """Calls that take the unlikely arm, among enough others that the speculation stays as it is."""
+    if subject.failed_checks is None:
         return []
     samples = []
-    x = build.x * subject.misses
+    x = build.x * subject.failed_checks
     for _ in range(misses):
         for arm, call in (("mended", build.compiled["mended"]), ("twin", build.eager)):
             _timed(partial(call, build.x), 10)

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import torch
-from recipes import BATCH, FIRST_GUESS, LENGTH, RECIPES, labels_of
+from recipes import BATCH, FIRST_SPECULATION, LENGTH, RECIPES, labels_of
 from transformers import PretrainedConfig, PreTrainedModel
 
 
@@ -69,7 +69,7 @@ class Inputs:
 
     def learn(self, error: Exception) -> bool:
         """Correct the number of image tokens after a complaint; whether anything was learnt."""
-        token, placed = self.image_token(), BATCH * (self.image_tokens or FIRST_GUESS)
+        token, placed = self.image_token(), BATCH * (self.image_tokens or FIRST_SPECULATION)
         numbers = [int(number) for number in re.findall(r"\d+", str(error))]
         if token is None or placed not in numbers:
             return False

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from inputs import Inputs
 
 BATCH, LENGTH, LABEL_LENGTH = 2, 16, 6
-FIRST_GUESS = 4
+FIRST_SPECULATION = 4
 """Image tokens in a row, until the model says how many it wants."""
 SAMPLES, FRAMES = 6400, 64
 """Lengths of sounds: of a wave, and of a spectrogram."""
@@ -24,13 +24,13 @@ def _input_ids(inputs: Inputs) -> torch.Tensor:
     ids = inputs.ids(inputs.length)
     token = inputs.image_token()
     if token is not None and inputs.images:
-        ids[:, 1 : 1 + (inputs.image_tokens or FIRST_GUESS)] = token
+        ids[:, 1 : 1 + (inputs.image_tokens or FIRST_SPECULATION)] = token
     return ids
 
 
 def _kinds_of_tokens(inputs: Inputs) -> torch.Tensor:
     kinds = torch.zeros(BATCH, inputs.length, dtype=torch.long)
-    kinds[:, 1 : 1 + (inputs.image_tokens or FIRST_GUESS)] = 1
+    kinds[:, 1 : 1 + (inputs.image_tokens or FIRST_SPECULATION)] = 1
     return kinds
 
 

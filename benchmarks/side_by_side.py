@@ -18,7 +18,7 @@ from measuring import ARMS, start_arm
 import graphmend_bc as gm
 
 WARM_UP = 40
-"""Calls before anything is timed: enough for a wrong guess to be given up."""
+"""Calls before anything is timed: enough for a wrong speculation to be given up."""
 
 SCALE = 1e6
 """Factor by which an input that takes the unlikely arm is larger."""

@@ -41,7 +41,7 @@ def verdict(row: Row) -> str:
             return "as wrong as stock" if mended["differs"] == stock["differs"] else "wrong"
     if is_whole(stock):
         return "whole before"
-    if row.get("missed"):
+    if row.get("failed_checks"):
         return "always misses"
     return "made whole" if is_whole(mended) else "still breaks"
 
@@ -63,7 +63,7 @@ def _section(release: str, mode: str, rows: list[Row]) -> str:
     verdicts = Counter(map(verdict, rows))
     ran = [row for row in rows if row["status"] == "ok"]
     broken = [row for row in ran if not is_whole(row["stock"])]
-    whole = sum(is_whole(row["mended"]) and not row.get("missed") for row in broken)
+    whole = sum(is_whole(row["mended"]) and not row.get("failed_checks") for row in broken)
     strategies = Counter(mend["strategy"] for row in ran for mend in row["mends"])
     lines = [
         f"transformers {release}, {mode}: {len(ran)} of {len(rows)} architectures ran",

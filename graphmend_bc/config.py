@@ -41,11 +41,11 @@ hoist_limit = 6
 """How often a frame may be compiled for different values that are computed before its graph. It
 must stay below `torch._dynamo.config.recompile_limit`, or Dynamo skips the whole frame."""
 
-look_limit = 512
+concrete_eval_limit = 512
 """Most operators that may be run while compiling to learn the truth value of a condition in this
 call; 0 leaves the first speculation on each condition to what the bytecode suggests."""
 
-guess_limit = 512
+speculation_limit = 512
 """How often the trace of a frame may speculate at one site; more suggests an endless loop."""
 
 arm_limit = 256
@@ -77,11 +77,11 @@ has it. It counts when mending is switched on."""
 rules_off: tuple[str, ...] = ()
 """Names of rules that are not used, such as "cond"; docs/breaks.md lists them."""
 
-miss_limit = 16
+failed_check_limit = 16
 """How often the check of a speculation may fail, in at least an eighth of the calls, before the
 site is re-specialised to the other value."""
 
-turn_limit = 4
+flip_limit = 4
 """How often one site may be re-specialised before it is declined (`speculation-missed`)."""
 
 snapshot_limit = 2**24

@@ -103,13 +103,13 @@ def explain(function: Callable[..., Any], **compile_kwargs: Any) -> Callable[...
 def _measure(
     function: Callable[..., Any], compile_kwargs: dict[str, Any], args: Any, kw: Any, mends: bool
 ) -> tuple[Counts, Report]:
-    mender = session.new_mender(mends=mends)
+    state = session.new_state(mends=mends)
     results: list[FrameResult] = []
-    mender.on_frame.append(results.append)
-    with session.mending_by(mender):
+    state.on_frame.append(results.append)
+    with session.mending_by(state):
         torch.compiler.reset()
         torch.compile(function, **compile_kwargs)(*_clones(args), **_clones(kw))
-        report = mender.report.copy()
+        report = state.report.copy()
         torch.compiler.reset()
     reasons = tuple(r.break_reason for r in results if r.break_reason)
     graphs = sum(result.graphs for result in results)

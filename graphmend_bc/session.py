@@ -15,7 +15,7 @@ from graphmend_bc.attachment.attach import attach_all
 from graphmend_bc.contrib.load import load as load_contrib
 from graphmend_bc.dynamo.patches.installer import Seams
 from graphmend_bc.engine.frame_compiler import compile_frame
-from graphmend_bc.engine.state import Mender
+from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import Report
 from graphmend_bc.rewriting import rewrite as rewrite_code
 from graphmend_bc.rewriting import widest_plan
@@ -27,9 +27,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(slots=True)
 class _Session:
-    """The one mender of the process and its seams; Dynamo's hooks are process-wide too."""
+    """The one mending state of the process and its seams; Dynamo's hooks are process-wide too."""
 
-    mender: Mender = field(default_factory=Mender)
+    state: MendingState = field(default_factory=MendingState)
     seams: Seams | None = None
     handle: Handle | None = None
     attached: list[Attachment] = field(default_factory=list)
@@ -93,7 +93,7 @@ def enable(*, cache: bool = True) -> Handle:
         check_versions()
     if _session.handle is None:
         _switch_on()
-    _session.mender.remember = cache
+    _session.state.remember = cache
     assert _session.handle is not None
     return _session.handle
 
@@ -102,14 +102,14 @@ def _switch_on() -> None:
     """Attach and install all that `enable()` does, or nothing."""
     attached = attach_all(config.attach)
     try:
-        seams = _seams(_session.mender) if config.enabled else None
+        seams = _seams(_session.state) if config.enabled else None
         if seams is not None:
             seams.install()
     except BaseException:
         for attachment in reversed(attached):
             attachment.remove()
         raise
-    _session.mender.forget()
+    _session.state.forget()
     _session.attached, _session.seams, _session.handle = attached, seams, Handle()
 
 
@@ -168,12 +168,12 @@ def enabled(*, cache: bool = True) -> Iterator[Handle]:
         ...     compiled(torch.zeros(2))
         tensor([1., 1.])
     """
-    before, remember = is_enabled(), _session.mender.remember
+    before, remember = is_enabled(), _session.state.remember
     handle = enable(cache=cache)
     try:
         yield handle
     finally:
-        _session.mender.remember = remember
+        _session.state.remember = remember
         if not before:
             handle.remove()
 
@@ -190,7 +190,7 @@ def report() -> Report:
         >>> print(graphmend_bc.report())
         0 mended, 0 declined
     """
-    return _session.mender.report_now()
+    return _session.state.report_now()
 
 
 def reset() -> None:
@@ -205,24 +205,24 @@ def reset() -> None:
         >>> graphmend_bc.report().mends
         []
     """
-    _session.mender.forget()
+    _session.state.forget()
 
 
-def new_mender(*, mends: bool) -> Mender:
-    """A mender that shares the session's rewrites and marks, with a report of its own."""
-    mender = _session.mender
-    return Mender(rewrites=mender.rewrites, left_alone=mender.left_alone, mends=mends)
+def new_state(*, mends: bool) -> MendingState:
+    """A mending state that shares the session's rewrites and marks, with a report of its own."""
+    state = _session.state
+    return MendingState(rewrites=state.rewrites, left_alone=state.left_alone, mends=mends)
 
 
-def _seams(mender: Mender) -> Seams:
+def _seams(state: MendingState) -> Seams:
     load_contrib()
-    return Seams(mender, partial(compile_frame, mender))
+    return Seams(state, partial(compile_frame, state))
 
 
 @contextmanager
-def mending_by(mender: Mender) -> Iterator[None]:
-    """Let `mender` take the session's place for a while."""
-    outer, seams = _session.seams, _seams(mender)
+def mending_by(state: MendingState) -> Iterator[None]:
+    """Let `state` take the session's place for a while."""
+    outer, seams = _session.seams, _seams(state)
     if outer is not None:
         outer.remove()
     try:
@@ -270,7 +270,7 @@ def leave_alone(function: F | None = None, *, reason: str = "") -> F | Callable[
     """
     if function is None:
         return lambda f: leave_alone(f, reason=reason)
-    _session.mender.left_alone.add(identity_of(_function_of(function).__code__))
+    _session.state.left_alone.add(identity_of(_function_of(function).__code__))
     return function
 
 

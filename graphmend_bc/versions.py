@@ -8,7 +8,7 @@ import torch
 
 from graphmend_bc.code.facts import SUPPORTED
 
-TORCH_SUPPORTED = ((2, 11), (2, 12), (2, 13))
+TORCH_SUPPORTED = ((2, 11), (2, 12), (2, 13), (2, 14), (2, 15))
 
 
 class UnsupportedVersionError(RuntimeError):

@@ -105,7 +105,7 @@ def check(
         grad: run a backward pass from the float outputs and compare gradients.
         orders: how many orders to make that begin with nothing compiled: the calls as given, the other
             way round, each twice. None for the calls as given and then the other way round, and for
-            the other way round alone if a guess follows the first call; `pytest --all-orders` makes
+            the other way round alone if a speculation follows the first call; `pytest --all-orders` makes
             them all.
 
     What is wanted holds in every order; a mapping by the names in `tests.orders` tells orders apart,
@@ -123,7 +123,7 @@ def check(
 
     outcomes = {order: compared(order) for order in orders_to_make(orders, tells_apart)}
     last = [*outcomes.values()][-1]
-    # A guess compiles one way alone.
+    # A speculation compiles one way alone.
     if orders is None and "reversed" not in outcomes and "speculate" in last.mends:
         outcomes["reversed"] = compared("reversed")
     _assert_wanted(outcomes, **wanted)
@@ -138,10 +138,10 @@ def _compare(
     plain = _run(source, calls, grad, gm.rewrite)
     _assert_same(expected, plain, "rewritten code run by Python")
     frames: list[FrameResult] = []
-    mender = session.new_mender(mends=True)
-    mender.on_frame.append(frames.append)
+    state = session.new_state(mends=True)
+    state.on_frame.append(frames.append)
     torch._dynamo.reset()
-    with session.mending_by(mender):
+    with session.mending_by(state):
         compiled = _run(
             source, calls, grad, lambda f: torch.compile(f, backend=backend, **compile_kwargs)
         )
@@ -149,8 +149,8 @@ def _compare(
     return Outcome(
         graphs=sum(frame.graphs for frame in frames),
         breaks=sum(bool(frame.break_reason) for frame in frames),
-        mends=_at_lines((m.strategy, m.site.lineno) for m in mender.report.mends),
-        declines=_at_lines((d.reason, d.site.lineno) for d in mender.report.declines),
+        mends=_at_lines((m.strategy, m.site.lineno) for m in state.report.mends),
+        declines=_at_lines((d.reason, d.site.lineno) for d in state.report.declines),
     )
 
 

@@ -23,7 +23,7 @@ UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The calls of each order, in place of making them; what ends in 0 is guessed."""
+    """The calls of each order, in place of making them; what ends in 0 is speculated on."""
     found: list[str] = []
 
     def compare(source: str, calls: list[tuple[int]], *args: object, **kwargs: object) -> Outcome:
@@ -71,7 +71,7 @@ def test_what_is_wanted_in_an_order() -> None:
         wanted_in("forward", {"forward": 0, "backward": 0})
 
 
-GUESSED = """
+SPECULATED = """
 def f(x):
     x.add_(1)
     if x.sum() > 0:
@@ -107,7 +107,7 @@ def f(x, y):
 """
 
 
-def _wrong_guess_unnoticed(monkeypatch: pytest.MonkeyPatch, likely: bool) -> None:
+def _wrong_speculation_unnoticed(monkeypatch: pytest.MonkeyPatch, likely: bool) -> None:
     stock = frames.watched
 
     def watched(graph: Callable[..., Any], compilation: Any) -> Callable[..., Any]:
@@ -115,8 +115,8 @@ def _wrong_guess_unnoticed(monkeypatch: pytest.MonkeyPatch, likely: bool) -> Non
             *results, wrong = graph(*args, **kwargs)
             return *results, torch.zeros_like(wrong)
 
-        guesses = [guess.likely for guess, _ in compilation.trace.guesses]
-        return stock(blind if guesses == [likely] else graph, compilation)
+        speculations = [speculation.likely for speculation, _ in compilation.trace.speculations]
+        return stock(blind if speculations == [likely] else graph, compilation)
 
     monkeypatch.setattr(frames, "watched", watched)
 
@@ -139,19 +139,19 @@ def _value_goes_stale(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # A fault of each kind, in a program that shows it.
 FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, list[Any], bool]] = {
-    "a wrong guess at True": (
-        lambda patch: _wrong_guess_unnoticed(patch, True),
-        GUESSED.replace("x.add_(1)", "pass"),
+    "a wrong speculation at True": (
+        lambda patch: _wrong_speculation_unnoticed(patch, True),
+        SPECULATED.replace("x.add_(1)", "pass"),
         [UP, DOWN],
         False,
     ),
-    "a wrong guess at False": (
-        lambda patch: _wrong_guess_unnoticed(patch, False),
-        GUESSED.replace("x.add_(1)", "pass"),
+    "a wrong speculation at False": (
+        lambda patch: _wrong_speculation_unnoticed(patch, False),
+        SPECULATED.replace("x.add_(1)", "pass"),
         [UP, DOWN],
         False,
     ),
-    "memory after a miss": (_memory_stays_changed, GUESSED, [UP, DOWN * 2], False),
+    "memory after a miss": (_memory_stays_changed, SPECULATED, [UP, DOWN * 2], False),
     "aliasing": (
         lambda patch: patch.setattr(graph_proof, "check_choice", lambda *_: None),
         CHOSEN,

@@ -86,7 +86,7 @@ def guarded(source: str) -> object:
     mode = FakeTensorMode(shape_env=ShapeEnv())
     with mode, torch.device("meta"):
         recorder = Recorder(mode)
-        recorder.guessed = True
+        recorder.speculated = True
         names = {
             "table": torch.empty(5, 5),
             "flat": torch.empty(25),

@@ -9,7 +9,7 @@ from types import CodeType
 from graphmend_bc.dynamo.trace.breaks import gb_id_of
 from graphmend_bc.dynamo.trace.context import Trace
 from graphmend_bc.engine.site_plans import Plans
-from graphmend_bc.engine.state import Mender
+from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import Mend
 from graphmend_bc.rewriting.plan import LiftBranch
 from graphmend_bc.runtime import Site
@@ -19,12 +19,12 @@ declines_log = logging.getLogger("graphmend_bc.declines")
 
 
 def settle(
-    mender: Mender, plans: Plans, code: CodeType, trace: Trace, used: Mapping[Site, str]
+    state: MendingState, plans: Plans, code: CodeType, trace: Trace, used: Mapping[Site, str]
 ) -> None:
     """Report what a frame came to and remember the plans that worked.
 
     Args:
-        mender: for the report, and to remember.
+        state: for the report, and to remember.
         plans: of the frame.
         code: its own.
         trace: its last attempt.
@@ -32,14 +32,14 @@ def settle(
     """
     for site, strategy in used.items():
         if strategy in ("hoist", "draw"):
-            mender.note_hoist(code, site)
+            state.note_hoist(code, site)
         gb_type = plans.gb_type(site) or trace.gb_types.get(site, "")
         passed_over = tuple(str(refused) for refused in plans.passed_over.get(site, ()))
         mend = Mend(strategy, site, gb_type, gb_id_of(gb_type), passed_over)
-        if mender.note(mend):
+        if state.note(mend):
             mends_log.info("mended %s", mend)
     for decline in plans.declined.values():
-        if decline.site not in used and mender.note(decline):
+        if decline.site not in used and state.note(decline):
             declines_log.info("%s", decline)
     plans.unmet -= used.keys()
     for site in plans.unmet:
@@ -47,4 +47,4 @@ def settle(
     for key, plan in plans.by_code.items():
         proven = {site.offset for site in used if site.code is key}
         if plan and plan.of_kind(LiftBranch).keys() <= proven:
-            mender.remember_plan(key, plan, plans.gb_types_of(key))
+            state.remember_plan(key, plan, plans.gb_types_of(key))

@@ -39,7 +39,7 @@ def planned_ahead(code: CodeType) -> Iterator[tuple[Site, Candidate]]:
             cheapest = candidates_at(Met(code, op.offset))[0]
         except Refused:
             continue
-        if cheapest.rule.name in ("where", "guess"):
+        if cheapest.rule.name in ("where", "speculate"):
             line = op.location.lineno if op.location is not None else None
             yield Site.of(code, op.name, op.offset, line), cheapest
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.rollback import eager_fallback
-from graphmend_bc.dynamo.rollback.deopt_wrapper import give_way_back
+from graphmend_bc.dynamo.rollback.deopt_wrapper import add_deoptimisation
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.substitutes.first_use import Prepared
 from graphmend_bc.dynamo.trace import attempt
@@ -25,11 +25,11 @@ from graphmend_bc.dynamo.trace.context import Compilation, running
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import OURS
 from graphmend_bc.engine.commit import settle
-from graphmend_bc.engine.guess_flips import Turning
 from graphmend_bc.engine.retry_policy import Lessons
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
-from graphmend_bc.engine.state import Mender
+from graphmend_bc.engine.speculation_flips import SpeculationFlips
+from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import FrameResult
 from graphmend_bc.rewriting.plan import Capture
 from graphmend_bc.rules import drawn
@@ -43,7 +43,7 @@ _SUSPENDS = CO_COROUTINE | CO_GENERATOR | CO_ITERABLE_COROUTINE | CO_ASYNC_GENER
 
 
 def compile_frame(
-    mender: Mender,
+    state: MendingState,
     stock: Callable[..., Any],
     code: CodeType,
     args: list[Any],
@@ -52,7 +52,7 @@ def compile_frame(
     """Compile one frame, mended where that is exact.
 
     Args:
-        mender: what is known across frames.
+        state: what is known across frames.
         stock: Dynamo's own `compile_frame`.
         code: the frame's own code object.
         args, kwargs: what Dynamo passes after `code`.
@@ -63,8 +63,8 @@ def compile_frame(
     Raises:
         Exception: what Dynamo's own raises.
     """
-    mender.forget_dead()
-    return Frame(mender, stock, code, args, kwargs).compile()
+    state.forget_dead()
+    return Frame(state, stock, code, args, kwargs).compile()
 
 
 class Frame:
@@ -72,27 +72,27 @@ class Frame:
 
     def __init__(
         self,
-        mender: Mender,
+        state: MendingState,
         stock: Callable[..., Any],
         code: CodeType,
         args: list[Any],
         kwargs: dict[str, Any],
     ) -> None:
-        self.mender = mender
+        self.state = state
         self.stock = stock
         self.code = code
         self.call = attempt.Arguments(args, kwargs)
-        self.plans = Plans(mender, bool(code.co_flags & _SUSPENDS))
-        self.plans.off |= identity_of(code) in mender.unfit
-        self.turning = Turning()
+        self.plans = Plans(state, bool(code.co_flags & _SUSPENDS))
+        self.plans.off |= identity_of(code) in state.unfit
+        self.flips = SpeculationFlips()
         self.wants_errors = self.call.wants_errors
-        self.lessons = Lessons(mender, self.plans, self.turning, self.wants_errors)
+        self.lessons = Lessons(state, self.plans, self.flips, self.wants_errors)
         self.seen: dict[Site, bool | None] = {}
-        function = mender.function_of(code)
+        function = state.function_of(code)
         self.function = identity_of(function)
         self.follows = (
-            (function is not code and self.function in mender.mended)
-            or mender.rewrites.is_rewritten(code)
+            (function is not code and self.function in state.mended)
+            or state.rewrites.is_rewritten(code)
             or function.co_filename.startswith(OURS)  # a primitive, around an arm with a break
         )
 
@@ -117,14 +117,14 @@ class Frame:
                 else:
                     if attempt.is_break(outcome):
                         if self.wants_errors:
-                            settle(self.mender, self.plans, self.code, compilation.trace, {})
+                            settle(self.state, self.plans, self.code, compilation.trace, {})
                             self._explain(outcome)
                             try:
                                 raise outcome
                             finally:
                                 del outcome  # its traceback holds this frame
                         break
-                    if self.lessons.stops_guessing(compilation, self.code, outcome):
+                    if self.lessons.stops_speculating(compilation, self.code, outcome):
                         continue
                 return self._compile_unmended(outcome)
         return self._compile_as_stock()
@@ -146,7 +146,7 @@ class Frame:
         """
         rewritten, site = self.plans.rewrites(), site_of(self.code, 0)
         can_leave = self._takes_part() and eager_fallback.can_leave(error)
-        if can_leave and self.mender.leaves_call(self.code):
+        if can_leave and self.state.leaves_call(self.code):
             log.info("%s runs without compilation in this call. It raises %r.", site, error)
             raise eager_fallback.RunsEagerly from error
         self.plans.off = True
@@ -160,7 +160,7 @@ class Frame:
 
     def _takes_part(self) -> bool:
         """Whether stock might have met no error, having skipped the frame in another call."""
-        known = self.follows or self.function in self.mender.mended
+        known = self.follows or self.function in self.state.mended
         return not self.plans.off and (known or self.plans.rewrites())
 
     def _compile_as_stock(self) -> Any:
@@ -176,7 +176,7 @@ class Frame:
         if attempt.is_failure(outcome) and self._takes_part():
             attempt.clean_up(outcome)
             return self._compile_unmended(outcome)
-        settle(self.mender, self.plans, self.code, compilation.trace, {})
+        settle(self.state, self.plans, self.code, compilation.trace, {})
         self._tell(compilation, outcome)
         try:
             raise outcome
@@ -187,26 +187,26 @@ class Frame:
         """Accept an attempt."""
         trace = compilation.trace
         used: dict[Site, str] = {}
-        may_leave, take_back = False, None
+        may_leave, roll_back = False, None
         for feature in trace.obliged(Feature.mended):
             used |= feature.mended()
         for feature in trace.obliged(Feature.on_commit):
             may_leave |= feature.on_commit(compilation)
-        for feature in trace.obliged(Feature.take_back):
-            take_back = take_back or feature.take_back()
+        for feature in trace.obliged(Feature.roll_back):
+            roll_back = roll_back or feature.roll_back()
         if may_leave:
-            give_way_back(result, self.code, self.call.module_globals, take_back)
-        self.mender.remember_turns(self.turning)
+            add_deoptimisation(result, self.code, self.call.module_globals, roll_back)
+        self.state.remember_flips(self.flips)
         # Where rewritten code breaks, Python goes on in another code object than under stock.
         rewritten = not self.plans.off and bool(self.plans.by_code.get(self.function))
         if trace.used or self.follows or rewritten:
-            self.mender.note_mended(self.function)
+            self.state.note_mended(self.function)
         if trace.used:
             eager_fallback.note_mended(self.code)
         rollback = trace.known(Rollback)
         if rollback is not None and rollback.tally is not None:
-            self.mender.remember_tally(rollback.tally)
-        settle(self.mender, self.plans, self.code, trace, used | trace.used)
+            self.state.remember_tally(rollback.tally)
+        settle(self.state, self.plans, self.code, trace, used | trace.used)
         self._tell(compilation, result)
         return result
 
@@ -217,15 +217,15 @@ class Frame:
             may_mend=not (self.plans.off or self.plans.suspends),
             likely=self._likely,
             follows=self.follows,
-            was_mended=self.function in self.mender.mended,
-            missed=partial(self.mender.missed, self.code),
-            draw_missed=partial(self.mender.draw_missed, self.code),
+            was_mended=self.function in self.state.mended,
+            graph_failed=partial(self.state.graph_failed, self.code),
+            draw_mismatched=partial(self.state.draw_mismatched, self.code),
             declined=self.plans.declined,
             rewrites=self.plans.rewrites,
             captures=any(plan.of_kind(Capture) for plan in self.plans.by_code.values()),
             note_capture=self.plans.note_capture,
             site_at=self.plans.site_at,
-            given_up=self.mender.given_up,
+            given_up=self.state.given_up,
             handlers=handlers(),
             draws=is_on(drawn.RULE) and not self.plans.suspends,
             exact_asserts=self.plans.exact_asserts,
@@ -235,15 +235,15 @@ class Frame:
     def _likely(
         self, site: Site, occurrence: int, seen: Callable[[], bool | None], suggested: bool
     ) -> bool:
-        known = self.mender.likely(site, occurrence)
+        known = self.state.likely(site, occurrence)
         if known is None:
             if site not in self.seen:
                 self.seen[site] = seen()
             known = self.seen[site]
         if known is None:
-            self.turning.blind.add(site)
+            self.flips.blind.add(site)
             known = suggested
-        return self.turning.likely(site, occurrence, known)
+        return self.flips.likely(site, occurrence, known)
 
     # Telling
 
@@ -255,7 +255,7 @@ class Frame:
             and not self.wants_errors
             and attempt.is_break(outcome),
         )
-        for listener in self.mender.on_frame:
+        for listener in self.state.on_frame:
             listener(result)
 
     def _explain(self, error: BaseException) -> None:

@@ -12,10 +12,10 @@ from graphmend_bc.dynamo.trace.assertions import Assertions
 from graphmend_bc.dynamo.trace.breaks import UNSAFE_SIDE_EFFECT, Break, break_of, first_line
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, TextsMoved
 from graphmend_bc.dynamo.trace.higher_order import HigherOrder
-from graphmend_bc.engine.guess_flips import Turning
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
-from graphmend_bc.engine.state import Mender
+from graphmend_bc.engine.speculation_flips import SpeculationFlips
+from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.mark_callee import CALLS
 from graphmend_bc.rules.rule import Met
@@ -30,19 +30,19 @@ class Lessons:
     """Changes the plans of one frame.
 
     Attributes:
-        mender: what is known across frames.
+        state: what is known across frames.
         plans: of the frame.
-        turning: its guesses that were tried the other way.
+        flips: its speculations that were tried the other way.
         wants_errors: whether a graph break of the frame is an error.
     """
 
-    mender: Mender
+    state: MendingState
     plans: Plans
-    turning: Turning
+    flips: SpeculationFlips
     wants_errors: bool
 
     def after(self, compilation: Compilation, error: Exception) -> bool:
-        """Change a plan or a guess after a failed attempt; False if there is nothing left to try.
+        """Change a plan or a speculation after a failed attempt; False if nothing is left to try.
 
         Args:
             compilation: the attempt.
@@ -54,17 +54,17 @@ class Lessons:
             or self._leave_asserts(compilation, error)
         )
 
-    def stops_guessing(self, compilation: Compilation, code: CodeType, error: Exception) -> bool:
-        """Take guesses out if the ways they lead keep raising: calls may never go there.
+    def stops_speculating(self, compilation: Compilation, code: CodeType, error: Exception) -> bool:
+        """Take speculations out if the paths they choose keep raising: calls may never go there.
 
         Args:
             compilation: the attempt.
             code: the frame's own.
             error: what it ended with.
         """
-        if self.mender.eager_calls[identity_of(code)] < config.turn_limit:
+        if self.state.eager_calls[identity_of(code)] < config.flip_limit:
             return False
-        sites = dict.fromkeys(guessed.site for guessed, _ in compilation.trace.guesses)
+        sites = dict.fromkeys(speculation.site for speculation, _ in compilation.trace.speculations)
         return self.plans.climb_all(sites, Refused("arm-does-not-trace", first_line(error)))
 
     def after_the_last(self, error: Exception) -> bool:
@@ -128,13 +128,13 @@ class Lessons:
         """True if a condition of the user's asks a number that is known only at run time."""
         if found is None or not attempt.asks_symbol(error):
             return False
-        original, offset = self.mender.rewrites.original(found.code, found.offset)
+        original, offset = self.state.rewrites.original(found.code, found.offset)
         return offset >= 0 and Met(original, offset).is_condition
 
     def _learn_break(self, compilation: Compilation, found: Break) -> bool:
         """Change a plan after a graph break; False if nothing can be done about it."""
         trace, plans = compilation.trace, self.plans
-        original, offset = self.mender.rewrites.original(found.code, found.offset)
+        original, offset = self.state.rewrites.original(found.code, found.offset)
         if offset < 0:
             return False
         site = site_of(original, offset)
@@ -172,8 +172,8 @@ class Lessons:
         asserts = compilation.trace.known(Assertions)
         if found is None or asserts is None or (found.code, found.offset) not in asserts.met:
             return False
-        original, offset = self.mender.rewrites.original(found.code, found.offset)
-        if site_of(original, offset) in self.mender.given_up and not self.wants_errors:
+        original, offset = self.state.rewrites.original(found.code, found.offset)
+        if site_of(original, offset) in self.state.given_up and not self.wants_errors:
             return False
         self.plans.exact_asserts = False
         return True
@@ -182,19 +182,21 @@ class Lessons:
         """Leave the way where tracing stopped, if only the bytecode spoke for it."""
         if found.gb_type in _PROGRAM_ERRORS:
             return False
-        guesses = [guessed for guessed, _ in compilation.trace.guesses]
-        blind = [guessed for guessed in guesses if guessed.site in self.turning.blind]
-        return self.turning.turn(blind, self._place(found), last=False)
+        speculations = [speculation for speculation, _ in compilation.trace.speculations]
+        blind = [
+            speculation for speculation in speculations if speculation.site in self.flips.blind
+        ]
+        return self.flips.flip(blind, self._place(found), last=False)
 
     def _turn(self, compilation: Compilation, error: Exception) -> bool:
-        """Guess otherwise, if the way that was taken for granted does not trace."""
-        guesses = [guessed for guessed, _ in compilation.trace.guesses]
+        """Speculate otherwise, if the way that was taken for granted does not trace."""
+        speculations = [speculation for speculation, _ in compilation.trace.speculations]
         found = break_of(error)
         if found is not None and found.gb_type in _PROGRAM_ERRORS and attempt.is_break(error):
             return False
-        return self.turning.turn(guesses, str(error) if found is None else self._place(found))
+        return self.flips.flip(speculations, str(error) if found is None else self._place(found))
 
     def _place(self, found: Break) -> object:
         """Where tracing stopped: in which of the user's functions, at which offset of its code."""
-        original, _ = self.mender.rewrites.original(found.code, 0)
+        original, _ = self.state.rewrites.original(found.code, 0)
         return identity_of(original), found.offset

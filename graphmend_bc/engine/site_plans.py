@@ -12,7 +12,7 @@ from graphmend_bc.catalog.observers import observer_names
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
 from graphmend_bc.engine.escalation import dearer, planned_ahead
 from graphmend_bc.engine.rewrite_cache import site_of
-from graphmend_bc.engine.state import Mender
+from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.rewriting import Plan
@@ -45,12 +45,12 @@ class Plans:
         exact_asserts: True if an `assert` on a tensor is a branch like any other.
         exact_texts: True if texts of objects must be made where the program makes them.
         off: True if nothing is rewritten.
-        suspends: whether the frame is that of a coroutine or a generator, which has no way back:
+        suspends: whether the frame is that of a coroutine or a generator, which cannot deoptimise:
             what is called there gives an object that is still to be run.
     """
 
-    def __init__(self, mender: Mender, suspends: bool = False) -> None:
-        self.mender = mender
+    def __init__(self, state: MendingState, suspends: bool = False) -> None:
+        self.state = state
         self.by_code: dict[CodeId, Plan] = {}
         self.codes: dict[CodeId, CodeType] = {}
         self.breaks: dict[Site, Break] = {}
@@ -63,24 +63,24 @@ class Plans:
         self.captured: set[Site] = set()
         self.exact_asserts = True
         self.exact_texts = False
-        self.off = not mender.mends
+        self.off = not state.mends
         self.suspends = suspends
 
     def code_for(self, code: CodeType) -> CodeType:
         """The code object to trace in place of `code`."""
-        mender = self.mender
+        state = self.state
         if (
             self.off
             or self.suspends
-            or mender.rewrites.is_rewritten(code)
-            or mender.leaves_alone(code)
+            or state.rewrites.is_rewritten(code)
+            or state.leaves_alone(code)
         ):
             return code
         key = identity_of(code)
         try:
             if key not in self.by_code:
-                self._set(code, mender.without_given_up(key, self._known_plan(code)))
-            return mender.rewrites.rewritten(code, self.by_code[key])
+                self._set(code, state.without_given_up(key, self._known_plan(code)))
+            return state.rewrites.rewritten(code, self.by_code[key])
         except Refused as refused:
             log.debug("graphmend_bc leaves %s alone: %s", code, refused)
         except Exception:
@@ -99,8 +99,8 @@ class Plans:
 
     def _known_plan(self, code: CodeType) -> Plan:
         """What worked before, with the names of the breaks: rules want to know them."""
-        key, mender = identity_of(code), self.mender
-        proven = mender.proven.get(key) if mender.remember else None
+        key, state = identity_of(code), self.state
+        proven = state.proven.get(key) if state.remember else None
         if proven is None:
             return self._first_plan(code)
         self.gb_types = {**proven.gb_types, **self.gb_types}
@@ -109,7 +109,7 @@ class Plans:
     def _first_plan(self, code: CodeType) -> Plan:
         """Effects are marked before Dynamo meets them: a mark costs less than another attempt."""
         names = observer_names() | {getattr(effect, "__name__", "") for effect in config.effects}
-        offsets = self.mender.rewrites.likely_effects(code, names) if is_on(defer.RULE) else ()
+        offsets = self.state.rewrites.likely_effects(code, names) if is_on(defer.RULE) else ()
         return Plan(dict.fromkeys(offsets, MarkCallee(defer.RULE.name)))
 
     def note_capture(self, code: CodeType, offset: int) -> Site:
@@ -120,7 +120,7 @@ class Plans:
 
     def site_at(self, code: CodeType, offset: int) -> Site:
         """The user's instruction for one of a code object that is traced."""
-        original, place = self.mender.rewrites.original(code, offset)
+        original, place = self.state.rewrites.original(code, offset)
         return site_of(original, max(place, 0))
 
     def captured_sites(self) -> list[Site]:
@@ -156,9 +156,9 @@ class Plans:
         try:
             if self.suspends:
                 raise Refused("frame-suspends")
-            if self.mender.leaves_alone(code):
+            if self.state.leaves_alone(code):
                 raise Refused("left-alone")
-            if (given_up := self.mender.given_up.get(site)) is not None:
+            if (given_up := self.state.given_up.get(site)) is not None:
                 raise given_up.again()
             if site in self.declined:
                 return False
@@ -180,14 +180,14 @@ class Plans:
             for site, cheapest in planned_ahead(code)
             if site.offset not in self.by_code[key]
             and site not in self.declined
-            and site not in self.mender.given_up
+            and site not in self.state.given_up
         ]
         while ahead:
             plan = reduce(
                 lambda plan, entry: plan.with_all(entry[1].rewrites), ahead, self.by_code[key]
             )
             try:
-                self.mender.rewrites.rewritten(code, plan)
+                self.state.rewrites.rewritten(code, plan)
             except Refused:
                 ahead = ahead[: len(ahead) // 2]
                 continue
@@ -226,7 +226,7 @@ class Plans:
                 continue
             try:
                 wider = plan.with_all(candidate.rewrites)
-                self.mender.rewrites.rewritten(code, wider)
+                self.state.rewrites.rewritten(code, wider)
             except Refused as error:
                 refused = error
                 self._note_refusal(site, error)

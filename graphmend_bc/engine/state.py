@@ -15,12 +15,12 @@ from graphmend_bc import config
 from graphmend_bc.code.kept import forget_kept
 from graphmend_bc.dynamo.rollback.deopt_wrapper import forget_compiled
 from graphmend_bc.dynamo.trace.generated_code import resumed
-from graphmend_bc.engine.guess_flips import Turning
 from graphmend_bc.engine.proven_plan import Proven
 from graphmend_bc.engine.rewrite_cache import Rewrites, site_of
-from graphmend_bc.reporting.guess_stats import History, Tally
+from graphmend_bc.engine.speculation_flips import SpeculationFlips
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline, FrameResult, Mend, Report
+from graphmend_bc.reporting.speculation_stats import History, Tally
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.runtime import CodeId, Site, forget_dead_code, identity_of
 
@@ -32,7 +32,7 @@ _ENOUGH = 1024
 
 
 @dataclass(slots=True)
-class Mender:
+class MendingState:
     """Mends frames while it is enabled.
 
     Threads that compile and threads that run graphs change it. The lock is held for single steps,
@@ -48,9 +48,9 @@ class Mender:
         mends: False to compile as stock does and only observe.
         remember: False to start every compilation without `proven`.
         on_frame: called with each frame's result.
-        history: how the guesses at each site went.
+        history: how the speculations at each site went.
         given_up: sites that are not mended any more, and why.
-        draw_misses: how often a call before a graph gave what the graph is not made for.
+        draw_mismatches: how often a call before a graph gave what the graph is not made for.
         eager_calls: how often a call of a frame was left to eager Python.
         unfit: frames that are compiled as stock does, because their guards do not hold.
         hoisted: how often a frame was compiled with the value of a site as an input.
@@ -70,7 +70,7 @@ class Mender:
     given_up: dict[Site, Refused] = field(default_factory=dict)
     unfit: set[CodeId] = field(default_factory=set)
     hoisted: Counter[tuple[CodeId, Site]] = field(default_factory=Counter)
-    draw_misses: Counter[Site] = field(default_factory=Counter)
+    draw_mismatches: Counter[Site] = field(default_factory=Counter)
     eager_calls: Counter[CodeId] = field(default_factory=Counter)
     limit: int = _ENOUGH
     lock: RLock = field(default_factory=RLock)
@@ -83,7 +83,7 @@ class Mender:
             self.history.clear()
             self.given_up.clear()
             self.hoisted.clear()
-            self.draw_misses.clear()
+            self.draw_mismatches.clear()
             self.eager_calls.clear()
             self.unfit.clear()
             self.mended = {key for key in self.mended if key.is_alive}
@@ -100,7 +100,7 @@ class Mender:
                 keys.difference_update([key for key in keys.copy() if not key.is_alive])
             for by_code in (self.proven, self.eager_calls):
                 _drop(by_code, lambda key: key.is_alive)
-            for by_site in (self.history, self.given_up, self.draw_misses):
+            for by_site in (self.history, self.given_up, self.draw_mismatches):
                 _drop(by_site, lambda site: site.code.is_alive)
             _drop(self.hoisted, lambda key: key[0].is_alive and key[1].code.is_alive)
             self.report.merge_dead()
@@ -109,7 +109,7 @@ class Mender:
 
     def _size(self) -> int:
         ours = (self.mended, self.proven, self.history, self.given_up, self.hoisted, self.unfit)
-        counts = (self.draw_misses, self.eager_calls, self.report.mends, self.report.declines)
+        counts = (self.draw_mismatches, self.eager_calls, self.report.mends, self.report.declines)
         made = (self.rewrites.made, self.rewrites.effects)
         return sum(map(len, (*ours, *counts, *made, self.left_alone)))
 
@@ -146,34 +146,34 @@ class Mender:
             history = self.history.get(site)
             return None if history is None else history.likely(occurrence)
 
-    def remember_turns(self, turning: Turning) -> None:
-        """Later compilations begin with the guesses that worked."""
+    def remember_flips(self, flips: SpeculationFlips) -> None:
+        """Later compilations begin with the speculations that worked."""
         with self.lock:
-            turning.remember(self.history)
+            flips.remember(self.history)
 
     def remember_tally(self, tally: Tally) -> None:
-        """A graph that rests on guesses is in use."""
+        """A graph that rests on speculations is in use."""
         with self.lock:
-            for site in dict.fromkeys(guessed.site for guessed in tally.guesses):
+            for site in dict.fromkeys(known.site for known in tally.speculations):
                 self.history.setdefault(site, History()).tallies.append(tally)
 
     def report_now(self) -> Report:
-        """A copy of the report, with the counts of guesses as they are."""
+        """A copy of the report, with the counts of speculations as they are."""
         with self.lock:
             report = self.report.copy()
-            report.guesses = [history.outcome(site) for site, history in self.history.items()]
+            report.speculations = [history.outcome(site) for site, history in self.history.items()]
             return report
 
-    def missed(self, code: CodeType, tally: Tally, index: int | None) -> None:
-        """A graph was no good: guess otherwise from the next call on if that happens too often.
+    def graph_failed(self, code: CodeType, tally: Tally, index: int | None) -> None:
+        """A graph was no good: re-specialise its frame if that happens too often.
 
         Args:
             code: the frame's own code.
             tally: the graph's.
-            index: which guess was wrong; None if the graph raised.
+            index: which speculation was wrong; None if the graph raised.
         """
         with self.lock:
-            change = self._change_after_miss(tally, index)
+            change = self._change_after_failure(tally, index)
         if change is not None:
             forget_compiled(code, partial(self._changed, change))
 
@@ -181,23 +181,25 @@ class Mender:
         with self.lock:
             change()
 
-    def _change_after_miss(self, tally: Tally, index: int | None) -> Callable[[], None] | None:
-        """What is to be guessed otherwise; None if nothing yet."""
+    def _change_after_failure(self, tally: Tally, index: int | None) -> Callable[[], None] | None:
+        """What is to change for the next compilation; None if nothing yet."""
         if index is None:
             tally.raised += 1
-            if not tally.is_bad(tally.raised, config.miss_limit):
+            if not tally.is_bad(tally.raised, config.failed_check_limit):
                 return None
             captured = Refused("capture-fails", "Its graph raised too often.")
             sites = dict.fromkeys(tally.captured, captured)
-            return self._giving_up(tally, sites | _missed(g.site for g in tally.guesses))
-        tally.misses[index] += 1
-        guessed = tally.guesses[index]
-        often = tally.is_bad(tally.misses[index], config.miss_limit)
-        history = self.history.setdefault(guessed.site, History())
-        if guessed.firm or history.turned >= config.turn_limit:
-            return self._giving_up(tally, _missed([guessed.site])) if often else None
+            return self._giving_up(
+                tally, sites | _too_many_failures(g.site for g in tally.speculations)
+            )
+        tally.failed_checks[index] += 1
+        speculation = tally.speculations[index]
+        often = tally.is_bad(tally.failed_checks[index], config.failed_check_limit)
+        history = self.history.setdefault(speculation.site, History())
+        if speculation.firm or history.respecialised >= config.flip_limit:
+            return self._giving_up(tally, _too_many_failures([speculation.site])) if often else None
         if (often or tally.hits == 0) and not tally.retired:
-            return partial(history.turn_from, tally, guessed)
+            return partial(history.flip_from, tally, speculation)
         return None
 
     def _giving_up(self, tally: Tally, sites: dict[Site, Refused]) -> Callable[[], None] | None:
@@ -221,7 +223,7 @@ class Mender:
                 detail = f"The limit is {config.hoist_limit} times."
                 self.given_up[site] = Refused("hoist-varies", detail)
 
-    def draw_missed(self, code: CodeType, site: Site) -> None:
+    def draw_mismatched(self, code: CodeType, site: Site) -> None:
         """A call before a graph gave what the graph is not made for.
 
         Args:
@@ -229,10 +231,10 @@ class Mender:
             site: the call.
         """
         with self.lock:
-            self.draw_misses[site] += 1
-            is_bad = self.draw_misses[site] == config.miss_limit
+            self.draw_mismatches[site] += 1
+            is_bad = self.draw_mismatches[site] == config.failed_check_limit
         if is_bad:
-            detail = f"It gave something else {config.miss_limit} times."
+            detail = f"It gave something else {config.failed_check_limit} times."
             refused = Refused("hoist-varies", detail)
             change = partial(self.given_up.update, {site: refused})
             forget_compiled(code, partial(self._changed, change))
@@ -252,7 +254,7 @@ class Mender:
         key = identity_of(code)
         with self.lock:
             self.eager_calls[key] += 1
-            return self.eager_calls[key] <= config.miss_limit
+            return self.eager_calls[key] <= config.failed_check_limit
 
     def unguarded(self, code: CodeType, error: Exception) -> None:
         """The guards of a frame that was mended could not be made: this call of it runs eagerly.
@@ -287,6 +289,6 @@ def _drop(table: dict[K, Any], is_alive: Callable[[K], bool]) -> None:
         del table[key]
 
 
-def _missed(sites: Iterable[Site]) -> dict[Site, Refused]:
-    refused = Refused("speculation-missed", f"The limit is {config.miss_limit} times.")
+def _too_many_failures(sites: Iterable[Site]) -> dict[Site, Refused]:
+    refused = Refused("speculation-missed", f"The limit is {config.failed_check_limit} times.")
     return dict.fromkeys(sites, refused)

@@ -8,8 +8,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
-from graphmend_bc.reporting.guess_stats import Outcome
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.speculation_stats import Outcome
 from graphmend_bc.runtime.code_id import CodeId
 from graphmend_bc.runtime.site import Site
 
@@ -130,7 +130,7 @@ class Report:
     Attributes:
         mends: sites that no longer break the graph.
         declines: breaks that were left.
-        guesses: how often the checks of speculations failed, by site; filled in by `report()`.
+        speculations: how often the checks of speculations failed, by site; filled in by `report()`.
         _known: what is in the lists.
 
     Example:
@@ -140,7 +140,7 @@ class Report:
 
     mends: list[Mend] = field(default_factory=list)
     declines: list[Decline] = field(default_factory=list)
-    guesses: list[Outcome] = field(default_factory=list)
+    speculations: list[Outcome] = field(default_factory=list)
     _known: set[tuple[Site, str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -166,15 +166,15 @@ class Report:
         self.__post_init__()
 
     def copy(self) -> Report:
-        return Report(list(self.mends), list(self.declines), list(self.guesses))
+        return Report(list(self.mends), list(self.declines), list(self.speculations))
 
     def to_json(self) -> str:
-        """The report as JSON: an object with the lists `mends`, `declines` and `guesses`."""
+        """The report as JSON: an object with the lists `mends`, `declines` and `speculations`."""
         return json.dumps(
             {
                 "mends": [_as_dict(m) for m in self.mends],
                 "declines": [_as_dict(d) for d in self.declines],
-                "guesses": [_as_dict(g) for g in self.guesses],
+                "speculations": [_as_dict(g) for g in self.speculations],
             },
             indent=2,
         )
@@ -199,7 +199,9 @@ class Report:
     def __str__(self) -> str:
         lines = [f"{len(self.mends)} mended, {len(self.declines)} declined"]
         lines += [*map(str, self.mends), *map(str, self.declines)]
-        return "\n".join([*lines, *(f"speculated {guess}" for guess in self.guesses)])
+        return "\n".join(
+            [*lines, *(f"speculated {speculation}" for speculation in self.speculations)]
+        )
 
 
 def _merged(entries: list[E]) -> list[E]:

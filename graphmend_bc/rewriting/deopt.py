@@ -1,10 +1,10 @@
-"""Give generated code a way back: on a `Miss`, the frame's original code runs instead.
+"""Deoptimise generated code: on a `Deoptimise`, the frame's original code runs instead.
 
 before            after
   <prologue>        save the arguments
   <body>            <prologue>
                     try: <body>
-                    except Miss: raises, result = deoptimizer(cells, arguments)
+                    except Deoptimise: raises, result = deoptimizer(cells, arguments)
                     reraise or return the result
 """
 
@@ -20,12 +20,12 @@ from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Emit, Header, Label, assemble, relist
 from graphmend_bc.code.listing import decode
 from graphmend_bc.rewriting.calls import Writer
-from graphmend_bc.runtime.deopt import Miss
+from graphmend_bc.runtime.deopt import Deoptimise
 
 _PROLOGUE = facts.op_set("MAKE_CELL", "COPY_FREE_VARS", "RESUME")
 
 
-def with_way_back(
+def with_deoptimisation(
     generated: CodeType, original: CodeType, deoptimizer: Callable[..., Any]
 ) -> CodeType:
     """Wrap generated code.
@@ -33,8 +33,8 @@ def with_way_back(
     Args:
         generated: code with the arguments and free variables of `original`.
         original: the frame's own code.
-        deoptimizer: called on a miss with the tuple of cells and the tuple of arguments; what it
-            x
+        deoptimizer: called on it with the tuple of cells and the tuple of arguments; it
+            returns whether the original code raises, and what it raises or returns.
 
     Returns:
         A code object with the same face.
@@ -60,7 +60,7 @@ def with_way_back(
         in_body = in_body or item.name not in _PROLOGUE
         items.append(_guarded(item, handler) if in_body else item)
     return assemble(
-        header, [*items, handler, *_way_back(writer, original, deoptimizer, saved)]
+        header, [*items, handler, *_deoptimisation(writer, original, deoptimizer, saved)]
     ).code
 
 
@@ -70,10 +70,10 @@ def _guarded(item: Emit, handler: Label) -> Emit:
     return Emit(item.name, item.arg, item.label, (handler, False), item.location, item.origin)
 
 
-def _way_back(
+def _deoptimisation(
     writer: Writer, original: CodeType, deoptimizer: Callable[..., Any], saved: list[str]
 ) -> list[Emit | Label]:
-    """The handler. The miss is forgotten before the original code runs: it is nobody's context.
+    """The handler. The exception is cleared before the original code runs: it is nobody's context.
 
     RERAISE gives the exception no entry for this frame in its traceback: it has that of the
     original code.
@@ -83,7 +83,7 @@ def _way_back(
     callee = [writer.emit("LOAD_CONST", deoptimizer), *writer.as_callee()]
     return [
         writer.emit("PUSH_EXC_INFO"),
-        writer.emit("LOAD_CONST", Miss),
+        writer.emit("LOAD_CONST", Deoptimise),
         writer.emit("CHECK_EXC_MATCH"),
         writer.emit(facts.POP_JUMP_IF_FALSE, label=other),
         writer.emit("POP_TOP"),

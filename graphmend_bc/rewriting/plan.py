@@ -73,7 +73,7 @@ class LiftRound(Rewrite):
 
 @dataclass(frozen=True, slots=True)
 class AskTruth(Rewrite):
-    """The condition of a jump or a `not` is asked for by `Guess`.
+    """The condition of a jump or a `not` is asked for by `Speculate`.
 
     Example:
         >>> Plan({18: AskTruth()})

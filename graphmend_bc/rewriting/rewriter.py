@@ -43,7 +43,7 @@ from graphmend_bc.rewriting.plan import (
     Rewrite,
 )
 from graphmend_bc.rewriting.scope import Scope
-from graphmend_bc.rewriting.truth_guards import guess_at, use_of, write_guess
+from graphmend_bc.rewriting.truth_guards import speculation_at, use_of, write_speculation
 from graphmend_bc.runtime import Mark
 
 _UNCONDITIONAL = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
@@ -141,7 +141,7 @@ class _Rewriter(PartWriter):
                 work.append(round_at(self.graph, block).exit)
             elif self._is_planned(block):
                 work.append(lift(self.graph, block).join)
-            elif (decision := self._guessed_whole(block)) is not None:
+            elif (decision := self._speculated_whole(block)) is not None:
                 work += [decision.when_true, decision.when_false]
             else:
                 work.extend(edge.target for edge in block.successors)
@@ -193,8 +193,8 @@ class _Rewriter(PartWriter):
             if lifted.join == EXIT:
                 return [*items, self.writer_at(scope, last).emit("RETURN_VALUE")]
             return items + self._jump(scope, last, lifted.join, following, written)
-        if (decision := self._guessed_whole(block)) is not None:
-            return self._write_guessed(scope, block, decision, following, written)
+        if (decision := self._speculated_whole(block)) is not None:
+            return self._write_speculated(scope, block, decision, following, written)
         items = [emit for op in ops[:-1] for emit in self.write_op(scope, op)]
         if last.name in _UNCONDITIONAL:
             assert last.target is not None
@@ -206,8 +206,8 @@ class _Rewriter(PartWriter):
                 items += self._jump(scope, last, edge.target, following, written)
         return items
 
-    def _guessed_whole(self, block: Block) -> Decision | None:
-        """The short circuit that a block begins, if it is to be guessed as one condition."""
+    def _speculated_whole(self, block: Block) -> Decision | None:
+        """The short circuit that a block begins, if it is to be speculated on as one condition."""
         if not self._plans(self.graph.last(block), AskTruth) or not block.successors[1:]:
             return None
         decision = decision_at(self.graph, block)
@@ -215,20 +215,22 @@ class _Rewriter(PartWriter):
         alone = any(self._plans(test, AskTruth) for test in tests)
         return decision if tests and not alone else None
 
-    def _write_guessed(
+    def _write_speculated(
         self, scope: Scope, block: Block, decision: Decision, following: int, written: set[int]
     ) -> list[Emit]:
         last = self.graph.last(block)
         writer = self.writer_at(scope, last)
         items = self.write_condition(scope, block)
-        guess = guess_at(self.graph, last, self.site_of(last), alone=False)
+        speculation = speculation_at(self.graph, last, self.site_of(last), alone=False)
         # A conditional jump may not go back, so the side that lies ahead is jumped to.
         name, target, other = facts.POP_JUMP_IF_FALSE, decision.when_false, decision.when_true
         if target in written:
             name, target, other = name.replace("FALSE", "TRUE"), other, target
         if target in written:
             raise Refused("unhandled-instruction", "Both ways of the condition lead back.")
-        items += write_guess(replace(last, name=name), guess, writer, scope.label(target))
+        items += write_speculation(
+            replace(last, name=name), speculation, writer, scope.label(target)
+        )
         return items + self._jump(scope, last, other, following, written)
 
     def _jump(
@@ -248,8 +250,8 @@ class _Rewriter(PartWriter):
             return []
         rewrite = self.plan.get(op.offset)
         if isinstance(rewrite, AskTruth) and op.target is None:
-            return write_guess(
-                op, guess_at(self.graph, op, self.site_of(op), alone=True), writer, None
+            return write_speculation(
+                op, speculation_at(self.graph, op, self.site_of(op), alone=True), writer, None
             )
         if isinstance(rewrite, CallOperation):
             return write_operation(op, self.site_of(op), rewrite.rule, writer)
@@ -263,8 +265,8 @@ class _Rewriter(PartWriter):
             # The end of an arm lies ahead, wherever the join was.
             name = name.replace("BACKWARD", "FORWARD")
         if isinstance(rewrite, AskTruth):
-            guess = guess_at(self.graph, op, self.site_of(op), alone=True)
-            return write_guess(replace(op, name=name), guess, writer, label)
+            speculation = speculation_at(self.graph, op, self.site_of(op), alone=True)
+            return write_speculation(replace(op, name=name), speculation, writer, label)
         return [writer.emit(name, label=label)]
 
     def _mark(self, call: Op) -> Mark:

@@ -1,4 +1,4 @@
-"""Ask for truth values by name: a jump on `c` becomes a jump on `Guess(site)(c)`.
+"""Ask for truth values by name: a jump on `c` becomes a jump on `Speculate(site)(c)`.
 
 The control flow stays as it is, so this works wherever a condition can stand.
 """
@@ -14,7 +14,7 @@ from graphmend_bc.code.producers import slots_before
 from graphmend_bc.rewriting.branch_prediction import expectation
 from graphmend_bc.rewriting.calls import Writer
 from graphmend_bc.rewriting.decision import decision_at, is_condition
-from graphmend_bc.runtime import Guess, Site, Use
+from graphmend_bc.runtime import Site, Speculate, Use
 
 
 def asks_truth(op: Op) -> bool:
@@ -22,7 +22,7 @@ def asks_truth(op: Op) -> bool:
     return is_condition(op) or op.name == "UNARY_NOT"
 
 
-def guess_at(graph: Graph, op: Op, site: Site, *, alone: bool) -> Guess:
+def speculation_at(graph: Graph, op: Op, site: Site, *, alone: bool) -> Speculate:
     """The primitive for a conditional jump or a `not`.
 
     Args:
@@ -32,9 +32,9 @@ def guess_at(graph: Graph, op: Op, site: Site, *, alone: bool) -> Guess:
         alone: True for the jump by itself, False for the whole short circuit it begins.
     """
     if not is_condition(op):
-        return Guess(site, likely=False)
+        return Speculate(site, likely=False)
     found = expectation(graph, graph.block_of(op.index), alone=alone)
-    return Guess(site, found.outcome, found.firm, found.unbounded)
+    return Speculate(site, found.outcome, found.firm, found.unbounded)
 
 
 def jumps_of_decision(graph: Graph, block: Block) -> frozenset[int]:
@@ -43,9 +43,11 @@ def jumps_of_decision(graph: Graph, block: Block) -> frozenset[int]:
     return frozenset(graph.last(b).offset for b in (block, *tests))
 
 
-def write_guess(op: Op, guess: Guess, writer: Writer, label: Label | None) -> list[Emit]:
+def write_speculation(
+    op: Op, speculation: Speculate, writer: Writer, label: Label | None
+) -> list[Emit]:
     """The op, with its condition asked by the primitive."""
-    ask = [*writer.callable_under_top(guess), *writer.call(1)]
+    ask = [*writer.callable_under_top(speculation), *writer.call(1)]
     if op.name == "UNARY_NOT":
         return [*ask, writer.emit("UNARY_NOT")]
     if "OR_POP" not in op.name:

@@ -1,4 +1,4 @@
-"""As `guess`, with each condition of a short circuit speculated on by itself."""
+"""As `speculate`, with each condition of a short circuit speculated on by itself."""
 
 from graphmend_bc.rewriting.plan import AskTruth
 from graphmend_bc.rewriting.truth_guards import jumps_of_decision

@@ -14,9 +14,9 @@ from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
 from torch._dynamo.variables.builtin import BuiltinVariable
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import ListVariable
-from torch._dynamo.variables.misc import GetAttrVariable
 from torch._dynamo.variables.tensor import TensorVariable
 
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.graph.emit import method
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
@@ -25,7 +25,7 @@ from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
-from graphmend_bc.runtime import Guess, Marker
+from graphmend_bc.runtime import Marker, Speculate
 
 
 def _matches(met: Met) -> Rewrites | None:
@@ -54,8 +54,8 @@ class _SortVariable(MarkedCalleeVariable):
         if kwargs.keys() - {"key", "reverse"}:
             return None
         check_is_outermost(tx)
-        if isinstance(callee, GetAttrVariable) and not args:
-            items = callee.obj.realize()
+        if (read := facts.method_read(callee)) is not None and not args:
+            items = read[0].realize()
             if type(items) is not ListVariable or not items.is_mutable():
                 return None
             order = self._order(tx, items.items, kwargs)
@@ -103,7 +103,7 @@ class _Key:
     def __lt__(self, other: _Key) -> bool:
         """Whether the tensor is less than another, taken for granted."""
         less = method(self.tracer.tx, "lt", self.key, other.key)
-        return bool(self.tracer.guess(less, Guess(self.tracer.site)).as_python_constant())
+        return bool(self.tracer.speculate(less, Speculate(self.tracer.site)).as_python_constant())
 
 
 RULE = Rule(

@@ -10,7 +10,6 @@ from graphmend_bc.runtime.code_id import forget_dead_code as forget_dead_code
 from graphmend_bc.runtime.code_id import identity_of as identity_of
 from graphmend_bc.runtime.primitives import Both as Both
 from graphmend_bc.runtime.primitives import Branch as Branch
-from graphmend_bc.runtime.primitives import Guess as Guess
 from graphmend_bc.runtime.primitives import Loop as Loop
 from graphmend_bc.runtime.primitives import Mark as Mark
 from graphmend_bc.runtime.primitives import Marker as Marker
@@ -18,6 +17,7 @@ from graphmend_bc.runtime.primitives import Operands as Operands
 from graphmend_bc.runtime.primitives import Operation as Operation
 from graphmend_bc.runtime.primitives import Primitive as Primitive
 from graphmend_bc.runtime.primitives import SetAttribute as SetAttribute
+from graphmend_bc.runtime.primitives import Speculate as Speculate
 from graphmend_bc.runtime.primitives import Use as Use
 from graphmend_bc.runtime.primitives import Whole as Whole
 from graphmend_bc.runtime.site import Site as Site

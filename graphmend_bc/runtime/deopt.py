@@ -9,7 +9,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 
-class Miss(BaseException):
+class Deoptimise(BaseException):
     """The graph's results must not be used.
 
     Not an Exception, so that no handler of the user's, copied around the graph, catches it.
@@ -23,12 +23,12 @@ class Deoptimizer:
     Attributes:
         code: the original code object.
         module_globals: its globals.
-        take_back: called first, to undo what was done before the graph.
+        roll_back: called first, to undo what was done before the graph.
     """
 
     code: CodeType
     module_globals: dict[str, Any]
-    take_back: Callable[[], None] | None = None
+    roll_back: Callable[[], None] | None = None
 
     def run(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> tuple[bool, Any]:
         """Run the code from its start.
@@ -44,8 +44,8 @@ class Deoptimizer:
         Returns:
             Whether the original code raises, and what it raises or returns.
         """
-        if self.take_back is not None:
-            self.take_back()
+        if self.roll_back is not None:
+            self.roll_back()
         code, rest = self.code, list(values)
         keywords: dict[str, Any] = rest.pop() if code.co_flags & CO_VARKEYWORDS else {}
         extra: tuple[Any, ...] = rest.pop() if code.co_flags & CO_VARARGS else ()

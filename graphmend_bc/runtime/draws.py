@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphmend_bc.runtime.deopt import Miss
+from graphmend_bc.runtime.deopt import Deoptimise
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 
@@ -41,7 +41,7 @@ class Draws:
         """To be called before the first draw of a call."""
         self._before.state = self.generator.get_state(legacy=False)
 
-    def take_back(self) -> None:
+    def roll_back(self) -> None:
         """Make the generator as it was before the first draw of the call that is running."""
         state = getattr(self._before, "state", None)
         if state is not None:
@@ -58,20 +58,20 @@ class Drawn:
         is_first: whether it is the frame's first.
         call: from the values that the frame has to arrays, and what the graph rests on.
         wanted: what that was when the graph was traced.
-        missed: to be told if it is something else.
+        mismatched: to be told if it is something else.
     """
 
     draws: Draws
     is_first: bool
     call: Callable[..., tuple[Sequence[Any], Any]]
     wanted: Any
-    missed: Callable[[], None]
+    mismatched: Callable[[], None]
 
     def __call__(self, *values: Any) -> Sequence[Any]:
         """The arrays.
 
         Raises:
-            Miss: it raised, or gave something that the graph is not made for.
+            Deoptimise: it raised, or gave something that the graph is not made for.
         """
         if self.is_first:
             self.draws.remember()
@@ -79,9 +79,9 @@ class Drawn:
             arrays, found = self.call(*values)
         except Exception as error:
             pass_on(error)
-            self.missed()
-            raise Miss from error
+            self.mismatched()
+            raise Deoptimise from error
         if found != self.wanted:
-            self.missed()
-            raise Miss
+            self.mismatched()
+            raise Deoptimise
         return arrays

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphmend_bc.runtime.deopt import Miss
+from graphmend_bc.runtime.deopt import Deoptimise
 from graphmend_bc.runtime.effects import Effect
 from graphmend_bc.runtime.objects import can_be_shown
 from graphmend_bc.runtime.stack import Place
@@ -29,22 +29,22 @@ class Ahead:
     """The look ahead of one frame.
 
     Attributes:
-        can_miss: whether the graph can be taken back.
+        can_deoptimise: whether the graph can be rolled back.
         effects: the calls to look at, in order.
         undone: what takes the graph back that has just run in a thread.
     """
 
-    can_miss: bool = False
+    can_deoptimise: bool = False
     effects: list[Effect] = field(default_factory=list)
     undone: threading.local = field(default_factory=threading.local)
 
     def check(self, *calls: Call) -> None:
-        """Raise `Miss` if one of the calls is about to raise and may still be prevented.
+        """Raise `Deoptimise` if one of the calls is about to raise and may still be prevented.
 
         Args:
             calls: function, predicates, arguments and keywords of each effect.
         """
-        if not self.can_miss:
+        if not self.can_deoptimise:
             return
         restore = self.undone.__dict__.pop("restore", None)
         for effect, (function, predicates, args, kwargs) in zip(self.effects, calls, strict=True):
@@ -52,10 +52,10 @@ class Ahead:
             if would_raise(function, args, kwargs, place, handled) and runs(predicates):
                 if restore is not None:
                     restore()
-                raise Miss
+                raise Deoptimise
 
     def check_objects(self, *groups: tuple[Predicates, tuple[object, ...]]) -> None:
-        """Raise `Miss` if an object among the arguments does more than read when it is shown.
+        """Raise `Deoptimise` if an object among the arguments does more than read when it is shown.
 
         Args:
             groups: predicates and objects of each effect that shows objects.
@@ -64,7 +64,7 @@ class Ahead:
             if runs(predicates) and not all(map(can_be_shown, objects)):
                 if (restore := self.undone.__dict__.pop("restore", None)) is not None:
                     restore()
-                raise Miss
+                raise Deoptimise
         if not self.effects:
             self.undone.__dict__.clear()  # nobody else asks for it
 

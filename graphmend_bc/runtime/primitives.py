@@ -217,7 +217,7 @@ class Loop(Primitive):
 
 
 @dataclass(frozen=True, slots=True)
-class Guess(Primitive):
+class Speculate(Primitive):
     """A truth value that a tracer may take for granted and have checked afterwards.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 Such a program reads surroundings, breaks the graph, and has a function `change(number)`, which the oracle calls
 before each call in every arm. Its arguments stay alike, so that nothing but the change asks for a
-recompilation, and no guess goes wrong in each call.
+recompilation, and no speculation goes wrong in each call.
 """
 
 from __future__ import annotations

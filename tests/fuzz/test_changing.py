@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from graphmend_bc.engine.state import Mender
+from graphmend_bc.engine.state import MendingState
 from tests import oracle
 from tests.fuzz import verdict
 from tests.fuzz.callables import SURROUNDINGS
@@ -139,10 +139,10 @@ def _without_change(program: Program, number: str = "") -> Program:
 def _missing(mended: str | None, stock: str | None) -> Callable[..., list[oracle.Seen]]:
     """`_compiled`, whose arms do not see the changes before some calls; "" is all of them, None is none."""
 
-    def compiled(program: Program, mender: Mender, *rest: Any) -> list[oracle.Seen]:
-        missed = mended if mender.mends else stock
+    def compiled(program: Program, state: MendingState, *rest: Any) -> list[oracle.Seen]:
+        missed = mended if state.mends else stock
         return _compiled(
-            program if missed is None else _without_change(program, missed), mender, *rest
+            program if missed is None else _without_change(program, missed), state, *rest
         )
 
     return compiled

@@ -112,6 +112,6 @@ def f(x, y, z, k):
 """
     calls = tuple(
         f"(torch.ones({n}, requires_grad=True), None, torch.arange({n}), 2)"
-        for n in (3, 3, 2**21 + 1)  # too many to be taken back
+        for n in (3, 3, 2**21 + 1)  # too many to be rolled back
     )
     assert judge(Program(source, calls, "eager", True)).fault is Fault.STOCK

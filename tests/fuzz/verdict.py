@@ -16,7 +16,7 @@ from torch._dynamo import guards
 
 import graphmend_bc as gm
 from graphmend_bc import session
-from graphmend_bc.engine.state import Mender
+from graphmend_bc.engine.state import MendingState
 from tests import oracle
 from tests.fuzz.programs import Program
 from tests.oracle import Seen
@@ -61,12 +61,12 @@ def judge(program: Program) -> Verdict:
     expected = _run(program, lambda f: f)
     if difference := _difference(expected, _run(program, _rewritten)):
         return Verdict(Fault.REWRITING, difference)
-    mender = session.new_mender(mends=True)
-    mended = _compiled(program, mender)
-    strategies = frozenset(mend.strategy for mend in mender.report.mends)
-    declines = frozenset(decline.reason for decline in mender.report.declines)
+    state = session.new_state(mends=True)
+    mended = _compiled(program, state)
+    strategies = frozenset(mend.strategy for mend in state.report.mends)
+    declines = frozenset(decline.reason for decline in state.report.declines)
     if difference := _difference(expected, mended):
-        stock = _compiled(program, session.new_mender(mends=False))
+        stock = _compiled(program, session.new_state(mends=False))
         is_stocks = _is_stocks(program, expected, mended, stock) or _is_left_to_stock(
             program, expected, mended
         )
@@ -120,7 +120,7 @@ def _is_left_to_stock(program: Program, expected: list[Seen], mended: list[Seen]
     place = _where(expected, mended)
     assert place is not None
     number, name = place
-    menders = session.new_mender(mends=True), session.new_mender(mends=False)
+    states = session.new_state(mends=True), session.new_state(mends=False)
     calls = itertools.count()
 
     def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -130,7 +130,7 @@ def _is_left_to_stock(program: Program, expected: list[Seen], mended: list[Seen]
             now = next(calls)
             if now == number:
                 torch._dynamo.reset()
-            with session.mending_by(menders[now >= number]):
+            with session.mending_by(states[now >= number]):
                 return compiled(*args)
 
         return call
@@ -152,7 +152,7 @@ def _is_backends(program: Program, expected: list[Seen], mended: list[Seen]) -> 
     ways = (_differs_in_zeros, _goes_back_twice)
     if not any(way(expected, mended) for way in ways) and not _drops_operators(program):
         return False
-    plain = _compiled(replace(program, backend="eager"), session.new_mender(mends=True))
+    plain = _compiled(replace(program, backend="eager"), session.new_state(mends=True))
     return _where(expected, plain) is None
 
 
@@ -194,7 +194,7 @@ def _drops_operators(program: Program) -> bool:
 
         return run
 
-    _compiled(program, session.new_mender(mends=True), backend)
+    _compiled(program, session.new_state(mends=True), backend)
     return any(dropped)
 
 
@@ -219,10 +219,10 @@ _ZEROS = re.compile(r"\('NoneType', 'None'\)|\('torch\.\w+', [^']*'[\[\]\-0., ]*
 
 
 def _compiled(
-    program: Program, mender: Mender, backend: Callable[..., Any] | None = None
+    program: Program, state: MendingState, backend: Callable[..., Any] | None = None
 ) -> list[Seen]:
     torch._dynamo.reset()
-    mending = session.mending_by(mender)
+    mending = session.mending_by(state)
     # Every compilation times its guards on a flushed cache, which costs more than the rest of it.
     timing = patch.object(guards, "profile_guard_manager", return_value=0.0)
     with mending, timing:

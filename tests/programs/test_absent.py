@@ -48,7 +48,7 @@ def test_key_that_comes_and_goes(asked: str, made: str) -> None:
 @pytest.mark.parametrize(
     "mended",
     [MENDED, "if x.sum() > 1000: raise ValueError('large')", "x = x + x.sum().item()"],
-    ids=["effect", "guess", "number"],
+    ids=["effect", "speculation", "number"],
 )
 def test_key_under_each_kind_of_mend(mended: str) -> None:
     changing(

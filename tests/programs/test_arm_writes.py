@@ -1,4 +1,4 @@
-"""Arms that write in place: to a copy that is written back, or guessed."""
+"""Arms that write in place: to a copy that is written back, or speculated on."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_other_writes_are_guessed(before: str, arm: str, taken: str) -> None:
     )
 
 
-def test_under_grad_it_is_guessed() -> None:
+def test_under_grad_it_is_speculated_on() -> None:
     check(
         """
         def f(x):
@@ -220,7 +220,7 @@ def test_saved_for_backward_before_grad_mode_is_switched_off() -> None:
     ],
 )
 def test_what_only_the_kernel_refuses_does_not_run_untaken(made: str, arm: str) -> None:
-    """Where the graph changes an input, what an arm raises could not be taken back."""
+    """Where the graph changes an input, what an arm raises could not be rolled back."""
     check(
         f"""
         def f(x):

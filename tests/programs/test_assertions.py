@@ -60,7 +60,7 @@ def test_alone_in_a_callee(statement: str, backend: str, options: dict[str, bool
     )
 
 
-@pytest.mark.nightly  # a guess, as in test_speculation.py
+@pytest.mark.nightly  # a speculation, as in test_speculation.py
 def test_compiled_by_inductor() -> None:
     check(
         """
@@ -144,7 +144,7 @@ def test_one_that_fails_too_often_still_raises_its_own_error() -> None:
             return y + 1
         """
     ).f
-    with gm.enabled(), gm.config.patch(miss_limit=2):
+    with gm.enabled(), gm.config.patch(failed_check_limit=2):
         compiled = torch.compile(f, backend="eager")
         for _ in range(8):
             with pytest.raises(AssertionError, match="given up"):

@@ -87,7 +87,7 @@ def test_layers_that_are_dropped_while_training_only() -> None:
 
 
 def test_what_is_drawn_steers() -> None:
-    """A draw that is made on one way only is taken back where the guess is wrong."""
+    """A draw that is made on one way only is rolled back where the speculation is wrong."""
     drawn(
         """if np.random.rand() < 0.5:
         return x * np.random.rand()
@@ -109,7 +109,7 @@ def test_draws_under_a_condition_of_tensors() -> None:
     )
 
 
-def test_draws_are_taken_back_if_the_graph_raises() -> None:
+def test_draws_are_rolled_back_if_the_graph_raises() -> None:
     drawn(
         """share = np.random.rand()
     x = x * share
@@ -144,7 +144,7 @@ def test_what_breaks_the_graph_draws_as_numpy(body: str, mends: str) -> None:
 @pytest.mark.parametrize(
     "factor", ["np.random.rand()", "torch.from_numpy(np.random.rand(3)).float()"]
 )
-def test_a_graph_that_cannot_be_taken_back(factor: str) -> None:
+def test_a_graph_that_cannot_be_rolled_back(factor: str) -> None:
     """It writes to an input with a history, so it breaks at the draw."""
     source = f"import numpy as np\n\ndef f(x):\n    return x.mul_({factor}) + 1"
     module, leaf = load(source), torch.ones(4, 3, requires_grad=True)

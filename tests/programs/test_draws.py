@@ -150,7 +150,7 @@ def test_an_array_of_another_shape() -> None:
     )
 
 
-def test_draws_are_taken_back_with_the_graph() -> None:
+def test_draws_are_rolled_back_with_the_graph() -> None:
     check(
         MASK
         + """
@@ -165,7 +165,7 @@ def f(x):
     )
 
 
-def test_draws_are_taken_back_if_the_graph_raises() -> None:
+def test_draws_are_rolled_back_if_the_graph_raises() -> None:
     draws(
         """
 def f(x, i):

@@ -58,7 +58,7 @@ def test_captured(body: str, backend: str) -> None:
     assert "capture@" in outcome.mends
 
 
-# How a float and an int are known, for each use; a bool is guessed. Where the orders differ, the
+# How a float and an int are known, for each use; a bool is speculated on. Where the orders differ, the
 # first call of the one raises, or goes another way.
 USES: dict[str, tuple[Wanted[str], Wanted[str]]] = {
     "v // 2, v % 3, -v, abs(v), v / 3": ("hoist@5", "capture@5"),
@@ -213,7 +213,7 @@ def test_divisors_that_may_be_zero(use: str) -> None:
     agrees(source, [(ONE, torch.tensor([n, 0])) for n in (1, 0, 3, -2)])
 
 
-def test_a_guess_at_a_number_is_checked() -> None:
+def test_a_speculation_on_a_number_is_checked() -> None:
     """Dynamo asserts what it is told of ints, but not what it is told of floats."""
     check(
         """
@@ -227,7 +227,7 @@ def test_a_guess_at_a_number_is_checked() -> None:
     )
 
 
-def test_an_empty_mask_is_guessed_not_to_be() -> None:
+def test_an_empty_mask_is_speculated_on_not_to_be() -> None:
     check(
         """
         def f(x):
@@ -312,7 +312,7 @@ def test_a_size_that_is_needed_breaks_as_stock() -> None:
 
 
 @pytest.mark.parametrize("value", [MANY, ONE])
-def test_a_check_of_all_elements_is_a_guess(value: torch.Tensor) -> None:
+def test_a_check_of_all_elements_is_a_speculation(value: torch.Tensor) -> None:
     check(
         """
         def f(x):

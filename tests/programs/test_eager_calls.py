@@ -70,7 +70,11 @@ def test_a_program_that_raises_all_the_time(caplog: pytest.LogCaptureFixture) ->
             x = x * 2
         return x + torch.ones(3)
 
-    with gm.enabled(), gm.config.patch(miss_limit=2), caplog.at_level(logging.INFO, "graphmend_bc"):
+    with (
+        gm.enabled(),
+        gm.config.patch(failed_check_limit=2),
+        caplog.at_level(logging.INFO, "graphmend_bc"),
+    ):
         compiled = torch.compile(add, backend="eager")
         for _ in range(2):
             with pytest.raises(RuntimeError, match="must match the size"):
@@ -206,7 +210,7 @@ def test_part_of_a_function_that_raises_where_python_calls_it() -> None:
     )
 
 
-def test_guess_that_leads_to_an_error() -> None:
+def test_speculation_that_leads_to_an_error() -> None:
     """No call goes there, so that the rest of the function is compiled after a few of them."""
 
     def grow(x: torch.Tensor) -> torch.Tensor:
@@ -224,7 +228,7 @@ def test_guess_that_leads_to_an_error() -> None:
 
     with gm.enabled():
         compiled = torch.compile(step, backend="eager")
-        for _ in range(gm.config.turn_limit):
+        for _ in range(gm.config.flip_limit):
             assert torch.equal(compiled(torch.ones(2, 3, requires_grad=True)), torch.ones(2, 3))
             assert not gm.report().declines
         compiled(torch.ones(2, 3, requires_grad=True))

@@ -196,7 +196,7 @@ def filter_that_comes() -> tuple[object, object]:
 )
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_what_raises_in_a_later_call_only(make: object, backend: str) -> None:
-    """The graph has run and changed its input when the call is looked at: it is taken back."""
+    """The graph has run and changed its input when the call is looked at: it is rolled back."""
     results = []
     for wrap in (lambda f: f, lambda f: torch.compile(f, backend=backend)):
         torch._dynamo.reset()

@@ -116,7 +116,7 @@ def test_exceptions_leave_the_block() -> None:
     )
 
 
-def test_a_wrong_guess_and_an_operator_that_raises_inside() -> None:
+def test_a_wrong_speculation_and_an_operator_that_raises_inside() -> None:
     check(
         f"""
         def f(x, i):

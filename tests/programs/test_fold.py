@@ -51,7 +51,7 @@ def test_layer_skip_at_rate_zero(backend: str) -> None:
     )
 
 
-def test_layer_skip_that_happens_is_guessed() -> None:
+def test_layer_skip_that_happens_is_speculated_on() -> None:
     check(
         """
         def f(x):

@@ -115,8 +115,8 @@ def test_from_outside(start: Callable[..., None], error: type[BaseException], ba
         # On a busy machine a call may be done before half its time.
         with pytest.raises(error):
             _repeat(lambda: compiled(x))
-        (outcome,) = gm.report().guesses
-        assert outcome.misses == 0
+        (outcome,) = gm.report().speculations
+        assert outcome.failed_checks == 0
         assert torch.equal(compiled(x), slow(x))
 
 
@@ -170,7 +170,7 @@ def test_hook_on_saved_tensors(error: type[Exception], backend: str) -> None:
             compiled(x, c)
         assert len(counted) == 1
         assert c.item() == 2  # what was written before stays, as in eager Python
-        assert gm.report().guesses[0].misses == 0
+        assert gm.report().speculations[0].failed_checks == 0
 
 
 def test_hook_that_runs_an_operator() -> None:

@@ -56,7 +56,7 @@ def test_every_index_is_in_the_list(indices: str) -> None:
 @pytest.mark.parametrize("calls", [[ALL, SOME, ALL], [SOME, ALL], [NONE, ALL]])
 def test_what_the_list_steers(calls: list[torch.Tensor], backend: str) -> None:
     full = "capture@6 speculate@6 defer@7"
-    first = full if calls[0] is ALL else "defer@7"  # what the first call has is guessed
+    first = full if calls[0] is ALL else "defer@7"  # what the first call has is speculated on
     check(
         """
         weights = [torch.ones(3, requires_grad=True) for _ in range(3)]
@@ -106,7 +106,7 @@ def test_what_is_changed_between(change: str) -> None:
 
 
 def test_list_that_the_inputs_tell_is_computed_before_the_graph() -> None:
-    """A guess could miss."""
+    """A speculation could miss."""
     source = """
         def f(x, mask):
             total = x * 0

@@ -124,7 +124,7 @@ def test_a_call_that_raises_raises_as_in_eager() -> None:
     )
 
 
-def test_inside_a_guessed_arm_and_with_an_effect() -> None:
+def test_inside_a_speculated_arm_and_with_an_effect() -> None:
     check(
         """
         def f(x):

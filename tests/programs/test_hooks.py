@@ -79,7 +79,7 @@ def test_of_what_a_branch_gives(arm: str, mends: str, calls: list[torch.Tensor])
 
 
 @pytest.mark.parametrize("same", ["x", "x.contiguous()", "x.view(3)"])
-def test_of_an_input_after_a_guess(same: str) -> None:
+def test_of_an_input_after_a_speculation(same: str) -> None:
     check(
         f"""
         def f(x):

@@ -1,4 +1,4 @@
-"""Indices after a guess on an accelerator; here the CPU is taken for one.
+"""Indices after a speculation on an accelerator; here the CPU is taken for one.
 
 On the CPU a bad index is an exception, which ends in the original code, too; that the check catches it
 shows in that nothing raises inside the graph.
@@ -97,5 +97,5 @@ def test_bad_index_is_found_by_the_check() -> None:
         compiled(UP, IDS)
         with pytest.raises(IndexError, match="Target 3 is out of bounds"):
             compiled(UP, torch.tensor([3, 0]))
-        (guess,) = gm.report().guesses
-    assert (guess.calls, guess.misses) == (2, 1), "missed, not raised"
+        (speculation,) = gm.report().speculations
+    assert (speculation.calls, speculation.failed_checks) == (2, 1), "missed, not raised"

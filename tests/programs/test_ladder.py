@@ -311,7 +311,7 @@ def test_index_that_a_check_may_protect_is_noticed_on_accelerators() -> None:
         recorder = Recorder(mode)
         torch.nn.functional.embedding(index, table)
         assert not recorder.guarded
-        recorder.guessed = True
+        recorder.speculated = True
         torch.nn.functional.embedding(index, table)
         assert recorder.guarded == {None: torch.ops.aten.embedding.default}
 
@@ -373,7 +373,7 @@ def test_a_rule_is_not_tried_again_after_a_recompilation(
     handles = [gm.register_rule(rule) for rule in rules]
     square, line = torch.ones(2, 2), UP
     try:
-        with gm.config.patch(rules_off=("where", "cond", "guess", "each")), gm.enabled():
+        with gm.config.patch(rules_off=("where", "cond", "speculate", "each")), gm.enabled():
             compiled = torch.compile(f, backend="eager", dynamic=False)
             assert torch.equal(compiled(line), f(line))
             assert [mend.strategy for mend in gm.report().mends] == ["where"]

@@ -16,17 +16,17 @@ X = torch.tensor([-3.0, 1.0, 0.5])
 
 
 def _first_call(f: Callable[..., Any], *args: Any, grad: bool = False) -> list[int]:
-    """Compile and call once, compare with eager Python; how many guesses at each site missed."""
+    """Compile and call once, compare with eager Python; how many speculations at each site missed."""
     torch.manual_seed(0)
     expected = f(*args)
     drawn = torch.rand(1)
     torch.manual_seed(0)
     with gm.enabled(), torch.set_grad_enabled(grad):
         found = torch.compile(f, backend="eager")(*args)
-        outcomes = gm.report().guesses
+        outcomes = gm.report().speculations
     assert torch.equal(torch.rand(1), drawn)
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
-    return [outcome.misses for outcome in outcomes]
+    return [outcome.failed_checks for outcome in outcomes]
 
 
 def _steered(x: torch.Tensor) -> tuple[torch.Tensor, int]:
@@ -34,7 +34,7 @@ def _steered(x: torch.Tensor) -> tuple[torch.Tensor, int]:
     return x * k, k
 
 
-def test_first_guess_is_right_either_way() -> None:
+def test_first_speculation_is_right_either_way() -> None:
     assert _first_call(_steered, X) == [0]
     assert _first_call(_steered, -X) == [0]
 

@@ -36,12 +36,12 @@ X = torch.tensor([1.0, 2.0, 3.0])
     ],
 )
 def test_an_arm_that_is_not_taken_does_not_raise(arm: str, backend: str) -> None:
-    is_guessed = "*=" in arm or "@" in arm  # the others are run if they are taken
+    is_speculated = "*=" in arm or "@" in arm  # the others are run if they are taken
     check(
         "import torch\nimport torch.nn.functional as F\nw = torch.ones(3)\n"
         f"def f(x):\n    x = x * 2\n    if x.sum() > 0:\n        {arm}\n    return x\n",
         [-X, X, -X],
-        "speculate@6" if is_guessed else "cond@6",
+        "speculate@6" if is_speculated else "cond@6",
         None,
         None,
         backend=backend,
@@ -58,7 +58,7 @@ def test_an_arm_that_is_not_taken_does_not_raise(arm: str, backend: str) -> None
     ],
 )
 def test_effects_before_an_operator_that_raises(last: str) -> None:
-    """The graph changes buffers, so that it would not be taken back without need."""
+    """The graph changes buffers, so that it would not be rolled back without need."""
     check(
         f"""
 import torch
@@ -79,7 +79,7 @@ state = norm, w
 
 
 def test_effects_before_an_operator_without_a_kernel() -> None:
-    """Where no input may be copied, the graph could not be taken back."""
+    """Where no input may be copied, the graph could not be rolled back."""
     for limit, mends in ((100, "defer@2"), (0, "")):
         with gm.config.patch(snapshot_limit=limit):
             check(

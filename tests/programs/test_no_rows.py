@@ -71,7 +71,7 @@ def test_under_inductor() -> None:
         f"k = choice[e].item() - 1\n            if k == 0: continue\n            {ADD}",
     ],
 )
-def test_where_it_matters_it_is_guessed(body: str) -> None:
+def test_where_it_matters_it_is_speculated_on(body: str) -> None:
     calls = [(X.clone(), ALL), (X.clone(), SOME), (X.clone(), NONE), (X.clone(), ALL)]
     if body.startswith("k ="):
         mends = "capture@12 capture@13 speculate@14"

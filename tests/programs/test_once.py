@@ -111,7 +111,7 @@ def test_hooks_are_installed_before_the_graph(monkeypatch: pytest.MonkeyPatch) -
     ["x.sum() > 0", "x.sum() + torch.rand(3).sum() > 0"],
     ids=["known in this call", "not known before the graph"],
 )
-def test_what_depends_on_a_guess(monkeypatch: pytest.MonkeyPatch, condition: str) -> None:
+def test_what_depends_on_a_speculation(monkeypatch: pytest.MonkeyPatch, condition: str) -> None:
     body = f"k = 2 if {condition} else 3; x = x * k; str(k)"
     made(monkeypatch)
     torch.manual_seed(1)

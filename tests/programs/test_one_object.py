@@ -29,7 +29,7 @@ FORMS = {
 }
 MENDS = {
     "effect": "print(x.sum())",
-    "guess": "if x.sum() > 1000: raise ValueError('large')",
+    "speculation": "if x.sum() > 1000: raise ValueError('large')",
     "number": "box.n = x.sum().item()",
 }
 

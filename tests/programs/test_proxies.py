@@ -96,7 +96,7 @@ def test_the_same_place_with_another_proxy() -> None:
 
 def test_stock_is_left_as_it_is() -> None:
     module = load(PROGRAM.format(body="    return x * alone['k']"))
-    with session.mending_by(session.new_mender(mends=False)):
+    with session.mending_by(session.new_state(mends=False)):
         torch._dynamo.reset()
         with pytest.raises(torch._dynamo.exc.Unsupported, match="mapping proxy"):
             torch.compile(module.f, backend="eager", fullgraph=True)(UP)

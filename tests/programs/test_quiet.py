@@ -1,4 +1,4 @@
-"""Nothing is printed of a graph that raises if it is taken back; else what torch.fx prints is."""
+"""Nothing is printed of a graph that raises if it is rolled back; else what torch.fx prints is."""
 
 from __future__ import annotations
 

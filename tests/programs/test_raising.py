@@ -148,7 +148,7 @@ def test_a_handler_catches_what_a_mended_graph_raises(branch: str, mends: str) -
 
 
 def test_state_before_an_operator_that_raises() -> None:
-    """The graph could not be taken back: what it changes has an autograd history then."""
+    """The graph could not be rolled back: what it changes has an autograd history then."""
     outcome = check(
         """
         net = nn.BatchNorm1d(3)
@@ -249,7 +249,7 @@ def test_graph_that_raises_runs_the_effects_before_it() -> None:
     )
 
 
-def test_graph_that_cannot_be_taken_back_names_the_effects_it_lost() -> None:
+def test_graph_that_cannot_be_rolled_back_names_the_effects_it_lost() -> None:
     def f(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
         print("about to index")
         x.add_(1)
@@ -284,7 +284,7 @@ def test_graph_that_changes_an_input_and_raises(fails: str, writes: str) -> None
     assert outcome.graphs
 
 
-def test_write_before_the_first_marked_call_is_taken_back() -> None:
+def test_write_before_the_first_marked_call_is_rolled_back() -> None:
     check(
         """
         def inner(x, i):

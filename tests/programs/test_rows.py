@@ -74,7 +74,7 @@ SENTINEL = """
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("calls", [[ALL, SOME, FIRST, ALL], [FIRST, ALL], [NONE, ALL]])
 def test_a_place_behind_the_last_index(calls: list[torch.Tensor], backend: str) -> None:
-    """Where no number can be the last class, the first guess leaves it out."""
+    """Where no number can be the last class, the first speculation leaves it out."""
     source = SENTINEL.format(choice="argmax(-1)", classes=4)
     inputs = [call.clone().requires_grad_() for call in calls]
     check(

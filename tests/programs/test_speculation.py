@@ -243,7 +243,7 @@ def test_in_a_resume_function() -> None:
     ],
     ids=["value", "condition", "error"],
 )
-def test_a_way_that_does_not_trace_is_guessed_not_to_be_taken(body: str, mends: str) -> None:
+def test_a_way_that_does_not_trace_is_speculated_on_not_to_be_taken(body: str, mends: str) -> None:
     zero, source = torch.zeros(3), textwrap.indent(textwrap.dedent(body), "    ")
     for calls in ([1000 * UP, 1000 * UP], [zero, zero], [UP, zero, 1000 * UP]):
         check(
@@ -262,7 +262,7 @@ def test_given_up_after_too_many_misses() -> None:
             raise ValueError("negative")
         return x + 1
 
-    with gm.config.patch(miss_limit=3), gm.enabled():
+    with gm.config.patch(failed_check_limit=3), gm.enabled():
         compiled = torch.compile(f, backend="eager")
         for _ in range(6):
             with pytest.raises(ValueError, match="negative"):
@@ -351,7 +351,7 @@ class Unreadable(ArithmeticError):
 
 
 def test_traceback_is_that_of_the_original_code_alone() -> None:
-    """Through callees, handlers and closures; for what an operator raises, and for a guess."""
+    """Through callees, handlers and closures; for what an operator raises, and for a speculation."""
     limit = torch.tensor(0.0)
 
     def inner(x: torch.Tensor) -> torch.Tensor:

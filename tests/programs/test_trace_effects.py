@@ -38,7 +38,7 @@ def _in_an_arm(x: Tensor) -> Tensor:
     return x
 
 
-def _after_a_guess(x: Tensor) -> Tensor:
+def _after_a_speculation(x: Tensor) -> Tensor:
     name = "plain"
     if x.sum() > 0:
         name = "scaled"
@@ -47,7 +47,7 @@ def _after_a_guess(x: Tensor) -> Tensor:
     return x * 2
 
 
-@pytest.mark.parametrize("function", [_in_an_arm, _after_a_guess])
+@pytest.mark.parametrize("function", [_in_an_arm, _after_a_speculation])
 @pytest.mark.parametrize("calls", [(-X, -X, X), (X, -X, X)])
 def test_precision_of_products(
     function: Callable[[Tensor], Tensor], calls: tuple[Tensor, ...]

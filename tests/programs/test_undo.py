@@ -21,7 +21,7 @@ BOTH = [UP, DOWN, UP]
     ["x.add_(1)", "x[1:].mul_(2)", "y = F.dropout(x)", "y = y + torch.rand(3); x.copy_(y)"],
 )
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_what_is_taken_back_on_a_miss(statement: str, backend: str) -> None:
+def test_what_is_rolled_back_on_a_miss(statement: str, backend: str) -> None:
     check(
         f"""
         buffer = torch.zeros(3)
@@ -40,7 +40,7 @@ def test_what_is_taken_back_on_a_miss(statement: str, backend: str) -> None:
     )
 
 
-def test_writes_before_a_callee_that_guesses() -> None:
+def test_writes_before_a_callee_that_speculates() -> None:
     check(
         """
         seen = torch.zeros(3)
@@ -66,7 +66,7 @@ def test_writes_before_a_callee_that_guesses() -> None:
 
 
 @pytest.mark.parametrize("view", ["torch.cat([x, x])[::2]", "x[1:]", "torch.stack([x, x]).t()"])
-def test_inputs_that_are_part_of_their_memory_are_taken_back(view: str) -> None:
+def test_inputs_that_are_part_of_their_memory_are_rolled_back(view: str) -> None:
     check(
         """
         def f(x):
@@ -80,7 +80,7 @@ def test_inputs_that_are_part_of_their_memory_are_taken_back(view: str) -> None:
     )
 
 
-def test_writes_with_an_autograd_history_are_not_taken_back() -> None:
+def test_writes_with_an_autograd_history_are_not_rolled_back() -> None:
     check(
         """
         w = nn.Parameter(torch.ones(3))
@@ -97,7 +97,7 @@ def test_writes_with_an_autograd_history_are_not_taken_back() -> None:
     )
 
 
-def test_what_is_too_large_to_be_taken_back() -> None:
+def test_what_is_too_large_to_be_rolled_back() -> None:
     with gm.config.patch(snapshot_limit=8):
         check(
             """
@@ -114,7 +114,7 @@ def test_what_is_too_large_to_be_taken_back() -> None:
 
 
 @pytest.mark.parametrize("statement", ["x.t_()", "x.unsqueeze_(0)", "x.mul_(w)"])
-def test_what_cannot_be_taken_back(statement: str) -> None:
+def test_what_cannot_be_rolled_back(statement: str) -> None:
     check(
         f"""
         def f(x, w):
@@ -124,7 +124,7 @@ def test_what_cannot_be_taken_back(statement: str) -> None:
             return x * 2 + w
         """,
         [(x.reshape(1, 3), UP.clone().requires_grad_()) for x in BOTH],
-        # torch breaks the graph at an in-place change of a shape; the branch is guessed after it.
+        # torch breaks the graph at an in-place change of a shape; the branch is speculated on after it.
         mends="" if statement == "x.mul_(w)" else "speculate@3",
         declines=None,
         breaks=None,
@@ -178,7 +178,7 @@ def test_calls_pay_for_the_way_back_only_where_something_could_be_lost(
 ) -> None:
     given: list[Any] = []
     monkeypatch.setattr(
-        "graphmend_bc.engine.frame_compiler.give_way_back", lambda *args: given.append(args)
+        "graphmend_bc.engine.frame_compiler.add_deoptimisation", lambda *args: given.append(args)
     )
     scope: dict[str, Any] = {"torch": torch, "seen": []}
     exec(f"def f(x):\n    {body}", scope)
@@ -241,7 +241,7 @@ def test_inputs_share_memory_in_one_call_only(shared: bool) -> None:
 
 @EAGER_AND_AOT
 def test_a_leaf_that_is_written_without_a_gradient_is_put_back(backend: str) -> None:
-    """Under `no_grad` it stays a leaf, so a graph that raises can be taken back."""
+    """Under `no_grad` it stays a leaf, so a graph that raises can be rolled back."""
     leaf = torch.ones(2, 3, requires_grad=True)
     calls = [(UP, leaf, torch.tensor([0, 1, 2])), (DOWN, leaf, torch.tensor([3, 1, 2]))]
     check(

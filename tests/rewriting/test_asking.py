@@ -1,4 +1,4 @@
-"""Conditions asked by `Guess`, loops made `Loop` calls: the same meaning to CPython."""
+"""Conditions asked by `Speculate`, loops made `Loop` calls: the same meaning to CPython."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphmend_bc.rewriting import Plan, rewrite
 from graphmend_bc.rewriting.decision import is_condition
 from graphmend_bc.rewriting.loops import ends_round, round_at
 from graphmend_bc.rewriting.plan import AskTruth, LiftLoop, LiftRound
-from graphmend_bc.rewriting.truth_guards import asks_truth, guess_at, jumps_of_decision
+from graphmend_bc.rewriting.truth_guards import asks_truth, jumps_of_decision, speculation_at
 from graphmend_bc.runtime import Site
 
 
@@ -62,14 +62,14 @@ CALLS = [([1, 2], 7), ([0, 1, 4, 5], 7), ([-1], None), ([2, 0], 7), (["a"], 7)]
 
 @pytest.mark.parametrize("args", CALLS)
 def test_all_conditions_asked(args: Any) -> None:
-    guessed = with_plan(many_forms, Plan(dict.fromkeys(sites(many_forms), AskTruth())))
-    assert outcome(guessed, args) == outcome(many_forms, args)
+    asked = with_plan(many_forms, Plan(dict.fromkeys(sites(many_forms), AskTruth())))
+    assert outcome(asked, args) == outcome(many_forms, args)
 
 
 @pytest.mark.parametrize("offset", sites(many_forms))
 def test_conditions_asked_one_by_one(offset: int) -> None:
-    guessed = with_plan(many_forms, Plan({offset: AskTruth()}))
-    assert [outcome(guessed, a) for a in CALLS] == [outcome(many_forms, a) for a in CALLS]
+    asked = with_plan(many_forms, Plan({offset: AskTruth()}))
+    assert [outcome(asked, a) for a in CALLS] == [outcome(many_forms, a) for a in CALLS]
 
 
 def test_short_circuit_as_one_condition() -> None:
@@ -92,8 +92,8 @@ def expected(function: Any) -> tuple[bool, bool, bool]:
     graph = build(decode(function.__code__))
     op = next(op for op in graph.listing.ops if is_condition(op))
     site = Site.of(function.__code__, op.name, op.offset, 1)
-    guess = guess_at(graph, op, site, alone=False)
-    return guess.likely, guess.firm, guess.unbounded
+    speculation = speculation_at(graph, op, site, alone=False)
+    return speculation.likely, speculation.firm, speculation.unbounded
 
 
 def raising(x: Any) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from graphmend_bc.rewriting.deopt import with_way_back
-from graphmend_bc.runtime.deopt import Deoptimizer, Miss
+from graphmend_bc.rewriting.deopt import with_deoptimisation
+from graphmend_bc.runtime.deopt import Deoptimise, Deoptimizer
 
 
 class Empty(Exception):
@@ -32,14 +32,14 @@ def original(x: int, *rest: int, key: int = 0, **more: int) -> Any:
 def generated(x: int, *rest: int, key: int = 0, **more: int) -> Any:
     try:
         x += 1
-        raise Miss if x < 100 else KeyError(x)
+        raise Deoptimise if x < 100 else KeyError(x)
     except ValueError:
         return "handled"
 
 
-def _with_way_back(cells: tuple[Any, ...] = ()) -> Callable[..., Any]:
+def _with_deoptimisation(cells: tuple[Any, ...] = ()) -> Callable[..., Any]:
     run = Deoptimizer(original.__code__, globals()).run
-    code = with_way_back(generated.__code__, original.__code__, run)
+    code = with_deoptimisation(generated.__code__, original.__code__, run)
     function = FunctionType(code, globals(), "original", None, cells)
     function.__kwdefaults__ = {"key": 0}
     return function
@@ -60,12 +60,12 @@ def _outcome(function: Callable[..., Any], *args: int) -> Any:
 
 @pytest.mark.parametrize("args", [(1, 5), (0,), (-1, 2, 3)])
 def test_a_miss_is_what_the_original_code_does(args: tuple[int, ...]) -> None:
-    wanted, found = _outcome(original, *args), _outcome(_with_way_back(), *args)
+    wanted, found = _outcome(original, *args), _outcome(_with_deoptimisation(), *args)
     assert repr(found) == repr(wanted)
     assert sys.exc_info() == (None, None, None)
 
 
 def test_other_exceptions_pass() -> None:
-    kind, args, context, _, lines = _outcome(_with_way_back(), 200)
+    kind, args, context, _, lines = _outcome(_with_deoptimisation(), 200)
     assert (kind, args, context) == (KeyError, (201,), LookupError)
     assert len(lines) == 1

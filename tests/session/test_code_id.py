@@ -174,7 +174,7 @@ def test_constants_that_have_no_hash() -> None:
 
 def test_rewritten_code_maps_back_also_when_all_is_forgotten() -> None:
     function = defined(BRANCHING, "<string>")
-    rewrites = session._session.mender.rewrites
+    rewrites = session._session.state.rewrites
     written = rewrites.rewritten(function.__code__, widest_plan(function.__code__))
     arms = [const for const in written.co_consts if isinstance(const, types.CodeType)]
     gm.reset()
@@ -188,7 +188,7 @@ def test_rewritten_code_maps_back_also_when_all_is_forgotten() -> None:
 
 def test_the_same_plan_gives_the_same_code_as_long_as_it_is_in_use() -> None:
     code = defined(BRANCHING, "<string>").__code__
-    rewrites, plan = session._session.mender.rewrites, widest_plan(code)
+    rewrites, plan = session._session.state.rewrites, widest_plan(code)
     written = rewrites.rewritten(code, plan)
     gm.reset()
     assert rewrites.rewritten(code, plan) is written

@@ -17,10 +17,10 @@ from graphmend_bc import session
 from graphmend_bc.code.kept import forget_kept
 from graphmend_bc.dynamo.trace.generated_code import resumed
 from graphmend_bc.engine.rewrite_cache import site_of
-from graphmend_bc.engine.state import Mender
-from graphmend_bc.reporting.guess_stats import Guessed, Tally
+from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline, Mend
+from graphmend_bc.reporting.speculation_stats import Speculation, Tally
 from graphmend_bc.rewriting import Plan, widest_plan
 from graphmend_bc.rewriting.origin import Origin, origin_of
 from graphmend_bc.rewriting.plan import LiftRound
@@ -55,54 +55,54 @@ def empty_torchs_own_caches() -> None:
     get_metrics_context()._edits.clear()
 
 
-def fill(mender: Mender, code: CodeType) -> None:
-    """Everything that a mender may know of a function."""
+def fill(state: MendingState, code: CodeType) -> None:
+    """Everything that a state may know of a function."""
     site, key = site_of(code, 0), identity_of(code)
-    mender.rewrites.rewritten(code, widest_plan(code))
-    mender.rewrites.likely_effects(code, frozenset({"print"}))
-    mender.note_mended(key)
-    mender.remember_plan(key, widest_plan(code), {site: "Data-dependent branching"})
-    mender.remember_tally(Tally((Guessed(site, 0, True, False),)))
-    mender.given_up[site] = Refused("speculation-missed")
-    mender.draw_misses[site] += 1
-    mender.note_hoist(code, site)
-    mender.leaves_call(code)
-    mender.unguarded(code, RuntimeError())
-    mender.left_alone.add(key)
-    mender.unfit.add(key)
-    mender.note(Mend("where", site))
-    mender.note(Decline.of(Refused("call-not-traced"), site))
+    state.rewrites.rewritten(code, widest_plan(code))
+    state.rewrites.likely_effects(code, frozenset({"print"}))
+    state.note_mended(key)
+    state.remember_plan(key, widest_plan(code), {site: "Data-dependent branching"})
+    state.remember_tally(Tally((Speculation(site, 0, True, False),)))
+    state.given_up[site] = Refused("speculation-missed")
+    state.draw_mismatches[site] += 1
+    state.note_hoist(code, site)
+    state.leaves_call(code)
+    state.unguarded(code, RuntimeError())
+    state.left_alone.add(key)
+    state.unfit.add(key)
+    state.note(Mend("where", site))
+    state.note(Decline.of(Refused("call-not-traced"), site))
 
 
 def test_code_that_is_gone_does_not_add_up() -> None:
-    mender, most = Mender(), 0
+    state, most = MendingState(), 0
     refs = []
     for number in range(400):
         function = generated(number)
-        fill(mender, function.__code__)
+        fill(state, function.__code__)
         refs.append(weakref.ref(function.__code__))
         del function
-        mender.forget_dead()
-        most = max(most, mender._size())
-    mender.rewrites.recent.clear()
+        state.forget_dead()
+        most = max(most, state._size())
+    state.rewrites.recent.clear()
     forget_kept()
     assert alive(refs) == 0
     assert most <= 4000  # 256 rewrites are kept, each with some ten entries
-    mender.limit = 0
-    mender.forget_dead()
+    state.limit = 0
+    state.forget_dead()
     # What reads the same is reported once.
-    assert mender._size() == 2
-    assert (len(mender.report.mends), len(mender.report.declines)) == (1, 1)
+    assert state._size() == 2
+    assert (len(state.report.mends), len(state.report.declines)) == (1, 1)
 
 
 def test_what_is_known_of_living_code_stays() -> None:
-    mender = Mender(limit=0)
+    state = MendingState(limit=0)
     function = generated(1)
-    fill(mender, function.__code__)
-    before = mender._size()
-    mender.forget_dead()
-    assert mender._size() == before
-    assert mender.limit == 1024
+    fill(state, function.__code__)
+    before = state._size()
+    state.forget_dead()
+    assert state._size() == before
+    assert state.limit == 1024
 
 
 def test_identities_of_dead_code_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_an_identity_dies_with_the_last_of_equal_code_objects() -> None:
 
 
 def test_a_rewrite_keeps_its_original_and_nothing_keeps_the_rewrite() -> None:
-    rewrites = Mender().rewrites
+    rewrites = MendingState().rewrites
     function = generated(1)
     plan = widest_plan(function.__code__)
     written = rewrites.rewritten(function.__code__, plan)
@@ -147,7 +147,7 @@ def test_a_rewrite_keeps_its_original_and_nothing_keeps_the_rewrite() -> None:
 
 
 def test_refusals_keep_no_code() -> None:
-    rewrites = Mender().rewrites
+    rewrites = MendingState().rewrites
     function = generated(1)
     refs = [weakref.ref(function.__code__)]
     plan = Plan({0: LiftRound()})
@@ -163,13 +163,13 @@ def test_refusals_keep_no_code() -> None:
 def test_reset_frees_code(room: Any) -> None:
     gm.enable()
     gm.reset()
-    mender = session._session.mender
-    before = mender._size()  # what other tests still hold
+    state = session._session.state
+    before = state._size()  # what other tests still hold
     functions = [generated(number, f"freed{number}") for number in range(5)]
     own = {identity_of(function.__code__) for function in functions}
     for function in functions:
         torch.compile(function, backend="eager")(X)
-    made = {key: found for key, found in mender.rewrites.made.items() if key[0] in own}
+    made = {key: found for key, found in state.rewrites.made.items() if key[0] in own}
     written = [found for found in made.values() if isinstance(found, weakref.ref)]
     originals = [weakref.ref(function.__code__) for function in functions]
     assert alive(written) >= 5
@@ -180,12 +180,12 @@ def test_reset_frees_code(room: Any) -> None:
     origins = [o for o in gc.get_objects() if isinstance(o, Origin)]
     assert not [o for o in origins if o.code.co_qualname in names]
     gm.reset()
-    assert own <= mender.mended
+    assert own <= state.mended
     del function, own, made, origins
     functions.clear()
     assert alive(originals) == 0
     gm.reset()
-    assert mender._size() <= before
+    assert state._size() <= before
 
 
 def test_what_resumes_a_mended_function_finds_it_after_a_reset() -> None:
@@ -208,7 +208,7 @@ def test_what_resumes_a_mended_function_finds_it_after_a_reset() -> None:
     finally:
         handle.remove()
     torch._dynamo.reset()
-    assert [session._session.mender.function_of(code) for code in kept] == [f.__code__] * 2
+    assert [session._session.state.function_of(code) for code in kept] == [f.__code__] * 2
     rewritten = resumed(kept[1])
     assert rewritten is not None
     assert rewritten is not f.__code__

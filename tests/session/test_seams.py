@@ -16,12 +16,12 @@ from graphmend_bc.contrib.load import extensions
 from graphmend_bc.dynamo.patches import installer
 from graphmend_bc.dynamo.patches.patch import ABSENT, Place, Seam
 from graphmend_bc.dynamo.patches.table import SEAMS
-from graphmend_bc.engine.state import Mender
+from graphmend_bc.engine.state import MendingState
 from graphmend_bc.versions import MissingSeamError, UnsupportedVersionError
 
 X = torch.tensor([1.0, 2.0])
 ALL = (
-    *installer._of_mender(Mender(), lambda *args: None, installer._Switch()),
+    *installer._of_state(MendingState(), lambda *args: None, installer._Switch()),
     *SEAMS,
     *(seam for extension in extensions() for seam in extension.seams),
 )
@@ -207,7 +207,7 @@ def test_switched_off_inside_explain_stays_off() -> None:
 
     before = held()
     gm.enable()
-    with session.mending_by(session.new_mender(mends=True)):
+    with session.mending_by(session.new_state(mends=True)):
         gm.disable()
     assert not gm.is_enabled()
     assert_held(before)

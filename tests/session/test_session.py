@@ -84,7 +84,7 @@ def test_enabled_inside_enable_leaves_it_on() -> None:
 
 def test_enabled_puts_settings_back() -> None:
     def remembers() -> bool:
-        return session._session.mender.remember
+        return session._session.state.remember
 
     gm.enable()
     with gm.enabled(cache=False):
@@ -309,7 +309,7 @@ def test_guards_that_fail_leave_the_frame_to_stock(
     monkeypatch.setattr(GuardManagerWrapper, "check", check)
     gm.enable()
     compiled = torch.compile(branching, backend="eager")
-    with gm.config.patch(miss_limit=1), caplog.at_level(logging.WARNING, "graphmend_bc"):
+    with gm.config.patch(failed_check_limit=1), caplog.at_level(logging.WARNING, "graphmend_bc"):
         for x in (X, -X, X, -X):
             assert torch.equal(compiled(x), branching(x))
     (record,) = [r for r in caplog.records if r.name == "graphmend_bc"]

@@ -147,8 +147,8 @@ def test_with_inductor() -> None:
             assert "speculate" in {mend.strategy for mend in gm.report().mends}
 
 
-def test_guess_is_not_turned_before_the_recomputation() -> None:
-    """One call has its guess right and its recomputation still to come; others have it wrong."""
+def test_speculation_is_not_turned_before_the_recomputation() -> None:
+    """One call has its speculation right and its recomputation still to come; others have it wrong."""
     w = torch.tensor([0.5, 1.0, 1.5], requires_grad=True)
 
     def gradients(layer: Layer) -> list[Any]:
@@ -158,13 +158,13 @@ def test_guess_is_not_turned_before_the_recomputation() -> None:
         return [x.grad for x in leaves]
 
     expected = gradients(forked)
-    with gm.enabled(), gm.config.patch(miss_limit=2):
+    with gm.enabled(), gm.config.patch(failed_check_limit=2):
         assert all(map(torch.equal, gradients(torch.compile(forked, backend="eager")), expected))
-        (outcome, *_) = gm.report().guesses
-        assert (outcome.misses, outcome.turned) == (20, 0)
+        (outcome, *_) = gm.report().speculations
+        assert (outcome.failed_checks, outcome.respecialised) == (20, 0)
 
 
-def test_other_guess_in_the_recomputation_is_an_error() -> None:
+def test_other_speculation_in_the_recomputation_is_an_error() -> None:
     """Whoever resets Dynamo in between is told; torch compares no more than shapes."""
     compiled = torch.compile(forked, backend="eager")
     with gm.enabled():
@@ -233,4 +233,4 @@ def test_error_of_the_recomputation_passes() -> None:
         index.fill_(7)
         with pytest.raises(IndexError, match="index 7"):
             y.sum().backward()
-        assert gm.report().guesses[0].misses == 0
+        assert gm.report().speculations[0].failed_checks == 0

@@ -135,7 +135,7 @@ def test_marked_dimension_stays_dynamic() -> None:
         compiled(UP * 1000)
 
 
-def test_changed_guess_is_no_recompilation() -> None:
+def test_changed_speculation_is_no_recompilation() -> None:
     def f(x: torch.Tensor) -> object:
         if x.sum() > 0:
             return "positive"

@@ -117,7 +117,7 @@ def test_autocast_inside() -> None:
             return y, torch.is_autocast_enabled("cpu")
         """,
         [*BOTH, UP * 1e4],
-        # The last branch is guessed where the calls before it have told how it goes.
+        # The last branch is speculated on where the calls before it have told how it goes.
         mends={
             "forward": "speculate@6 speculate@10",
             "twice": "speculate@6 speculate@10 speculate@13",

@@ -62,7 +62,7 @@ def test_predicate_that_another_input_may_write() -> None:
     )
 
 
-def test_guess_that_another_input_may_write() -> None:
+def test_speculation_that_another_input_may_write() -> None:
     flags = torch.tensor([True])
     check(
         """
@@ -79,7 +79,7 @@ def test_guess_that_another_input_may_write() -> None:
 
 
 @pytest.mark.parametrize("calls", [APART_AND_SHARED, [(t, t) for t in (UP, DOWN)]])
-def test_writes_through_both_are_taken_back(calls: list[tuple[torch.Tensor, ...]]) -> None:
+def test_writes_through_both_are_rolled_back(calls: list[tuple[torch.Tensor, ...]]) -> None:
     check(
         """
         def f(x, y):
@@ -94,7 +94,7 @@ def test_writes_through_both_are_taken_back(calls: list[tuple[torch.Tensor, ...]
     )
 
 
-def test_version_counters_are_taken_back() -> None:
+def test_version_counters_are_rolled_back() -> None:
     def f(x: torch.Tensor) -> object:
         x.add_(1)
         if x.sum() < 0:

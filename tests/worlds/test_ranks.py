@@ -35,7 +35,7 @@ class Model(nn.Module):
         y = self.first(x)
         if x.sum() > 0:
             y = y * 2
-        scale = 0.5 if x.mean() > 0 else 3  # guessed, and wrong on one of the ranks at first
+        scale = 0.5 if x.mean() > 0 else 3  # speculated on, and wrong on one of the ranks at first
         if self.rank == 0:
             logger.info("step %d: %.6f, scale %s", step, y.mean().item(), scale)
             if x.max() > 1:

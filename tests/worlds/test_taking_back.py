@@ -94,7 +94,7 @@ def test_inference_tensor_that_is_written() -> None:
     )
 
 
-def test_process_wide_setting_is_not_taken_back() -> None:
+def test_process_wide_setting_is_not_rolled_back() -> None:
     was_on = torch.are_deterministic_algorithms_enabled()
     check(
         """

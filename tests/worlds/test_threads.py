@@ -1,4 +1,4 @@
-"""One compiled function called by many threads at once, wrong guesses and all."""
+"""One compiled function called by many threads at once, wrong speculations and all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.engine.rewrite_cache import site_of
-from graphmend_bc.reporting.guess_stats import Guessed, Tally
+from graphmend_bc.reporting.speculation_stats import Speculation, Tally
 
 UP = torch.tensor([1.0, 2.0, 3.0])
 THREADS, CALLS = 8, 60
@@ -69,14 +69,14 @@ def test_threads_see_what_they_see_in_eager(backend: str) -> None:
     assert found == each_calls(branches)
 
 
-def test_guesses_change_while_others_call() -> None:
+def test_speculations_change_while_others_call() -> None:
     """A cache entry that is given up must not be freed under a thread that looks at it."""
-    with gm.config.patch(miss_limit=1, turn_limit=100), gm.enabled():
+    with gm.config.patch(failed_check_limit=1, flip_limit=100), gm.enabled():
         found = each_calls(torch.compile(branches, backend="eager"))
     assert found == each_calls(branches)
 
 
-def test_writes_of_other_threads_are_not_taken_back() -> None:
+def test_writes_of_other_threads_are_not_rolled_back() -> None:
     count = torch.zeros(1)
 
     def f(x: torch.Tensor) -> torch.Tensor:
@@ -123,7 +123,7 @@ def test_reports_while_graphs_are_compiled_and_run() -> None:
             for x in (UP, -99 * UP, UP):
                 assert repr(compiled(x)) == repr(function(x))
 
-    with gm.config.patch(miss_limit=1), gm.enabled():
+    with gm.config.patch(failed_check_limit=1), gm.enabled():
         assert while_asking(work, gm.report) > 1
         report = gm.report()
     assert len({(mend.site, mend.strategy) for mend in report.mends}) == len(report.mends)
@@ -136,33 +136,35 @@ def test_tables_that_threads_write_are_whole() -> None:
     def work(number: int) -> None:
         code = functions[number].__code__
         for _ in range(CALLS):
-            mender.leaves_call(functions[0].__code__)
+            state.leaves_call(functions[0].__code__)
             for offset in (0, 2):
-                tally = Tally((Guessed(site_of(code, offset), 0, True, False),))
-                mender.remember_tally(tally)
-                mender.missed(code, tally, 0)
+                tally = Tally((Speculation(site_of(code, offset), 0, True, False),))
+                state.remember_tally(tally)
+                state.graph_failed(code, tally, 0)
         for made in [exec(f"def g{number}_{i}(): pass", left) for i in range(CALLS)]:
             assert made is None
         for i in range(CALLS):
             function = left[f"g{number}_{i}"]
-            mender.remember_tally(Tally((Guessed(site_of(function.__code__, 0), 0, True, True),)))
+            state.remember_tally(
+                Tally((Speculation(site_of(function.__code__, 0), 0, True, True),))
+            )
 
     left: dict[str, Any] = {}
     with gm.enabled():
-        mender = session._session.mender
+        state = session._session.state
         assert while_asking(work, gm.report) > 1
-        guesses = {str(outcome.site): outcome for outcome in gm.report().guesses}
-        assert mender.eager_calls.total() == THREADS * CALLS
-    assert len(guesses) == THREADS * (2 + CALLS) - 2 * THREADS + len(
+        speculations = {str(outcome.site): outcome for outcome in gm.report().speculations}
+        assert state.eager_calls.total() == THREADS * CALLS
+    assert len(speculations) == THREADS * (2 + CALLS) - 2 * THREADS + len(
         {str(site_of(function.__code__, offset)) for function in functions for offset in (0, 2)}
     )
-    assert sum(outcome.misses for outcome in gm.report().guesses) == 2 * THREADS * CALLS
+    assert sum(outcome.failed_checks for outcome in gm.report().speculations) == 2 * THREADS * CALLS
 
 
 def test_handlers_may_ask_while_the_tables_are_changed() -> None:
     """A signal's handler, or an object that is collected, runs in the middle of anything."""
     with gm.enabled():
-        mender = session._session.mender
-        with mender.lock:
+        state = session._session.state
+        with state.lock:
             assert gm.report().mends == []
             gm.reset()

@@ -145,7 +145,7 @@ def test_layerdrop(layerdrop: float, mends: str, backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_statistics_and_dropout_are_taken_back(backend: str) -> None:
+def test_statistics_and_dropout_are_rolled_back(backend: str) -> None:
     check(
         """
         norm = nn.BatchNorm1d(3)

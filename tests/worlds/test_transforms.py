@@ -135,7 +135,7 @@ def test_sites_beside_a_checkpoint() -> None:
     )
 
 
-def test_guess_beside_a_checkpoint_could_not_be_taken_back() -> None:
+def test_speculation_beside_a_checkpoint_could_not_be_rolled_back() -> None:
     check(
         """
         from torch.utils.checkpoint import checkpoint

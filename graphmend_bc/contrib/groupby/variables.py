@@ -16,12 +16,14 @@ from torch._dynamo.variables.functions import LocalGeneratorObjectVariable
 from torch._dynamo.variables.iter import IteratorVariable
 
 from graphmend_bc.contrib.groupby import groups
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable
 from graphmend_bc.dynamo.trace.tracing import inline
 
 _GROUP: type = type(next(itertools.groupby((0,)))[1])
 
 
+@facts.with_slots
 class GroupsVariable(IteratorVariable):
     """An iterator over groups, or over the items of one.
 
@@ -47,8 +49,6 @@ class GroupsVariable(IteratorVariable):
             return given
         key, group = cast(vts.TupleVariable, given).items
         return vts.TupleVariable([key, GroupsVariable(group, _GROUP)])
-
-    tp_iternext_impl = next_variable  # torch 2.13's name
 
 
 def grouped(

@@ -2,7 +2,7 @@
 
 `mask.nonzero(as_tuple=True)[0].tolist()` is how routers find the experts that have something to do.
 The list steers the trace, so it cannot stay unknown until run time; but where many tokens are
-routed every expert has some. So the list is guessed to be as long as the mask, and such a list is
+routed every expert has some. So the list is assumed to be as long as the mask, and such a list is
 that of all indices.
 """
 
@@ -32,7 +32,7 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.capture import CAPTURABLE
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
-from graphmend_bc.runtime import Guess, Marker
+from graphmend_bc.runtime import Marker, Speculate
 
 log = logging.getLogger("graphmend_bc")
 
@@ -56,7 +56,7 @@ class ListedCalleeVariable(HoistedCalleeVariable):
         args: list[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
-        """The list of a mask's indices: computed before the graph if possible, else guessed."""
+        """The list of a mask's indices: computed before the graph if possible, else assumed."""
         indices, mask = self._indices()
         if is_cheap(self.compilation.trace, mask):
             try:
@@ -64,7 +64,7 @@ class ListedCalleeVariable(HoistedCalleeVariable):
             except Refused as refused:
                 log.debug("graphmend_bc speculates on the list at %s: %s", self.site, refused)
         try:
-            return self._guessed(tx, indices, mask)
+            return self._speculated(tx, indices, mask)
         except Refused as refused:
             raise SiteRefused(refused, self.site) from refused
 
@@ -86,7 +86,7 @@ class ListedCalleeVariable(HoistedCalleeVariable):
         refused = Refused("list-not-full", "It is not known to be a list of such indices.")
         raise SiteRefused(refused, self.site)
 
-    def _guessed(
+    def _speculated(
         self, tx: InstructionTranslatorBase, indices: TensorVariable, mask: Node
     ) -> VariableTracker:
         length = len(mask.meta["example_value"])
@@ -94,7 +94,7 @@ class ListedCalleeVariable(HoistedCalleeVariable):
         if not isinstance(size, SymNodeVariable):
             raise Refused("list-not-full", "Its length is known already.")
         is_full = compared(tx, operator.eq, size, length)
-        if not assume(tx, self.compilation, Guess(self.site, likely=True), is_full):
+        if not assume(tx, self.compilation, Speculate(self.site, likely=True), is_full):
             raise Refused("list-not-full", f"There are {length} indices.")
         items = [ConstantVariable.create(index) for index in range(length)]
         return ListVariable(items, mutation_type=ValueMutationNew())

@@ -1,6 +1,6 @@
 """A loop over the indices at which a mask is true is taken to go over all of them.
 
-The rows in `for e in mask.nonzero()` are guessed to be those of all indices, as in lists of them
+The rows in `for e in mask.nonzero()` are assumed to be those of all indices, as in lists of them
 (lists.py), or of all but the last: routers have a place behind the last expert for tokens that go
 nowhere. Either way it is known which index is in which row.
 """
@@ -21,14 +21,14 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.contrib.moe.lists import is_cheap, mask_of_rows
 from graphmend_bc.dynamo.graph.emit import compared, method
-from graphmend_bc.dynamo.speculation.speculate import assume, guess
+from graphmend_bc.dynamo.speculation.speculate import assume, speculate
 from graphmend_bc.dynamo.symbols.known_integers import KnownIntegers
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkOperands
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
-from graphmend_bc.runtime import Guess, Marker, Site
+from graphmend_bc.runtime import Marker, Site, Speculate
 
 
 def known_rows(
@@ -37,7 +37,7 @@ def known_rows(
     marker: Marker,
     args: list[VariableTracker],
 ) -> VariableTracker:
-    """Handler: guess how many indices a loop goes over, and with that, which ones.
+    """Handler: assume how many indices a loop goes over, and with that, which ones.
 
     What Dynamo knows the length of is left alone.
 
@@ -68,7 +68,7 @@ def _know_rows(
         raise Refused(
             "list-not-full", "A check could fail, and they can be computed before the graph."
         )
-    trace.recorder.ranges.count(tensor, _guessed_length(tx, compilation, site, rows, mask))
+    trace.recorder.ranges.count(tensor, _speculated_length(tx, compilation, site, rows, mask))
     trace.of(KnownIntegers)
 
 
@@ -77,7 +77,7 @@ def _is_unsized(tensor: TensorVariable) -> bool:
     return bool(shape) and bool(free_unbacked_symbols(shape[0]))
 
 
-def _guessed_length(
+def _speculated_length(
     tx: InstructionTranslatorBase,
     compilation: Compilation,
     site: Site,
@@ -91,16 +91,16 @@ def _guessed_length(
 
     def is_so(compare: Callable[[Any, Any], Any], number: int, likely: bool) -> bool:
         condition = compared(tx, compare, size, number)
-        return assume(tx, compilation, Guess(site, likely=likely), condition)
+        return assume(tx, compilation, Speculate(site, likely=likely), condition)
 
     if is_so(operator.eq, length, not _is_never_last(compilation.trace, mask)):
         return length
-    # Asked so that the likely answer is no, as to the first question: one turn holds for all.
+    # Asked so that the likely answer is no, as to the first question: one flip holds for all.
     if length < 2 or is_so(operator.ne, length - 1, False):
         raise Refused("list-not-full", f"There are {length} indices.")
     last = method(tx, "reshape", method(tx, "select", rows, 0, length - 2), ())
     is_last = method(tx, "eq", last, length - 1)
-    if guess(tx, compilation, Guess(site, likely=False), is_last):
+    if speculate(tx, compilation, Speculate(site, likely=False), is_last):
         raise Refused("list-not-full", f"There are {length} indices.")
     return length - 1
 

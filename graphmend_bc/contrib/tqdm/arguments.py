@@ -15,7 +15,7 @@ from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 
 from graphmend_bc.contrib.tqdm.bars import complaint
 from graphmend_bc.contrib.tqdm.catalog import Bar, makes_bar
-from graphmend_bc.dynamo.after_graph.argument_snapshots import Keeper, as_dict, kept_stream
+from graphmend_bc.dynamo.after_graph.argument_snapshots import Snapshotter, as_dict, kept_stream
 from graphmend_bc.dynamo.after_graph.passed_objects import is_fixed
 from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.reporting.reasons import Refused
@@ -110,7 +110,7 @@ def _present(value: VariableTracker | None) -> VariableTracker | None:
 def _kept(
     tx: InstructionTranslatorBase, compilation: Compilation, given: dict[str, VariableTracker]
 ) -> dict[str, VariableTracker]:
-    keep, kept = Keeper(tx, compilation), dict[str, VariableTracker]()
+    keep, kept = Snapshotter(tx, compilation), dict[str, VariableTracker]()
     for name, value in given.items():
         value = value.realize()
         if name == "file":

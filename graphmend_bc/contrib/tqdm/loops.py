@@ -24,6 +24,7 @@ from torch._dynamo.variables.lists import TupleVariable
 from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.contrib.tqdm.bars import Walk
 from graphmend_bc.contrib.tqdm.state import Bars, MadeBar, check_not_in_arm
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.after_graph.epilogue_calls import MadeVariable, MethodVariable, Note
 from graphmend_bc.dynamo.trace.context import SiteRefused
@@ -35,6 +36,7 @@ from graphmend_bc.runtime.stack import is_machinery
 _ENDS = (StopIteration, exc.ObservedUserStopIteration)
 
 
+@facts.with_slots
 class WalkVariable(IteratorVariable):
     """What `iter(bar)` gives.
 
@@ -85,8 +87,6 @@ class WalkVariable(IteratorVariable):
             raise
         except exc.ObservedException as error:
             self._refuse("What it goes over raises.", error)
-
-    next_variable = tp_iternext_impl
 
     def _begin(self, tx: InstructionTranslatorBase) -> None:
         if self.bar.iterable is None:

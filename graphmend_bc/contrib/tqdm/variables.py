@@ -25,6 +25,7 @@ from graphmend_bc.contrib.tqdm.bars import Stand
 from graphmend_bc.contrib.tqdm.catalog import BAR_BREAK, Bar, bar_made_by
 from graphmend_bc.contrib.tqdm.loops import WalkVariable
 from graphmend_bc.contrib.tqdm.state import Bars, check_not_in_arm
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.after_graph.argument_snapshots import as_dict
 from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
 from graphmend_bc.dynamo.after_graph.epilogue_calls import (
@@ -110,6 +111,7 @@ class MarkedBarVariable(MarkedCalleeVariable):
         return bar
 
 
+@facts.with_slots
 class BarVariable(OpaqueIterable, ContextWrappingVariable):
     """A bar that will be made after the graph.
 

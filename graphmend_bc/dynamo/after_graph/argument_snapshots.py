@@ -77,7 +77,7 @@ def formatted_in(trace: Trace) -> Sequence[VariableTracker]:
     return () if snapshots is None else snapshots.formatted
 
 
-class Keeper:
+class Snapshotter:
     """Makes values that will still be what they are now when the graph has run.
 
     Args:

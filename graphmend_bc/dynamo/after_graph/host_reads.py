@@ -11,7 +11,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.tensor import TensorVariable, UnspecializedPythonVariable
 
-from graphmend_bc.dynamo.after_graph.argument_snapshots import Keeper
+from graphmend_bc.dynamo.after_graph.argument_snapshots import Snapshotter
 from graphmend_bc.dynamo.after_graph.host_value import (
     ComputedVariable,
     HostVariable,
@@ -72,7 +72,7 @@ class MarkedReadVariable(MarkedCalleeVariable):
             return None
         assert isinstance(callee, vts.BuiltinVariable)
         if callee.fn in (str, repr):
-            kept = Keeper(tx, self.compilation)(args[0])
+            kept = Snapshotter(tx, self.compilation)(args[0])
             return ComputedVariable(self.site, str, callee.fn, [kept])
         value = read(tx, self.compilation, self.site, args[0], "item")
         if value is None or value.kind is complex or (callee.fn is int and value.kind is float):

@@ -8,6 +8,8 @@ from typing import Any
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 
+from graphmend_bc.dynamo import facts
+
 _METHODS = (
     "as_proxy",
     "call_function",
@@ -34,13 +36,10 @@ def refuse_questions(kind: type[Any], answered: Iterable[str] = ()) -> None:
         kind: has a method `refuse(name)` that raises.
         answered: methods that stay as the class has them.
     """
-    slots = [
-        name
-        for name in dir(VariableTracker)
-        if name.endswith("_impl") or name.startswith(("sq_", "mp_", "nb_", "tp_"))
-    ]
-    for name in {*slots, *_METHODS} - set(answered):
+    answered = facts.all_names(answered)
+    for name in {*facts.slots(), *facts.all_names(_METHODS)} - answered:
         setattr(kind, name, _refusing(name))
+    facts.hide_tables(kind)
 
 
 def _refusing(name: str) -> Callable[..., Any]:

@@ -44,7 +44,7 @@ class HoistedSource(Source):
     def guard_source(self) -> GuardSource:
         return GuardSource.LOCAL
 
-    def get_value(self, globals: Any, locals: Any, cache: Any) -> Any:
+    def get_value(self, globals: Any, locals: Any, cache: Any, **kwargs: Any) -> Any:
         if self not in cache:
             cache[self] = self.slice.seen(*self.slice.arguments({**globals, **locals}))
         return cache[self]

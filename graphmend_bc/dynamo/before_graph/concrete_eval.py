@@ -1,8 +1,8 @@
 """Which way a condition goes in the very call that a frame is compiled for.
 
-The first guess at a condition is best made with the values at hand: the part of the graph that
-computes the condition is run once, without a gradient. Whatever stands in the way of that is no
-harm, because the guess is checked after the graph like any other.
+The first speculation on a condition is best made with the values at hand: the part of the graph
+that computes the condition is run once, without a gradient. Whatever stands in the way of that is
+no harm, because the speculation is checked after the graph like any other.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def look(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable) -> 
     """
     recorder = trace.recorder
     assert recorder is not None
-    # An operator that stops the process may stand behind a guess that is wrong.
+    # An operator that stops the process may stand behind a speculation that is wrong.
     if recorder.foreign or recorder.guarded or tx.output.random_calls:
         return None
     root = tx.output.root_tx
     try:
         check_no_function_mode(tx)
-        node, limits = truth.as_proxy().node, Limits(config.look_limit, dear=True)
+        node, limits = truth.as_proxy().node, Limits(config.concrete_eval_limit, dear=True)
         piece = slice_of([node], bool, "", recorder, limits)
         arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})
         if not all(type(a) in _PLAIN for a in arguments):

@@ -70,8 +70,8 @@ class NumpyDraws(Feature):
     def on_commit(self, compilation: Compilation) -> bool:
         return self.state is not None
 
-    def take_back(self) -> Callable[[], None] | None:
-        return None if self.state is None else self.state.take_back
+    def roll_back(self) -> Callable[[], None] | None:
+        return None if self.state is None else self.state.roll_back
 
 
 def _drawn(
@@ -167,8 +167,8 @@ def _before_graph(
     if not compilation.captures and (number := _number_in(described)) is not None:
         raise Refused("hoist-not-input", f"It gives a {number.__name__}.")
     draws = found.state = found.state or Draws(_generator())
-    missed = partial(compilation.draw_missed, site)
-    before = Drawn(draws, not found.sites, call, described, missed)
+    mismatched = partial(compilation.draw_mismatched, site)
+    before = Drawn(draws, not found.sites, call, described, mismatched)
     base = SyntheticLocalSource(call_before_graph(tx, before, piece.sources, "drawn"))
     found.sites.append(site)
     trace.used[site] = "draw"

@@ -25,6 +25,7 @@ from torch._dynamo.variables.user_defined import (
 )
 from torch._guards import Source
 
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.corrections.absence_guards import Absences, may_change, note_absent
 from graphmend_bc.dynamo.corrections.class_lookups import note_lookup
 from graphmend_bc.dynamo.trace.context import current
@@ -73,7 +74,7 @@ def take_item(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def call_method(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         if name == "popitem":
-            _note_keys(getattr(self, "_base_vt", None) or self)
+            _note_keys(facts.items_of_dict(self))
         return stock(self, tx, name, *args, **kwargs)
 
     return call_method
@@ -96,7 +97,7 @@ def default_item(stock: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return stock(self, tx, key)
         except exc.ObservedKeyError:
-            _note_key(tx, self._base_vt, key)
+            _note_key(tx, facts.items_of_dict(self), key)
             raise
 
     return mp_subscript_impl

@@ -16,9 +16,10 @@ from torch._dynamo.variables.misc import StringFormatVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.catalog.observers import PRINT_BREAK
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.after_graph.argument_snapshots import (
-    Keeper,
     Snapshots,
+    Snapshotter,
     formatted_in,
     is_container,
 )
@@ -75,7 +76,7 @@ def format_value(stock: Callable[..., Any]) -> Callable[..., Any]:
         self.pop()
         conversion = _CONVERSIONS.get(flags & 3, "{}")[1:-1]
         text = f"{{{conversion}:{spec.as_python_constant()}}}"
-        self.push(StringFormatVariable.create(text, [value], {}))
+        self.push(facts.text_of_format(self, text, [value]))
         return None
 
     return format_
@@ -150,7 +151,7 @@ def _kept(compilation: Compilation, value: VariableTracker) -> VariableTracker:
     if any(value is made for made in formatted_in(trace)):
         return value
     try:
-        kept = Keeper(InstructionTranslator.current_tx(), compilation)(value)
+        kept = Snapshotter(InstructionTranslator.current_tx(), compilation)(value)
     except Refused:
         return value
     if isinstance(kept, TensorVariable) or is_container(kept):

@@ -53,12 +53,12 @@ def _check_is_met(in_arm: str, detail: str) -> None:
     """Refuse ways that may not be taken.
 
     Raises:
-        SiteRefused: with the branch around the call, or the guesses before it.
+        SiteRefused: with the branch around the call, or the speculations before it.
     """
     compilation = current()
     trace = None if compilation is None else compilation.trace
     if trace is not None and trace.arms:
         raise SiteRefused(Refused(in_arm, detail), trace.arms[-1])
-    if trace is not None and trace.guesses:
-        sites = dict.fromkeys(guess.site for guess, _ in trace.guesses)
+    if trace is not None and trace.speculations:
+        sites = dict.fromkeys(speculation.site for speculation, _ in trace.speculations)
         raise SiteRefused(Refused("speculation-has-effects", detail), *sites)

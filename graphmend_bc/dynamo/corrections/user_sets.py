@@ -15,6 +15,7 @@ from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.variables.base import AttributeMutationExisting, VariableTracker
 from torch._dynamo.variables.user_defined import UserDefinedSetVariable
 
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.trace.context import current
 
 
@@ -25,17 +26,12 @@ def replayed(stock: Callable[..., None]) -> Callable[..., None]:
         for variable in self._get_modified_vars() if current() is not None else ():
             kept = isinstance(variable.mutation_type, AttributeMutationExisting)
             if kept and isinstance(variable, UserDefinedSetVariable):
-                items = _items(variable)
+                items = facts.items_of_set(variable)
                 if self.is_modified(items):
                     _replace(codegen, variable, items)
         stock(self, codegen, *args, **kwargs)
 
     return update
-
-
-def _items(variable: UserDefinedSetVariable) -> VariableTracker:
-    """The plain set that holds the items; torch 2.11 has another name for it."""
-    return getattr(variable, "_base_vt", None) or variable._set_vt  # type: ignore[no-any-return, attr-defined]
 
 
 def _replace(codegen: PyCodegen, variable: UserDefinedSetVariable, items: VariableTracker) -> None:

@@ -22,7 +22,7 @@ from graphmend_bc import config
 from graphmend_bc.catalog.observers import LOGGER_BREAK as LOGGER_BREAK
 from graphmend_bc.catalog.observers import PRINT_BREAK as PRINT_BREAK
 from graphmend_bc.catalog.observers import Observer, observer_of
-from graphmend_bc.dynamo.after_graph.argument_snapshots import Keeper, as_dict, kept_stream
+from graphmend_bc.dynamo.after_graph.argument_snapshots import Snapshotter, as_dict, kept_stream
 from graphmend_bc.dynamo.after_graph.epilogue_calls import DeferredMethodVariable, note, predicates
 from graphmend_bc.dynamo.after_graph.host_reads import MarkedReadVariable, is_read
 from graphmend_bc.dynamo.after_graph.passed_objects import behind
@@ -182,7 +182,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
     ) -> None:
         _check_print_keywords(kwargs)
         _check_owner(tx, self.callee, self.observer.counts)
-        keep = Keeper(tx, self.compilation, self.observer.gradients, self.observer.objects)
+        keep = Snapshotter(tx, self.compilation, self.observer.gradients, self.observer.objects)
         kept = [keep(arg) for arg in args]
         stream = self.observer.stream
         kept_kwargs = {

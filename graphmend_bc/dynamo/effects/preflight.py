@@ -63,8 +63,8 @@ class Preflight(Feature):
     def on_roll_back(self, compilation: Compilation, undo: Undo | None) -> None:
         """Refuse what could not be prevented when the graph has run."""
         if undo is not None:
-            self.ahead.can_miss = True
-        if self.handled and not self.ahead.can_miss:
+            self.ahead.can_deoptimise = True
+        if self.handled and not self.ahead.can_deoptimise:
             reason = "A handler would meet it when more has happened than before the call."
             raise SiteRefused(Refused("effect-raises", reason), *dict.fromkeys(self.handled))
         if self.whole and not (undo is not None and undo.is_nothing):
@@ -78,5 +78,5 @@ class Preflight(Feature):
     def on_commit(self, compilation: Compilation) -> bool:
         # Without a graph nothing has happened yet.
         if (self.whole or self.handled) and not compilation.trace.proven:
-            self.ahead.can_miss = True
-        return self.ahead.can_miss
+            self.ahead.can_deoptimise = True
+        return self.ahead.can_deoptimise

@@ -84,8 +84,8 @@ def input_storages(graph: Graph) -> set[int]:
 def sets_a_mode(node: Node) -> bool:
     """True for calls such as `torch.use_deterministic_algorithms(True)`."""
     is_setter = node.op == "call_function" and name_called(node).lstrip("_").startswith("set_")
-    return is_setter and name_called(node) not in _TAKEN_BACK and "example_value" not in node.meta
+    return is_setter and name_called(node) not in _ROLLED_BACK and "example_value" not in node.meta
 
 
-_TAKEN_BACK = frozenset(("_set_grad_enabled", "set_inplace_requires_grad_allowed"))
+_ROLLED_BACK = frozenset(("_set_grad_enabled", "set_inplace_requires_grad_allowed"))
 """Modes that are put back with the graph."""

@@ -97,7 +97,7 @@ def layout_of(gm: GraphModule, output: OutputGraph, written: Collection[int]) ->
             found.setdefault(storage_of(value), []).append((position, known))
     memories = tuple(Memory(tuple(views), key in written) for key, views in found.items())
     is_simple = len(memories) == 1 == len(memories[0].views)
-    if is_simple or not any(m.written for m in memories) or _has_no_way_back(output):
+    if is_simple or not any(m.written for m in memories) or _cannot_deoptimise(output):
         return None
     return Layout(memories)
 
@@ -120,7 +120,7 @@ def check_apart(
     readers, writers = _inputs(gm, read), _inputs(gm, written)
     if not any(a != b for a in readers for b in writers):
         return
-    if _has_no_way_back(output):
+    if _cannot_deoptimise(output):
         raise Refused("alias-mutated", "Two inputs might share memory.")
     if not all((readers | writers).values()):
         raise Refused("alias-mutated", "An input that might share memory is no argument.")
@@ -141,6 +141,6 @@ def _is_plain(value: torch.Tensor) -> bool:
     return isinstance(value, (FakeTensor, torch.nn.Parameter))
 
 
-def _has_no_way_back(output: OutputGraph) -> bool:
+def _cannot_deoptimise(output: OutputGraph) -> bool:
     """True if the original code cannot run in the place of the graph."""
     return output.export or bool(output.random_calls)

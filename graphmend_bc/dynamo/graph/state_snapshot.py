@@ -1,4 +1,4 @@
-"""Take back what a graph did: its writes to inputs, its random draws, the modes it switched."""
+"""Roll back what a graph did: its writes to inputs, its random draws, the modes it switched."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.corrections import (
     absent_names,
     class_lookups,
@@ -28,7 +29,7 @@ _ITEMS: Final = (
         absent_names.subscript,
         "a key that a dict lacks",
     ),
-    Seam(_DICT, ("repr_impl",), absent_names.show_items, "the keys of a dict, in a text"),
+    Seam(_DICT, facts.REPR, absent_names.show_items, "the keys of a dict, in a text"),
     Seam(
         f"{_VARIABLES}.builtin:BuiltinVariable",
         ("call_function",),
@@ -61,7 +62,7 @@ _ITEMS: Final = (
 
 _ATTRIBUTES: Final = (
     *(
-        Seam(owner, ("var_getattr",), absent_names.attribute, "an attribute that a value lacks")
+        Seam(owner, facts.GETATTR, absent_names.attribute, "an attribute that a value lacks")
         for owner in (
             _OBJECT,
             _CLASS,
@@ -115,7 +116,7 @@ _CLASSES: Final = (
         "what `super()` finds",
     ),
     *(
-        Seam(owner, ("var_getattr",), module_hooks.asked, "the hooks of a module")
+        Seam(owner, facts.GETATTR, module_hooks.asked, "the hooks of a module")
         for owner in (_NN_MODULE, _PYTHON_MODULE)
     ),
 )
@@ -127,8 +128,11 @@ _SPECIAL: Final = (
         special_methods.slots_of,
         "the operators of a class, of which Dynamo keeps the answer for ever",
     ),
-    Seam(_OBJECT, ("richcompare_impl",), special_methods.compared, "an object that is compared"),
-    Seam(_OBJECT, ("is_python_equal",), special_methods.found_equal, "an object that is a key"),
+    Seam(_OBJECT, facts.RICHCOMPARE, special_methods.compared, "an object that is compared"),
+    *(
+        Seam(_OBJECT, (name,), special_methods.found_equal, "an object that is a key")
+        for name in facts.EQUALITY_OF_KEYS
+    ),
     Seam(
         f"{_VARIABLES}.builtin:BuiltinVariable",
         ("call_callable",),
@@ -143,7 +147,7 @@ _SPECIAL: Final = (
     ),
     Seam(
         f"{_VARIABLES}.builtin",
-        ("vt_getitem",),
+        facts.GETITEM,
         special_methods.subscripted,
         "whether a class can be subscripted",
     ),

@@ -164,6 +164,16 @@ def ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
     return ask
 
 
+def set_item(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`t[k] = v`, where that is no call of the method."""
+
+    def mp_ass_subscript_impl(self: Any, tx: Any, *args: Any, **kwargs: Any) -> Any:
+        asked = ask_tensor(lambda self, tx, name: stock(self, tx, *args, **kwargs))
+        return asked(self, tx, "__setitem__")
+
+    return mp_ass_subscript_impl
+
+
 _OF_AUTOGRAD = frozenset(("requires_grad", "grad_fn", "is_leaf"))
 """What a write in place may change; Dynamo notices that only under the name that was written to."""
 

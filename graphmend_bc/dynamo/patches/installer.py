@@ -1,6 +1,6 @@
 """Put the seams in, all or none, and take them out again.
 
-`table.py` has those that are the same whoever mends; those that call the mender are here.
+`table.py` has those that are the same whoever mends; those that call the mending state are here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CompileFrame = Callable[[Callable[..., Any], CodeType, list[Any], dict[str, Any]
 """Compiles a frame; gets Dynamo's own function, the code object and the other arguments."""
 
 
-class Mender(Protocol):
+class MendingState(Protocol):
     """What the seams call."""
 
     def unguarded(self, code: CodeType, error: Exception) -> None:
@@ -54,15 +54,15 @@ class _Put:
 
 
 class Seams:
-    """Installs the seams for one mender and takes them out again.
+    """Installs the seams for one mending state and takes them out again.
 
     Args:
-        mender: told of what happens to the frames that were compiled.
+        state: told of what happens to the frames that were compiled.
         compile_frame: compiles one frame.
     """
 
-    def __init__(self, mender: Mender, compile_frame: CompileFrame) -> None:
-        self._mender = mender
+    def __init__(self, state: MendingState, compile_frame: CompileFrame) -> None:
+        self._state = state
         self._compile_frame = compile_frame
         self._switch = _Switch()
         self._put: list[_Put] = []
@@ -74,7 +74,7 @@ class Seams:
             MissingSeamError: this torch lacks what a seam replaces.
         """
         self._switch = _Switch()
-        ours = _of_mender(self._mender, self._compile_frame, self._switch)
+        ours = _of_state(self._state, self._compile_frame, self._switch)
         seams = (*ours, *SEAMS, *registered)
         places = [(seam, place) for seam in seams for place in seam.places()]
         try:
@@ -109,8 +109,8 @@ class Seams:
         place.put(ours)
 
 
-def _of_mender(mender: Mender, ours: CompileFrame, switch: _Switch) -> tuple[Seam, ...]:
-    """The seams that call the mender. Without them nothing is compiled for it, so none mends."""
+def _of_state(state: MendingState, ours: CompileFrame, switch: _Switch) -> tuple[Seam, ...]:
+    """The seams that call the mending state. Without them nothing is mended."""
 
     def compiling(stock: Callable[..., Any]) -> Callable[..., Any]:
         def compile_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
@@ -123,7 +123,7 @@ def _of_mender(mender: Mender, ours: CompileFrame, switch: _Switch) -> tuple[Sea
     def resetting(stock: Callable[..., Any]) -> Callable[..., Any]:
         def reset() -> None:
             if switch.on:
-                mender.forget()
+                state.forget()
             stock()
 
         return reset
@@ -139,7 +139,7 @@ def _of_mender(mender: Mender, ours: CompileFrame, switch: _Switch) -> tuple[Sea
         Seam(
             f"{convert}:ConvertFrameAssert",
             ("__call__",),
-            lambda stock: eager_fallback.convert(mender.unguarded, stock),
+            lambda stock: eager_fallback.convert(state.unguarded, stock),
             "one call of a frame is left to eager Python",
         ),
         Seam(

@@ -23,7 +23,8 @@ class Seam:
         owner: "module" or "module:Class", whose own attribute is replaced; or "module:dict", whose
             entry is.
         names: of the attribute, or the key of the entry. If there are more, releases of torch
-            differ in the name: all that are there are replaced, and there must be one.
+            differ in the name: all that are there are replaced, and there must be one. What a
+            class only inherits is replaced for it alone, if it has none of the names itself.
         make: makes our value of torch's.
         why: what is done there.
         adds: True if nothing need be there; `make` is given None then.
@@ -49,6 +50,7 @@ class Seam:
             raise MissingSeamError(self._label()) from error
         places = [Place(owner, name, self._label()) for name in self.names]
         found = [place for place in places if self.adds or place.value() is not ABSENT]
+        found = found or [place for place in places if place.is_inherited()]
         if not found:
             raise MissingSeamError(" or ".join(map(str, places)))
         return found
@@ -96,6 +98,10 @@ class Place:
         own = self.owner if isinstance(self.owner, dict) else vars(self.owner)
         return own.get(self.name, ABSENT)
 
+    def is_inherited(self) -> bool:
+        """True if the owner is a class that has it from another."""
+        return isinstance(self.owner, type) and hasattr(self.owner, self.name)
+
     def put(self, value: Any) -> None:
         """Store a value, or delete what is there for `ABSENT`."""
         if isinstance(self.owner, dict):
@@ -111,7 +117,7 @@ class Place:
     def made(self, make: Callable[[Any], Any]) -> Any:
         """Our value, in the form in which it is to be stored."""
         stored = self.value()
-        if stored is ABSENT:
+        if stored is ABSENT and not self.is_inherited():
             return make(None)
         if isinstance(self.owner, dict):
             return make(stored)

@@ -22,7 +22,7 @@ from graphmend_bc.dynamo.trace.context import Compilation, current
 from graphmend_bc.dynamo.trace.higher_order import depth_of
 from graphmend_bc.dynamo.trace.markers import as_python
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import Both, Branch, Guess, Loop, Marker, Primitive
+from graphmend_bc.runtime import Both, Branch, Loop, Marker, Primitive, Speculate
 
 
 def load_const(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,7 +72,7 @@ class PrimitiveVariable(VariableTracker):
         if isinstance(self.primitive, Loop):
             return self._as_loop(tx, compilation, condition, args[1:])
         if compilation is None or not is_plain(condition):
-            if compilation is not None and isinstance(self.primitive, Guess):
+            if compilation is not None and isinstance(self.primitive, Speculate):
                 return self._as_assumption(tx, compilation, condition)
             if compilation is not None and _is_either(self.primitive) and is_unknown(condition):
                 return self._as_no_branch(tx, compilation, condition, args[1:])
@@ -85,8 +85,8 @@ class PrimitiveVariable(VariableTracker):
     def _as_assumption(
         self, tx: InstructionTranslatorBase, compilation: Compilation, condition: VariableTracker
     ) -> VariableTracker:
-        """A guess at a condition on symbols, such as the size of a tensor."""
-        assert isinstance(self.primitive, Guess)
+        """A speculation on a condition on symbols, such as the size of a tensor."""
+        assert isinstance(self.primitive, Speculate)
         if is_unknown(condition):
             try:
                 value = assume(tx, compilation, self.primitive, condition)
@@ -120,7 +120,7 @@ class PrimitiveVariable(VariableTracker):
             first = ConstantVariable.create(self.primitive.first)
             second = ConstantVariable.create(self.primitive.second)
             return tracing.inline(tx, _both, first, second, condition, *rest)
-        if isinstance(self.primitive, Guess):
+        if isinstance(self.primitive, Speculate):
             return tracing.inline(tx, tracing.is_true, condition)
         return tracing.inline(tx, _branch, condition, *rest)
 
@@ -154,15 +154,15 @@ class PrimitiveVariable(VariableTracker):
         condition: TensorVariable,
         rest: list[VariableTracker],
     ) -> VariableTracker:
-        ours = 0 if isinstance(self.primitive, Guess) else depth_of(compilation.trace)
+        ours = 0 if isinstance(self.primitive, Speculate) else depth_of(compilation.trace)
         tracing.check_is_outermost(tx, ours)
         tracer = site_tracer.SiteTracer(tx, compilation, self.primitive.site)
         if (constant := tracer.fold(condition)) is not None:
             return self._as_python(tx, ConstantVariable.create(constant), rest)
         if isinstance(self.primitive, Both):
             return tracer.both(self.primitive, condition, rest[0], rest[1:])
-        if isinstance(self.primitive, Guess):
-            return tracer.guess(condition, self.primitive)
+        if isinstance(self.primitive, Speculate):
+            return tracer.speculate(condition, self.primitive)
         assert isinstance(self.primitive, Branch)
         return tracer.branch(self.primitive, condition, rest[0], rest[1], rest[2:])
 

@@ -9,6 +9,7 @@ import operator
 from functools import partial
 from typing import Any, Final
 
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.after_graph import host_arithmetic
 from graphmend_bc.dynamo.before_graph import computed_source, numpy_random
 from graphmend_bc.dynamo.corrections import (
@@ -55,7 +56,7 @@ _FRAME: Final = (
         "torch.fx.graph_module",
         ("print",),
         quiet_errors.printing,
-        "a graph that raises and is taken back prints nothing, after `disable()` neither",
+        "a graph that raises and is rolled back prints nothing, after `disable()` neither",
         adds=True,
         stays=True,
     ),
@@ -77,12 +78,15 @@ _FRAME: Final = (
         computed_source.guarding,
         "guards on values that are computed from the inputs",
     ),
-    Seam(
-        "torch._dynamo.exc",
-        ("get_dynamo_observed_exception",),
-        unbacked.raising,
-        "an exception that tracing raises because of a number known only at run time is not the"
-        " program's",
+    *(
+        Seam(
+            module,
+            ("get_dynamo_observed_exception",),
+            unbacked.raising,
+            "an exception that tracing raises because of a number known only at run time is not"
+            " the program's",
+        )
+        for module in facts.RAISING_MODULES
     ),
 )
 
@@ -124,15 +128,20 @@ _OF_TENSORS: Final = (
     *(
         Seam(
             _TENSOR,
-            (name,),
+            names,
             at.ask_tensor,
             "questions about memory and autograd of tensors, once one is chosen",
         )
-        for name in ("call_method", "var_getattr", "call_obj_hasattr")
+        for names in (("call_method",), facts.GETATTR, ("call_obj_hasattr",))
+    ),
+    *(
+        Seam(_TENSOR, ("mp_ass_subscript_impl",), make, "`t[k] = v`, as its method is watched")
+        for make in (at.set_item, tensor_indexing.set_item)
+        if facts.SETS_ITEMS_BY_SLOT
     ),
     Seam(
         _TENSOR,
-        ("hash_impl", "get_python_hash", "is_python_equal"),
+        facts.HASH,
         at.ask_identity,
         "hash and equality of tensors, once one is chosen",
     ),
@@ -186,13 +195,13 @@ _OF_OPERATORS: Final = (
 _OF_VALUES: Final = (
     Seam(
         f"{_VARIABLES}.user_defined:UserDefinedObjectVariable",
-        ("var_getattr",),
+        facts.GETATTR,
         at.ask_object,
         "attributes of an object that a deferred call is going to change",
     ),
     Seam(
         f"{_VARIABLES}.misc:PythonModuleVariable",
-        ("var_getattr",),
+        facts.GETATTR,
         at.ask_module,
         "attributes of modules, where a feature of the trace has something to say",
     ),
@@ -210,7 +219,7 @@ _OF_VALUES: Final = (
     ),
     Seam(
         f"{_VARIABLES}.lists:DequeVariable",
-        ("call_method", "var_getattr", "sq_concat_impl"),
+        ("call_method", *facts.GETATTR, "sq_concat_impl"),
         bounded_deques.bounded,
         "the largest length of a deque that was there before",
     ),

@@ -103,7 +103,7 @@ def _traced(
 def _check(tracer: SiteTracer, records: Sequence[OpRecord], size: sympy.Symbol) -> None:
     """Show that operators change nothing if a size is zero, but for tensors that they make.
 
-    That they raise for no rows does no harm: the graph is taken back. A write to nothing still
+    That they raise for no rows does no harm: the graph is rolled back. A write to nothing still
     counts as one, so the tensor must be the graph's own.
     """
     inputs = input_storages(tracer.tx.output.graph)

@@ -1,4 +1,4 @@
-"""Trace one site: a branch with both of its arms, a short circuit, a guess."""
+"""Trace one site: a branch with both of its arms, a short circuit, a speculation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphmend_bc.dynamo.predication.arm import Arm, Arms, trace_arm
 from graphmend_bc.dynamo.predication.arm_mutation import as_outside, write_back
 from graphmend_bc.dynamo.predication.cond import conditional
 from graphmend_bc.dynamo.predication.merge import Join
-from graphmend_bc.dynamo.speculation.speculate import Checks, guess
+from graphmend_bc.dynamo.speculation.speculate import Checks, speculate
 from graphmend_bc.dynamo.symbols.known_integers import number_in
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.higher_order import depth_of
@@ -29,7 +29,7 @@ from graphmend_bc.legality.fold import constant_truth
 from graphmend_bc.legality.ops import IN_PLACE
 from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import Both, Branch, Guess, Site
+from graphmend_bc.runtime import Both, Branch, Site, Speculate
 
 
 class SiteTracer:
@@ -131,14 +131,14 @@ class SiteTracer:
             self.trace.used[self.site] = "fold"
         return truth
 
-    def guess(self, condition: TensorVariable, primitive: Guess) -> VariableTracker:
+    def speculate(self, condition: TensorVariable, primitive: Speculate) -> VariableTracker:
         """The truth value of the condition, taken for granted.
 
         Raises:
-            Refused: there would be no place for the check, or no end to the guesses.
+            Refused: there would be no place for the check, or no end to the speculations.
         """
         truth = self.truth(condition)
-        return ConstantVariable.create(guess(self.tx, self.compilation, primitive, truth))
+        return ConstantVariable.create(speculate(self.tx, self.compilation, primitive, truth))
 
     def _arm(
         self,

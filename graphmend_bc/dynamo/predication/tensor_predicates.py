@@ -1,7 +1,7 @@
 """Calls that make a Python value of a tensor: `t.item()`, `bool(t)`, `torch.equal(a, b)` ...
 
 Where the value is a truth value, or goes into one comparison only, it becomes a predicate of the
-graph: a tensor if it only steers a jump, else a guess.
+graph: a tensor if it only steers a jump, else a speculation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.choose import check_predicate
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import Guess, Mark, Marker
+from graphmend_bc.runtime import Mark, Marker, Speculate
 
 
 def asked(
@@ -79,7 +79,7 @@ class AskedVariable(MarkedCalleeVariable):
         if self.primitive.use.tested:
             self.compilation.trace.used.setdefault(self.primitive.site, "capture")
             return truth
-        return tracer.guess(truth, Guess(self.primitive.site, self.primitive.use.likely))
+        return tracer.speculate(truth, Speculate(self.primitive.site, self.primitive.use.likely))
 
     def _truth(
         self,
@@ -126,7 +126,7 @@ class HostNumberVariable(VariableTracker):
     def compare(
         self, tx: InstructionTranslatorBase, name: str, other: VariableTracker, reverse: bool
     ) -> VariableTracker:
-        """The comparison with another number, as a tensor or guessed.
+        """The comparison with another number, as a tensor or speculated on.
 
         Args:
             tx: translator of the frame.
@@ -141,7 +141,9 @@ class HostNumberVariable(VariableTracker):
             truth = self._truth(tx, name, other, reverse)
             if self.primitive.use.tested:
                 return truth
-            return self.tracer.guess(truth, Guess(self.tracer.site, self.primitive.use.likely))
+            return self.tracer.speculate(
+                truth, Speculate(self.tracer.site, self.primitive.use.likely)
+            )
         except Refused as refused:
             raise SiteRefused(refused, self.tracer.site) from refused
 
@@ -220,7 +222,7 @@ def _checked(
     if example.dtype is not torch.bool:
         return None
     truth = call(tracer.tx, "all", condition)
-    tracer.guess(truth, Guess(tracer.site, likely=True, firm=True))
+    tracer.speculate(truth, Speculate(tracer.site, likely=True, firm=True))
     return ConstantVariable.create(None)
 
 

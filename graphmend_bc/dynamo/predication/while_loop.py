@@ -31,7 +31,7 @@ from graphmend_bc.legality.arm import check_runs_taken
 from graphmend_bc.legality.choose import check_same_layout
 from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import Guess, Loop
+from graphmend_bc.runtime import Loop, Speculate
 
 
 def loop(
@@ -60,8 +60,8 @@ def loop(
         if isinstance(condition, TensorVariable):
             if not (is_first and primitive.entered):
                 break
-            guess = Guess(primitive.site, likely=goes_on, firm=True)
-            enters = tracer.guess(condition, guess).as_python_constant()
+            enter = Speculate(primitive.site, likely=goes_on, firm=True)
+            enters = tracer.speculate(condition, enter).as_python_constant()
         else:
             enters = inline(tracer.tx, is_true, condition).as_python_constant()
         if enters is not goes_on:

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch.utils import checkpoint
 
-from graphmend_bc.reporting.guess_stats import Tally
-from graphmend_bc.runtime.deopt import Miss
+from graphmend_bc.reporting.speculation_stats import Tally
+from graphmend_bc.runtime.deopt import Deoptimise
 
 _top_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _: None)
 
@@ -66,19 +66,19 @@ class Region:
     group: object = None
 
     def begin(self, code: CodeType, tally: Tally) -> Mark:
-        """A graph that may be taken back is about to be called.
+        """A graph that may be rolled back is about to be called.
 
         Args:
             code: the frame's own code.
             tally: of the graph.
 
         Raises:
-            Miss: the original code is to run at once.
+            Deoptimise: the original code is to run at once.
             CheckpointError: the forward pass ran another graph.
         """
         # A selective checkpoint counts operators.
         if self.region is None or torch._C._len_torch_dispatch_stack() > 0:
-            raise Miss
+            raise Deoptimise
         log = _LOGS.setdefault(self.region, _Log())
         if self.group is None:
             saved = [len(each) for each in self._saved()]
@@ -89,8 +89,8 @@ class Region:
             return Mark(self, log, code, tally)
         before = log.calls[number]
         if before.tally is None:
-            raise Miss
-        if before.code is not code or before.tally.guesses != tally.guesses:
+            raise Deoptimise
+        if before.code is not code or before.tally.speculations != tally.speculations:
             raise checkpoint.CheckpointError(
                 "torch.utils.checkpoint: a function was compiled anew between the forward pass and"
                 " its recomputation, and takes another way through a data-dependent branch for"

@@ -1,4 +1,4 @@
-"""The way back of a frame: watch its graph, and run its original code when the graph is no good."""
+"""Deoptimisation of a frame: watch its graph, and run its original code if the graph is no good."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphmend_bc.dynamo.effects.preflight import Preflight
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
 from graphmend_bc.dynamo.graph.state_snapshot import Before, Undo
 from graphmend_bc.dynamo.rollback import checkpoints
-from graphmend_bc.dynamo.rollback.quiet_errors import taken_back
+from graphmend_bc.dynamo.rollback.quiet_errors import rolled_back
 from graphmend_bc.dynamo.rollback.raised_errors import is_operators, let_go_of_graph
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.symbols.unbacked import captured_in
@@ -26,19 +26,19 @@ from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import as_the_users
 from graphmend_bc.dynamo.trace.profiler_labels import deoptimisation
-from graphmend_bc.reporting.guess_stats import Tally
-from graphmend_bc.rewriting.deopt import with_way_back
-from graphmend_bc.runtime.deopt import Deoptimizer, Miss
+from graphmend_bc.reporting.speculation_stats import Tally
+from graphmend_bc.rewriting.deopt import with_deoptimisation
+from graphmend_bc.runtime.deopt import Deoptimise, Deoptimizer
 from graphmend_bc.runtime.effect_preflight import Ahead
 
 log = logging.getLogger("graphmend_bc")
 
 
-def give_way_back(
+def add_deoptimisation(
     result: Any,
     code: CodeType,
     module_globals: dict[str, Any],
-    take_back: Callable[[], None] | None = None,
+    roll_back: Callable[[], None] | None = None,
 ) -> None:
     """Wrap the bytecode of a `compile_frame` result, in place.
 
@@ -46,31 +46,31 @@ def give_way_back(
         result: what Dynamo's `compile_frame` returned.
         code: the frame's own code object.
         module_globals: the frame's globals.
-        take_back: called before the original code runs.
+        roll_back: called before the original code runs.
     """
     # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
-    original = Deoptimizer(as_the_users(code), module_globals, take_back)
+    original = Deoptimizer(as_the_users(code), module_globals, roll_back)
     run = deoptimisation(original.run, code)
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
-    result.bytecode = with_way_back(result.bytecode, code, deoptimizer)
+    result.bytecode = with_deoptimisation(result.bytecode, code, deoptimizer)
 
 
 def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[..., Any]:
     """A compiled graph without the outputs that are for us.
 
-    It raises `Miss`, and leaves nothing behind, if it can be taken back and a guess it rests on was
-    wrong or one of its operators raised. What else comes out of it passes as it is.
+    It raises `Deoptimise`, and leaves nothing behind, if it can be rolled back and a speculation it
+    rests on was wrong or one of its operators raised. What else comes out of it passes as it is.
     """
     trace = compilation.trace
     extra = len(trace.our_outputs())
     rollback = trace.of(Rollback)
     if rollback.undo is not None:
-        guesses = tuple(guess for guess, _ in trace.guesses)
-        rollback.tally = tally = Tally(guesses, tuple(captured_in(trace)))
+        speculations = tuple(speculation for speculation, _ in trace.speculations)
+        rollback.tally = tally = Tally(speculations, tuple(captured_in(trace)))
         preflight = trace.known(Preflight)
         looks = preflight is not None and (preflight.may_raise or preflight.objects)
         ahead = preflight.ahead if preflight is not None and looks else None
-        graph = _taking_back(graph, rollback.undo, tally, extra, compilation, ahead)
+        graph = _rolling_back(graph, rollback.undo, tally, extra, compilation, ahead)
     elif extra:
         graph = _without_outputs(graph, extra)
     if rollback.leaves_more:
@@ -111,7 +111,7 @@ def _in_layout(graph: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
                 "Inputs that a graph changes share memory in another way than when it was compiled;"
                 " the original code of its frame runs."
             )
-            raise Miss
+            raise Deoptimise
         return graph(*args, **kwargs)
 
     return run_graph
@@ -123,13 +123,13 @@ def _outside_of_checkpoints(graph: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
         if checkpoints.stops_early():
-            raise Miss
+            raise Deoptimise
         return graph(*args, **kwargs)
 
     return run_graph
 
 
-def _taking_back(
+def _rolling_back(
     graph: Callable[..., Any],
     undo: Undo,
     tally: Tally,
@@ -138,7 +138,7 @@ def _taking_back(
     ahead: Ahead | None,
 ) -> Callable[..., Any]:
     attempt = _attempt(graph, undo, tally, compilation.code, ahead)
-    shares, missed = bool(undo.inputs or undo.draws), compilation.missed
+    shares, graph_failed = bool(undo.inputs or undo.draws), compilation.graph_failed
 
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
@@ -153,11 +153,11 @@ def _taking_back(
             text, said = repr(failed.error), str(failed.error)
             log.info("A compiled graph raised %s; the original code of its frame runs.", text)
             asserts = "Runtime assertion failed" in said
-            missed(tally, tally.suspect(said) if asserts else None)
-            raise Miss from failed.error
+            graph_failed(tally, tally.suspect(said) if asserts else None)
+            raise Deoptimise from failed.error
         if wrong is not None:
-            missed(tally, wrong)
-            raise Miss
+            graph_failed(tally, wrong)
+            raise Deoptimise
         return results[:-extra] if extra else results
 
     return run_graph
@@ -166,12 +166,12 @@ def _taking_back(
 def _attempt(
     graph: Callable[..., Any], undo: Undo, tally: Tally, code: CodeType, ahead: Ahead | None
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, int | None]]:
-    single = len(tally.guesses) == 1  # then one output is both questions
-    guessed = bool(tally.guesses)
+    single = len(tally.speculations) == 1  # then one output is both questions
+    speculates = bool(tally.speculations)
 
-    @taken_back
+    @rolled_back
     def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int | None]:
-        """The results, or which guess was wrong.
+        """The results, or which speculation was wrong.
 
         Raises:
             _OperatorFailed: an operator raised.
@@ -189,8 +189,8 @@ def _attempt(
                 raise
             _throw_away(before, mark)
             raise _OperatorFailed(error) from None
-        # The one transfer to the host; which guess was wrong is asked only if one was.
-        if guessed and bool(results[-1]):
+        # The one transfer to the host; which speculation was wrong is asked only if one was.
+        if speculates and bool(results[-1]):
             wrong = 0 if single else results[-2].tolist().index(True)
             _throw_away(before, mark)
             return None, wrong
@@ -218,7 +218,7 @@ def _withdraw(before: Before, mark: checkpoints.Mark | None) -> None:
 
 
 class _OperatorFailed(BaseException):
-    """An operator of a graph raised, and the graph was taken back.
+    """An operator of a graph raised, and the graph was rolled back.
 
     Args:
         error: what it raised.
@@ -232,12 +232,12 @@ class _OperatorFailed(BaseException):
 def forget_compiled(code: CodeType, change: Callable[[], None]) -> None:
     """Make Dynamo compile a code object anew at its next call.
 
-    Not while a thread compiles: it would keep a graph that rests on the old guesses. A later miss
-    will try again. Nor while a checkpoint's recomputation is to run a graph of it again.
+    Not while a thread compiles: it would keep a graph that rests on the old speculations. A later
+    failure will try again. Nor while a checkpoint's recomputation is to run a graph of it again.
 
     Args:
         code: the frame's own code.
-        change: called before, if it is done: what is to be guessed otherwise.
+        change: called before, if it is done: what is to be assumed instead.
     """
     if checkpoints.is_awaited(code) or not compile_lock.acquire(blocking=False):
         return
@@ -265,6 +265,6 @@ class _Forgotten(DeletedGuardManagerWrapper):
     """
 
     def __init__(self, former: GuardManagerWrapper, code: CodeType) -> None:
-        super().__init__("graphmend_bc guesses otherwise now")
+        super().__init__("graphmend_bc re-specialised this frame")
         self.former = former, code
         self.id_matched_objs = {"": cast(Any, object)}

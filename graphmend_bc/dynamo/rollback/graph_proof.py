@@ -118,7 +118,7 @@ def _blamed(trace: Trace) -> list[Site]:
     assert trace.recorder is not None
     fails = trace.used if trace.recorder.rejects else ()
     reasons = [feature.blamed() for feature in trace.obliged(Feature.blamed)]
-    candidates = [[guess.site for guess, _ in trace.guesses], *reasons, fails]
+    candidates = [[speculation.site for speculation, _ in trace.speculations], *reasons, fails]
     return list(dict.fromkeys(next(filter(None, candidates), ())))
 
 

@@ -1,4 +1,4 @@
-"""What torch.fx prints of a graph that raises: nothing where the graph is taken back.
+"""What torch.fx prints of a graph that raises: nothing where the graph is rolled back.
 
 A call of a graph module that raises prints a traceback to stderr before it raises further. The
 original code then runs and raises what eager Python raises, which prints nothing.
@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_TAKEN_BACK: set[CodeType] = set()
+_ROLLED_BACK: set[CodeType] = set()
 
 
-def taken_back(function: F) -> F:
+def rolled_back(function: F) -> F:
     """Decorator of a function that runs a graph and, if it raises, leaves nothing behind."""
     assert isinstance(function, FunctionType)
-    _TAKEN_BACK.add(function.__code__)
+    _ROLLED_BACK.add(function.__code__)
     return function
 
 
@@ -32,18 +32,18 @@ def printing(stock: Callable[..., None] | None) -> Callable[..., None]:
     """
 
     def print(*values: Any, **kwargs: Any) -> None:
-        if not _reports_what_is_taken_back():
+        if not _reports_what_is_rolled_back():
             (stock or builtins.print)(*values, **kwargs)
 
     return print
 
 
-def _reports_what_is_taken_back() -> bool:
+def _reports_what_is_rolled_back() -> bool:
     """True if a graph module reports what it raises to a function that takes the graph back."""
     frame = sys._getframe(2)
     if frame.f_code.co_qualname != "_WrappedCall.__call__":
         return False
     caller = frame.f_back
-    while caller is not None and caller.f_code not in _TAKEN_BACK:
+    while caller is not None and caller.f_code not in _ROLLED_BACK:
         caller = caller.f_back
     return caller is not None

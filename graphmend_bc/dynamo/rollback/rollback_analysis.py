@@ -1,4 +1,4 @@
-"""Whether a graph can be taken back, and what has to be remembered for it."""
+"""Whether a graph can be rolled back, and what has to be remembered for it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from graphmend_bc.dynamo.trace.context import Compilation, Trace
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.reporting.guess_stats import Tally
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.speculation_stats import Tally
 
 
 @dataclass(slots=True, eq=False)
@@ -36,9 +36,9 @@ class Rollback(Feature):
 
     Attributes:
         undo: how to take the graph back, if that can be done and somebody may want it: a wrong
-            guess, or the effects it would lose by raising.
+            speculation, or the effects it would lose by raising.
         layout: how the graph's inputs must share memory when it runs.
-        tally: counts the calls of the compiled graph if it can be taken back.
+        tally: counts the calls of the compiled graph if it can be rolled back.
         handles: whether one of the functions traced may handle an exception that the graph raises.
         leaves_more: whether something is done after the graph, or before it in stock's, that a
             recomputation which stops in the graph would lose.
@@ -57,7 +57,7 @@ class Rollback(Feature):
 def need_of(trace: Trace) -> RollbackNeed:
     """Whether something may come to light that makes the graph useless."""
     needs = [feature.rolls_back() for feature in trace.obliged(Feature.rolls_back)]
-    if trace.guesses:
+    if trace.speculations:
         needs.append(RollbackNeed.WORTH_COPIES)
     if trace.effects:
         needs.append(RollbackNeed.IF_FREE)
@@ -120,7 +120,7 @@ def modes_of(gm: GraphModule, output: OutputGraph) -> Undo | None:
     """How the modes are put back that a graph switches for a while, if it raises meanwhile.
 
     Args:
-        gm: a graph that is not taken back.
+        gm: a graph that is not rolled back.
         output: Dynamo's, which has made it.
 
     Returns:

@@ -1,8 +1,8 @@
-"""Indices that are used after a guess on an accelerator, where one out of bounds stops the process.
+"""Indices used after a speculation on an accelerator; one out of bounds stops the process there.
 
 Labels and token ids are not known to be in bounds. They are put in bounds before they are used, and
-the graph says whether that changed any: then the guess counts as wrong, and the original code runs,
-with the indices as they are.
+the graph says whether that changed any: then the speculation counts as wrong, and the original code
+runs, with the indices as they are.
 
     F.cross_entropy(logits, labels)      safe = where(labels == -100, labels, labels.clamp(0, 9))
                                          F.cross_entropy(logits, safe); (safe != labels).any()
@@ -25,21 +25,21 @@ from graphmend_bc.dynamo.trace.context import Trace
 
 
 def check_indices(tx: InstructionTranslatorBase, trace: Trace) -> None:
-    """At the end of a graph: put indices in bounds, and let the last guess say if one was not.
+    """At the end of a graph: put indices in bounds; the last speculation fails if one was not.
 
     Args:
         tx: translator of the frame that ends the graph.
-        trace: the attempt that is running; what it knows of unprotected operators is taken back.
+        trace: the attempt that is running; what it knows of unprotected operators is rolled back.
     """
     recorder = trace.recorder
-    if recorder is None or not trace.guesses:
+    if recorder is None or not trace.speculations:
         return
     for node in list(recorder.guarded):
         if node is not None and (changed := _put_in_bounds(tx, node)) is not None:
             del recorder.guarded[node]
-            guessed, wrong = trace.guesses[-1]
+            speculation, wrong = trace.speculations[-1]
             moved = method(tx, "to", changed, wrong.as_proxy().node.meta["example_value"].device)
-            trace.guesses[-1] = guessed, call(tx, "logical_or", wrong, moved)
+            trace.speculations[-1] = speculation, call(tx, "logical_or", wrong, moved)
 
 
 def _put_in_bounds(tx: InstructionTranslatorBase, node: Node) -> TensorVariable | None:

@@ -1,8 +1,9 @@
 """Take a truth value for granted, and have the graph say whether that was wrong.
 
-Each guess adds a 0-dim bool tensor to the graph: True if the guess was wrong and mattered. At the
-end of the graph they become two outputs, which were wrong and whether any was, that only the
-wrapper around the compiled graph sees (deopt_wrapper.py). A single guess is one output.
+Each speculation adds a 0-dim bool tensor to the graph: True if the speculation was wrong and
+mattered. At the end of the graph they become two outputs, which were wrong and whether any was,
+that only the wrapper around the compiled graph sees (deopt_wrapper.py). A single speculation is
+one output.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from graphmend_bc.dynamo.speculation.index_bounds import check_indices
 from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import without_resumption
-from graphmend_bc.reporting.guess_stats import Guessed
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import Guess
+from graphmend_bc.reporting.speculation_stats import Speculation
+from graphmend_bc.runtime import Speculate
 
 
 @dataclass(slots=True, eq=False)
 class Checks(Feature):
-    """The checks of the guesses of an attempt.
+    """The checks of the speculations of an attempt.
 
     Attributes:
         drawn: predicates that may rest on random draws.
@@ -46,15 +47,15 @@ class Checks(Feature):
     def on_graph_end(
         self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
     ) -> None:
-        """Make one question of all guesses, and one answer to look them up."""
+        """Make one question of all speculations, and one answer to look them up."""
         trace = compilation.trace
         check_indices(tx, trace)
         # A draw that only a predicate needs must happen even if both arms turn out to be the same.
         trace.kept += [value for value in self.drawn if not value.as_proxy().node.users]
         self.drawn.clear()
-        if not trace.guesses or trace.questions:
+        if not trace.speculations or trace.questions:
             return
-        wrongs = [wrong for _, wrong in trace.guesses]
+        wrongs = [wrong for _, wrong in trace.speculations]
         home = _device(wrongs[0])
         moved = [w if _device(w) == home else method(tx, "to", w, home) for w in wrongs]
         if len(moved) == 1:
@@ -67,10 +68,10 @@ class Checks(Feature):
         trace.questions = [which, call(tx, "any", which)]
 
 
-def guess(
+def speculate(
     tx: InstructionTranslatorBase,
     compilation: Compilation,
-    primitive: Guess,
+    primitive: Speculate,
     truth: TensorVariable,
     *,
     asserted: SymBool | None = None,
@@ -85,7 +86,7 @@ def guess(
         asserted: the condition itself, if the graph will raise where the value is wrong.
 
     Raises:
-        Refused: there would be no place for the check, or no end to the guesses.
+        Refused: there would be no place for the check, or no end to the speculations.
     """
     if tx.export:
         raise Refused("under-export")
@@ -93,8 +94,8 @@ def guess(
         raise Refused("loop-unbounded")
     check_numbers(tx.output.root_tx)
     trace, site = compilation.trace, primitive.site
-    occurrence = sum(guessed.site == site for guessed, _ in trace.guesses)
-    if occurrence >= config.guess_limit:
+    occurrence = sum(known.site == site for known, _ in trace.speculations)
+    if occurrence >= config.speculation_limit:
         raise Refused("loop-unbounded", f"It was reached {occurrence} times in one trace.")
 
     def seen() -> bool | None:
@@ -106,10 +107,10 @@ def guess(
         around = predicate if taken else call(tx, "logical_not", predicate)
         wrong = call(tx, "logical_and", wrong, around)
     assert trace.recorder is not None
-    trace.recorder.guessed = True
+    trace.recorder.speculated = True
     text = "" if asserted is None else _text(asserted, value)
     trace.of(Checks)
-    trace.guesses.append((Guessed(site, occurrence, value, primitive.firm, text), wrong))
+    trace.speculations.append((Speculation(site, occurrence, value, primitive.firm, text), wrong))
     trace.used[site] = "speculate"
     return value
 
@@ -135,20 +136,20 @@ def check_numbers(frame: InstructionTranslatorBase) -> None:
 def assume(
     tx: InstructionTranslatorBase,
     compilation: Compilation,
-    primitive: Guess,
+    primitive: Speculate,
     condition: SymNodeVariable,
 ) -> bool:
     """The truth value that a condition on numbers known only at run time is taken to have.
 
     Dynamo learns it too, where the condition is about sizes and other ints, so that what follows
-    from it need not be guessed again.
+    from it need not be assumed again.
 
     Args:
-        tx, compilation, primitive: as for `guess`.
+        tx, compilation, primitive: as for `speculate`.
         condition: a comparison, or a number that is asked whether it is zero.
 
     Raises:
-        Refused: there would be no place for the check, or no end to the guesses.
+        Refused: there would be no place for the check, or no end to the speculations.
     """
     if condition.python_type() is not bool:
         condition = compared(tx, operator.ne, condition, 0)
@@ -157,7 +158,7 @@ def assume(
         s.is_integer for s in symbol.node.expr.free_symbols
     )
     truth = as_tensor(tx, condition.as_proxy(), torch.bool)
-    value = guess(tx, compilation, primitive, truth, asserted=symbol if told else None)
+    value = speculate(tx, compilation, primitive, truth, asserted=symbol if told else None)
     if told:
         expect_true(_holding(symbol, value))
     return value

@@ -65,7 +65,7 @@ def _prepare(
         return
     if tx.export:
         raise Refused("under-export")
-    if compilation.trace.arms or not _guesses_hold(tx, compilation.trace):
+    if compilation.trace.arms or not _speculations_hold(tx, compilation.trace):
         raise Refused("once-not-sure", "It depends on a condition.")
     preparation.function(subject)
     if not preparation.is_done(subject):  # another version of the function; not called again
@@ -86,6 +86,6 @@ def _subject(args: Sequence[VariableTracker], preparation: Preparation) -> Any:
     return model
 
 
-def _guesses_hold(tx: InstructionTranslatorBase, trace: Trace) -> bool:
-    """True if what was guessed so far is known to be right in this call."""
-    return all(look(tx, trace, wrong) is False for _, wrong in trace.guesses)
+def _speculations_hold(tx: InstructionTranslatorBase, trace: Trace) -> bool:
+    """True if what was assumed so far is known to be right in this call."""
+    return all(look(tx, trace, wrong) is False for _, wrong in trace.speculations)

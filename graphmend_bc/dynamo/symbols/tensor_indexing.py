@@ -55,6 +55,19 @@ def call_method(stock: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def set_item(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`TensorVariable.mp_ass_subscript_impl`: `t[k] = v`, where that is no call of the method."""
+
+    def set_(self: Any, tx: Any, key: VariableTracker, value: Any) -> Any:
+        compilation = current()
+        if compilation is not None and _may_know(compilation) and value is not None:
+            self, left = _selected(tx, compilation, self, key)
+            key = left or ConstantVariable.create(...)
+        return stock(self, tx, key, value)
+
+    return set_
+
+
 def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`BuiltinVariable.call_function`: subscripts, and `operator.index`."""
 

@@ -10,8 +10,8 @@ from torch._dynamo import variables as vts
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
-from torch._dynamo.variables.functions import WrapperUserMethodVariable
 
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.dynamo.trace.generated_code import without_resumption
 from graphmend_bc.reporting.reasons import Refused
@@ -79,13 +79,12 @@ def real_object(callee: VariableTracker) -> object:
         return callee.fn
     if callee.source is None:
         return None
-    if isinstance(callee, WrapperUserMethodVariable):
-        return _bound(callee.obj, callee.wrapper_obj)
-    if isinstance(callee, vts.UserMethodVariable):
-        return _bound(callee.obj, callee.fn)
-    if isinstance(callee, vts.GetAttrVariable):
-        value = getattr(callee.obj, "value", None)
-        return None if value is None else getattr(value, callee.name, None)
+    if (method := facts.bound_method(callee)) is not None:
+        function, bound_to = method
+        return _bound(bound_to, function)
+    if (read := facts.method_read(callee)) is not None:
+        value = getattr(read[0], "value", None)
+        return None if value is None else getattr(value, read[1], None)
     for name in ("descriptor", "method_wrapper"):  # methods of built-in types
         if (descriptor := getattr(callee, name, None)) is not None:
             owner = owner_of(callee)
@@ -98,7 +97,9 @@ def real_object(callee: VariableTracker) -> object:
 
 def owner_of(callee: VariableTracker) -> VariableTracker | None:
     """The object a method is bound to."""
-    owner = getattr(callee.realize(), "obj", None)
+    callee = callee.realize()
+    method = facts.bound_method(callee)
+    owner = method[1] if method is not None else getattr(callee, "obj", None)
     return owner.realize() if isinstance(owner, VariableTracker) else None
 
 

@@ -17,8 +17,8 @@ from torch.fx import Node
 from graphmend_bc.dynamo.trace.features import F, Feature, Features
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.legality.alias import Choice
-from graphmend_bc.reporting.guess_stats import Guessed, Tally
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.speculation_stats import Speculation, Tally
 from graphmend_bc.runtime import Site
 
 
@@ -53,11 +53,11 @@ class Trace:
             under which its arm is taken.
         refused: sites that were met but could not be shown to be exact.
         effects: calls that run after the graph, in order.
-        guesses: truth values that were taken for granted, each with a 0-dim bool tensor that is
-            True if that was wrong.
+        speculations: truth values that are assumed, each with a 0-dim bool tensor that is True if
+            that was wrong.
         kept: values that must stay outputs of the graph although nothing uses them.
-        questions: further outputs of the graph that only we look at: which guesses were wrong, if
-            there are several, and whether any was.
+        questions: further outputs of the graph that only we look at: which speculations were wrong,
+            if there are several, and whether any was.
         proven: whether there was a graph, and it was shown to be exact.
         recorder: listens to the fake tensor mode once a site needs it.
         features: what each feature keeps.
@@ -70,7 +70,7 @@ class Trace:
     predicates: list[tuple[TensorVariable, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)
     effects: list[Site] = field(default_factory=list)
-    guesses: list[tuple[Guessed, TensorVariable]] = field(default_factory=list)
+    speculations: list[tuple[Speculation, TensorVariable]] = field(default_factory=list)
     kept: list[VariableTracker] = field(default_factory=list)
     questions: list[VariableTracker] = field(default_factory=list)
     proven: bool = False
@@ -119,14 +119,14 @@ class Compilation:
         trace: the attempt that is running.
         may_mend: False if nothing is to be rewritten.
         rewrites: whether something is; it may be known only when its code is met.
-        draw_missed: told that a call before a graph gave what the graph is not made for.
+        draw_mismatched: told that a call before a graph gave what the graph is not made for.
         declined: sites that must not be mended; a resume function may hold them already rewritten.
-        likely: the value to guess at a site, by how often the trace came by it before, what is seen
-            in this call where nothing is known from others, and what the bytecode suggests.
+        likely: the value to assume at a site, by how often the trace came by it before, what is
+            seen in this call where nothing is known from others, and what the bytecode suggests.
         follows: whether the frame goes on where a graph with a mend broke, or is a part of the
             user's function that Python calls there.
         was_mended: whether the function had a mend before.
-        missed: told by a compiled graph that a guess was wrong, by its index; None if it raised.
+        graph_failed: told by a compiled graph which speculation was wrong; None if it raised.
         captures: whether Dynamo makes symbols of what is known only at run time.
         note_capture: told of each instruction at which it does; gives the user's site.
         site_at: the user's site for an instruction of a code object that is traced.
@@ -143,8 +143,8 @@ class Compilation:
     code_for: Callable[[CodeType], CodeType]
     may_mend: bool
     likely: Callable[[Site, int, Callable[[], bool | None], bool], bool]
-    missed: Callable[[Tally, int | None], None]
-    draw_missed: Callable[[Site], None]
+    graph_failed: Callable[[Tally, int | None], None]
+    draw_mismatched: Callable[[Site], None]
     site_at: Callable[[CodeType, int], Site]
     follows: bool = False
     was_mended: bool = False

@@ -136,7 +136,7 @@ class Feature:
         return graph
 
     def guarded(self, graph: Callable[..., Any]) -> Callable[..., Any]:
-        """As `wrapped`, around what rolls the graph back: it may raise `Miss` instead."""
+        """As `wrapped`, around what rolls the graph back: it may raise `Deoptimise` instead."""
         return graph
 
     # When the attempt is accepted
@@ -149,8 +149,8 @@ class Feature:
         """True if calls of the frame may have to run its original code."""
         return False
 
-    def take_back(self) -> Callable[[], None] | None:
-        """To be called before the original code runs, if there is anything to take back."""
+    def roll_back(self) -> Callable[[], None] | None:
+        """To be called before the original code runs, if there is anything to roll back."""
         return None
 
 

@@ -16,7 +16,7 @@ from graphmend_bc.dynamo.graph.fx_nodes import tensors_of
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime.deopt import Miss
+from graphmend_bc.runtime.deopt import Deoptimise
 
 if TYPE_CHECKING:
     from graphmend_bc.runtime import Site
@@ -73,7 +73,7 @@ def _without_tangents(graph: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
         if forward_ad._current_level >= 0:
-            raise Miss
+            raise Deoptimise
         return graph(*args, **kwargs)
 
     return run_graph

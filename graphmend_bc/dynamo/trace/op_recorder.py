@@ -42,7 +42,7 @@ class Recorder:
         drawing: nodes that draw, or may.
         foreign: the first operator that is not one of torch's own, or that draws from a generator
             of the user's.
-        guessed: True from the first guess on.
+        speculated: True from the first speculation on.
         guarded: operators after it that may fail beyond repair, by the node that runs them: on an
             accelerator, where an index out of bounds stops the process, with one that is not known
             to be in bounds.
@@ -71,7 +71,7 @@ class Recorder:
         self.draws: dict[torch.device, None] = {}
         self.drawing: set[Node | None] = set()
         self.foreign: OpOverload | None = None
-        self.guessed = False
+        self.speculated = False
         self.guarded: dict[Node | None, OpOverload] = {}
         self.strided = False
         self.unsized = False
@@ -143,7 +143,7 @@ class Recorder:
             self.drawing.add(self._running())
             if record.kwargs.get("generator") is not None:
                 self.foreign = self.foreign or record.op
-        if self.guessed and stops_process(record) and not self.ranges.are_within(record):
+        if self.speculated and stops_process(record) and not self.ranges.are_within(record):
             self.guarded.setdefault(self._running(), record.op)
         self.ranges.note(record)
         self._masks.note(record, self.written)

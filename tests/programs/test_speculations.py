@@ -12,22 +12,28 @@ UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, 3.0])
 
 
 @pytest.mark.parametrize(
-    ("look_limit", "misses", "turned"), [(512, 1, 0), (0, 2, 1)], ids=["looked", "blind"]
+    ("concrete_eval_limit", "misses", "turned"), [(512, 1, 0), (0, 2, 1)], ids=["looked", "blind"]
 )
-def test_guesses_follow_what_happens(look_limit: int, misses: int, turned: int) -> None:
-    """The first guess is right, or changed at once; a rare miss changes nothing."""
+def test_speculations_follow_what_happens(
+    concrete_eval_limit: int, misses: int, turned: int
+) -> None:
+    """The first speculation is right, or changed at once; a rare miss changes nothing."""
 
     def f(x: torch.Tensor) -> tuple[torch.Tensor, int]:
         k = 2 if x.min() > 0 else 3
         return x * k, k
 
-    with gm.enabled(), gm.config.patch(look_limit=look_limit):
+    with gm.enabled(), gm.config.patch(concrete_eval_limit=concrete_eval_limit):
         compiled = torch.compile(f, backend="eager")
         for x in (DOWN, DOWN, UP, DOWN, DOWN):
             assert compiled(x)[1] == f(x)[1]
-        (guess,) = gm.report().guesses
-    assert (guess.calls, guess.misses, guess.turned) == (5, misses, turned)
-    assert str(guess).endswith(
+        (speculation,) = gm.report().speculations
+    assert (speculation.calls, speculation.failed_checks, speculation.respecialised) == (
+        5,
+        misses,
+        turned,
+    )
+    assert str(speculation).endswith(
         f"the check failed in {misses} of 5 calls, re-specialised {turned} times"
     )
 
@@ -57,11 +63,11 @@ def f(x):
         ),
         ("pass", "x = x * 2 if x.min() < 9 else x + 1", "capture@5 speculate@6 where@9"),
     ],
-    ids=["alone", "after another guess", "before a branch"],
+    ids=["alone", "after another speculation", "before a branch"],
 )
 def test_way_that_does_not_trace_is_left(first: str, last: str, mends: str) -> None:
     """Nothing but the bytecode speaks for it: the other way is tried before capturing is given up."""
-    with gm.config.patch(look_limit=0):
+    with gm.config.patch(concrete_eval_limit=0):
         check(MANY.format(first=first, last=last), [DOWN, DOWN, UP], mends, orders=1)
 
 
@@ -77,12 +83,15 @@ def f(x):
 """
 
 
-def test_the_guess_that_an_assertion_is_about_is_changed() -> None:
+def test_the_speculation_that_an_assertion_is_about_is_changed() -> None:
     found = {}
     exec(f"import torch\n{TWO}", found)
-    with gm.enabled(), gm.config.patch(look_limit=0):
+    with gm.enabled(), gm.config.patch(concrete_eval_limit=0):
         compiled = torch.compile(found["f"], backend="eager")
         for x in (torch.ones(3), torch.ones(3), -torch.ones(3)):
             assert compiled(x)[1] == found["f"](x)[1]
-        turned = {guess.site.lineno: guess.turned for guess in gm.report().guesses}
+        turned = {
+            speculation.site.lineno: speculation.respecialised
+            for speculation in gm.report().speculations
+        }
     assert turned == {6: 0, 8: 1}

@@ -9,4 +9,4 @@ def _matches(met: Met) -> Rewrites | None:
     return {met.offset: AskTruth()} if asks else None
 
 
-RULE = Rule("guess", "speculate", 30, _matches, DATA_DEPENDENT)
+RULE = Rule("speculate", "speculate", 30, _matches, DATA_DEPENDENT)

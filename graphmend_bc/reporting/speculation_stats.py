@@ -9,7 +9,7 @@ from graphmend_bc.runtime.site import Site
 
 
 @dataclass(frozen=True, slots=True)
-class Guessed:
+class Speculation:
     """A truth value that one graph assumes.
 
     Attributes:
@@ -35,19 +35,19 @@ class Outcome:
     Attributes:
         site: where the program asks.
         calls: how often graphs ran that assume a value there.
-        misses: how often the check failed, so that the original code ran.
-        turned: how often the site was re-specialised to the other value.
+        failed_checks: how often the check failed, so that the original code ran.
+        respecialised: how often the site was re-specialised to the other value.
     """
 
     site: Site
     calls: int
-    misses: int
-    turned: int
+    failed_checks: int
+    respecialised: int
 
     def __str__(self) -> str:
         return (
-            f"{self.site}: the check failed in {self.misses} of {self.calls} calls, "
-            f"re-specialised {self.turned} times"
+            f"{self.site}: the check failed in {self.failed_checks} of {self.calls} calls, "
+            f"re-specialised {self.respecialised} times"
         )
 
 
@@ -56,26 +56,26 @@ class Tally:
     """Calls of one graph that has speculations.
 
     Attributes:
-        guesses: what it assumes, in the order of the program.
+        speculations: what it assumes, in the order of the program.
         captured: where it has unbacked symbols; Dynamo assumes things about them that the graph
             checks by raising.
         calls: how often it ran.
-        misses: how often each speculation was the first whose check failed, by its index.
+        failed_checks: how often each speculation was the first whose check failed, by its index.
         raised: how often the graph raised before its checks.
         retired: True once no new call is to use the graph; other threads may still run it.
     """
 
-    guesses: tuple[Guessed, ...]
+    speculations: tuple[Speculation, ...]
     captured: tuple[Site, ...] = ()
     calls: int = 0
-    misses: Counter[int] = field(default_factory=Counter)
+    failed_checks: Counter[int] = field(default_factory=Counter)
     raised: int = 0
     retired: bool = False
 
     @property
     def hits(self) -> int:
         """Calls whose results were used."""
-        return self.calls - self.misses.total() - self.raised
+        return self.calls - self.failed_checks.total() - self.raised
 
     def suspect(self, error: str) -> int | None:
         """The speculation that an assertion of the graph was about, or the first possible one.
@@ -83,8 +83,8 @@ class Tally:
         Args:
             error: what the failed assertion says.
         """
-        asserted = [i for i, guessed in enumerate(self.guesses) if guessed.asserted]
-        named = (i for i in asserted if f" {self.guesses[i].asserted} " in error)
+        asserted = [i for i, known in enumerate(self.speculations) if known.asserted]
+        named = (i for i in asserted if f" {self.speculations[i].asserted} " in error)
         return next(iter((*named, *asserted)), None)
 
     def is_bad(self, count: int, limit: int) -> bool:
@@ -100,14 +100,14 @@ class History:
     """What was learnt about the speculation at one site.
 
     Attributes:
-        turns: from which occurrence on which value is likely, by rising occurrence; before the
+        flips: from which occurrence on which value is likely, by rising occurrence; before the
             first one, what was suggested when the frame was compiled.
-        turned: how often the likely value was flipped.
+        respecialised: how often the likely value was flipped.
         tallies: the graphs that assume a value at this site.
     """
 
-    turns: list[tuple[int, bool]] = field(default_factory=list)
-    turned: int = 0
+    flips: list[tuple[int, bool]] = field(default_factory=list)
+    respecialised: int = 0
     tallies: list[Tally] = field(default_factory=list)
 
     def likely(self, occurrence: int) -> bool | None:
@@ -116,29 +116,29 @@ class History:
         Args:
             occurrence: how often the trace came by the site before.
         """
-        for start, value in reversed(self.turns):
+        for start, value in reversed(self.flips):
             if start <= occurrence:
                 return value
         return None
 
-    def turn(self, occurrence: int, value: bool) -> None:
+    def flip(self, occurrence: int, value: bool) -> None:
         """From an occurrence on, assume another value."""
-        self.turns = [turn for turn in self.turns if turn[0] < occurrence]
-        self.turns.append((occurrence, value))
-        self.turned += 1
+        self.flips = [flip for flip in self.flips if flip[0] < occurrence]
+        self.flips.append((occurrence, value))
+        self.respecialised += 1
 
-    def turn_from(self, tally: Tally, guessed: Guessed) -> None:
+    def flip_from(self, tally: Tally, speculation: Speculation) -> None:
         """Retire a graph, and assume the other value, unless that was learnt before."""
         tally.retired = True
-        if self.likely(guessed.occurrence) is not (not guessed.likely):
-            self.turn(guessed.occurrence, not guessed.likely)
+        if self.likely(speculation.occurrence) is not (not speculation.likely):
+            self.flip(speculation.occurrence, not speculation.likely)
 
     def outcome(self, site: Site) -> Outcome:
         """How the speculation at a site went so far."""
-        misses = sum(
+        failed = sum(
             count
             for tally in self.tallies
-            for index, count in tally.misses.items()
-            if tally.guesses[index].site == site
+            for index, count in tally.failed_checks.items()
+            if tally.speculations[index].site == site
         )
-        return Outcome(site, sum(tally.calls for tally in self.tallies), misses, self.turned)
+        return Outcome(site, sum(tally.calls for tally in self.tallies), failed, self.respecialised)

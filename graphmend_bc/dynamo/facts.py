@@ -1,0 +1,156 @@
+"""What differs between the torch releases we mend with, as named facts.
+
+No other file of the project knows that releases of torch differ. A fact asks torch for what it has
+rather than for its version; each shows the difference in a line or two.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar
+
+from torch._dynamo import exc, symbolic_convert
+from torch._dynamo import variables as vts
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables import functions, misc
+from torch._dynamo.variables.base import VariableTracker
+
+T = TypeVar("T")
+
+# Names of a variable's slots: until torch 2.14, and since.
+GETATTR: Final = ("var_getattr", "tp_getattro_impl")
+RICHCOMPARE: Final = ("richcompare_impl", "tp_richcompare_impl")
+REPR: Final = ("repr_impl", "tp_repr_impl")
+HASH: Final = ("hash_impl", "get_python_hash", "is_python_equal")
+GETITEM: Final = ("vt_getitem", "generic_getitem")
+
+# Until torch 2.14, keys are compared by `is_python_equal`; since, by `tp_richcompare_impl`.
+EQUALITY_OF_KEYS: Final = tuple(
+    name for name in ("is_python_equal",) if hasattr(VariableTracker, name)
+)
+
+# Until torch 2.14, `t[k] = v` calls the method `__setitem__`; since, this slot.
+SETS_ITEMS_BY_SLOT: Final = hasattr(VariableTracker, "mp_ass_subscript_impl")
+
+# Modules that hold `get_dynamo_observed_exception`: torch 2.15 imports it by name, too.
+RAISING_MODULES: Final = tuple(
+    module.__name__
+    for module in (exc, symbolic_convert, functions)
+    if hasattr(module, "get_dynamo_observed_exception")
+)
+
+
+_SAME_SLOT: Final = (GETATTR, RICHCOMPARE, REPR, ("next_variable", "tp_iternext_impl"))
+
+
+def all_names(names: Iterable[str]) -> frozenset[str]:
+    """Names of slots, in every release that has another one for it.
+
+    Example:
+        >>> sorted(all_names(["var_getattr", "as_proxy"]))
+        ['as_proxy', 'tp_getattro_impl', 'var_getattr']
+    """
+    return frozenset(
+        alias
+        for name in names
+        for alias in next((same for same in _SAME_SLOT if name in same), (name,))
+    )
+
+
+def with_slots(kind: type[T]) -> type[T]:
+    """Give the slots that a class of variables defines the names that every release asks for."""
+    for names in _SAME_SLOT:
+        own = [vars(kind)[name] for name in names if name in vars(kind)]
+        for name in names if own else ():
+            setattr(kind, name, own[0])
+    return kind
+
+
+def slots() -> frozenset[str]:
+    """The methods by which Dynamo asks a variable for what its Python value would do.
+
+    Since torch 2.14 there are properties of similar names, which tell what slots the type has;
+    a value has no say in these.
+    """
+    return frozenset(
+        name
+        for name, found in inspect.getmembers_static(VariableTracker, inspect.isfunction)
+        if name.endswith("_impl") or name.startswith(("sq_", "mp_", "nb_", "tp_"))
+    )
+
+
+def hide_tables(kind: type[Any]) -> None:
+    """Have attributes asked for by the slot; since torch 2.14 tables are asked first."""
+    if hasattr(VariableTracker, "lookup_tp_getset_member"):
+        kind.lookup_tp_getset_member = lambda self, name: None
+
+
+def method_read(callee: VariableTracker) -> tuple[VariableTracker, str] | None:
+    """The object and the name of a method that a trace holds as `object.name`.
+
+    Until torch 2.14 that is a `GetAttrVariable`; since, a `CallMethodVariable` for most objects.
+
+    Args:
+        callee: realized.
+
+    Returns:
+        None for anything else.
+    """
+    if isinstance(callee, vts.GetAttrVariable):
+        return callee.obj, callee.name
+    kind = getattr(misc, "CallMethodVariable", None)
+    if kind is not None and isinstance(callee, kind):
+        return callee.obj, callee.method_name  # type: ignore[attr-defined]
+    return None
+
+
+def bound_method(callee: VariableTracker) -> tuple[Any, VariableTracker] | None:
+    """The function of a method of the user's, and what it is bound to.
+
+    Until torch 2.14 a method has `fn` and `obj`, and a wrapped one is a method, too; since,
+    `im_func` and `im_self`, and a wrapped one has its wrapper in `fn`.
+
+    Args:
+        callee: realized.
+
+    Returns:
+        None for anything else.
+    """
+    if isinstance(callee, functions.WrapperUserMethodVariable):
+        wrapped: Any = callee.fn if hasattr(callee.fn, "wrapper_obj") else callee
+        return wrapped.wrapper_obj, callee.obj
+    if isinstance(callee, vts.UserMethodVariable):
+        owner = callee.im_self if hasattr(callee, "im_self") else callee.obj
+        return callee.fn, owner
+    return None
+
+
+def text_of_format(
+    tx: InstructionTranslatorBase, text: str, args: list[VariableTracker]
+) -> VariableTracker:
+    """`text.format(*args)`; since torch 2.14 `create` takes the translator first."""
+    create: Any = misc.StringFormatVariable.create
+    made: VariableTracker = (
+        create(tx, text, args, {}) if _CREATE_TAKES_TX else create(text, args, {})
+    )
+    return made
+
+
+_CREATE_TAKES_TX: Final = "tx" in misc.StringFormatVariable.create.__code__.co_varnames[:2]
+
+
+def items_of_set(variable: Any) -> VariableTracker:
+    """The plain set that holds the items of a set of a class of the user's.
+
+    torch 2.11 has `_set_vt`, 2.13 `_base_vt`; since 2.14 the variable itself is a set.
+    """
+    for name in ("_base_vt", "_set_vt"):
+        if (found := getattr(variable, name, None)) is not None:
+            return found  # type: ignore[no-any-return]
+    return variable  # type: ignore[no-any-return]
+
+
+def items_of_dict(variable: Any) -> Any:
+    """The plain dict that holds the items of a dict of another class; see `items_of_set`."""
+    return getattr(variable, "_base_vt", None) or variable

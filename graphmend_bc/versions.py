@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-from graphmend_bc.code.facts import SUPPORTED
+from graphmend_bc.code import facts
 
 TORCH_SUPPORTED = ((2, 11), (2, 12), (2, 13), (2, 14), (2, 15))
 
@@ -34,11 +34,17 @@ def check_versions() -> None:
     """Make sure that this torch and this Python are the ones that this release was written for.
 
     Raises:
-        UnsupportedVersionError: with the version found and the versions that are known.
+        UnsupportedVersionError: with the version found and the versions that are known, or because
+            this Python is a free-threaded build.
     """
     python = sys.version_info[:2]
-    if python not in SUPPORTED:
-        raise UnsupportedVersionError(_sentence("Python", python, SUPPORTED))
+    if python not in facts.SUPPORTED:
+        raise UnsupportedVersionError(_sentence("Python", python, facts.SUPPORTED))
+    if facts.is_free_threaded():
+        raise UnsupportedVersionError(
+            f"graphmend_bc relies on the GIL, which this free-threaded build of Python "
+            f"{_show(python)} lacks: use the build with the GIL, python{_show(python)}."
+        )
     found = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
     if found not in TORCH_SUPPORTED:
         raise UnsupportedVersionError(_sentence("torch", found, TORCH_SUPPORTED))

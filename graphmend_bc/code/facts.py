@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import dis
 import sys
+import sysconfig
 from typing import Final
 
 SUPPORTED: Final = ((3, 11), (3, 12), (3, 13), (3, 14))
 """The versions whose bytecode is understood, oldest first."""
 
 VERSION: Final = sys.version_info[:2]
+
+
+def is_free_threaded() -> bool:
+    """True for a build of CPython without the GIL, also where PYTHON_GIL switched one on."""
+    return bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def op_set(*names: str) -> frozenset[str]:

@@ -18,14 +18,7 @@ from graphmend_bc.code.listing import decode
 from graphmend_bc.code.stack import depths
 from tests.code import specimens
 from tests.code.generated import coins, programs, run
-from tests.code.kit import function, observe, standard_library
-
-
-def reassembled(code: CodeType) -> CodeType:
-    """A code object and all those in its constants, assembled again from their ops."""
-    code = assemble(Header.of(code), relist(decode(code))).code
-    inner = [reassembled(v) if isinstance(v, CodeType) else v for v in code.co_consts]
-    return code.replace(co_consts=tuple(inner))
+from tests.code.kit import function, observe, reassembled, standard_library
 
 
 def comparable(value: Any) -> Any:

@@ -23,10 +23,10 @@ VERSIONS = ((3, 11), (3, 12), (3, 13), (3, 14))
 TESTS = (
     "tests/code",
     "tests/rewriting",
-    "tests/attach/test_evaluator.py",
-    "tests/attach/test_choosing.py",
-    "tests/attach/test_measuring.py",
-    "tests/attach/test_hygiene.py",
+    "tests/attachment/test_evaluator.py",
+    "tests/attachment/test_choosing.py",
+    "tests/attachment/test_measuring.py",
+    "tests/attachment/test_hygiene.py",
 )
 PACKAGES = (
     "bytecode>=0.17",

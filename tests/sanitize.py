@@ -17,10 +17,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = ("evaluator", "choosing", "measuring", "hygiene")
-TESTS = [f"tests/attach/test_{name}.py" for name in NAMES]
+TESTS = [f"tests/attachment/test_{name}.py" for name in NAMES]
 #: greenlet copies stacks, red zones included, which AddressSanitizer takes for an overrun.
 LEFT_OUT = [
-    f"--deselect=tests/attach/test_hygiene.py::test_greenlets_{what}"
+    f"--deselect=tests/attachment/test_hygiene.py::test_greenlets_{what}"
     for what in ("may_end_watched_calls_in_any_order", "inside_a_profile")
 ]
 FLAGS = "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
+
+from tests.processes import python
 
 PROGRAM = """
 import sys
@@ -35,11 +36,10 @@ sys.exit(4)
 """
 
 
-def explain(program: str, directory: Path) -> subprocess.CompletedProcess[str]:
+def explain(program: str, directory: Path) -> CompletedProcess[str]:
     path = directory / "program.py"
     path.write_text(program)
-    command = [sys.executable, "-m", "graphmend_bc", "explain", str(path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240)
+    return python("-m", "graphmend_bc", "explain", str(path), cwd=directory)
 
 
 def test_tables_have_a_row_for_each_callable_and_each_mend(tmp_path: Path) -> None:

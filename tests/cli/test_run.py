@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests import processes
 
 MEND = ["-m", "graphmend_bc", "run"]
 
@@ -27,9 +27,7 @@ print(halve(torch.ones(2)).tolist(), halve(-torch.ones(2)).tolist())
 
 def python(*args: str, cwd: Path) -> tuple[int, str, str]:
     """Runs Python; returns its exit status, standard output and standard error."""
-    done = subprocess.run(
-        [sys.executable, *args], cwd=cwd, capture_output=True, text=True, timeout=240
-    )
+    done = processes.python(*args, cwd=cwd)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -1,6 +1,6 @@
 """A hundred generated programs are exact under mending; `make fuzz` tries many more.
 
-A program that fails here is printed as a test to paste into tests/programs/, after it was made small.
+A program that fails here is printed as a test to paste into tests/integration/test_regressions.py, after it was made small.
 """
 
 from __future__ import annotations

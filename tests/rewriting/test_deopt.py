@@ -1,4 +1,4 @@
-"""Generated code with a way back: torch-free."""
+"""Generated code that deoptimises: torch-free."""
 
 from __future__ import annotations
 

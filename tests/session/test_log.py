@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.processes import ROOT, python
 
 SEEN = """
 import logging, logging.config
@@ -62,14 +58,7 @@ LOUD = QUIET | {name.replace("WARNING", "INFO") for name in QUIET}
 def run(*lines: str, **environment: str) -> tuple[set[str], str]:
     """The names that a program prints, and what it writes to stderr."""
     program = "\n".join(textwrap.dedent(line) for line in (SEEN, *lines))
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **os.environ, **environment},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-c", program, env={"PYTHONPATH": str(ROOT), **environment})
     assert done.returncode == 0, done.stderr
     return set(filter(None, done.stdout.strip().split(","))), done.stderr
 

@@ -80,6 +80,17 @@ def take_item(stock: Callable[..., Any]) -> Callable[..., Any]:
     return call_method
 
 
+def take_keys(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`dict.fromkeys(d)`, for which torch 2.15 installs nothing."""
+
+    def fromkeys(tx: Any, kind: type, /, *args: VariableTracker, **kwargs: Any) -> Any:
+        for keys in args[:1]:
+            _note_if_dict(keys.realize())
+        return stock(tx, kind, *args, **kwargs)
+
+    return fromkeys
+
+
 def show_items(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`repr` of a dict."""
 
@@ -103,11 +114,37 @@ def default_item(stock: Callable[..., Any]) -> Callable[..., Any]:
     return mp_subscript_impl
 
 
-def show_in_text(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`str` of a value made of dicts, which Dynamo computes at once."""
+def take_whole(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """A dict as a constant, as `if d:` takes it."""
+
+    def as_python_constant(self: Any) -> Any:
+        _note_keys(self)
+        return stock(self)
+
+    return as_python_constant
+
+
+def take_all(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Methods of lists and sets that take all keys of a dict: `[*d]`, `s.update(d)`."""
+
+    def call_method(self: Any, tx: Any, name: str, args: Any, *rest: Any, **kwargs: Any) -> Any:
+        if name.endswith(("extend", "update")):  # others take single items
+            for value in args:
+                _note_if_dict(value.realize())
+        return stock(self, tx, name, args, *rest, **kwargs)
+
+    return call_method
+
+
+_LOOK_AT_KEYS: Final = (str, repr, ascii, set, frozenset, bool, max, min)
+"""Builtins that look at all keys of a dict, for which not all releases install something."""
+
+
+def use_whole(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`str` of a value made of dicts, and the like, which Dynamo computes at once."""
 
     def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
-        if getattr(self, "fn", None) in (str, repr, ascii):
+        if getattr(self, "fn", None) in _LOOK_AT_KEYS:
             VariableTracker.visit(_note_if_dict, args)
         return stock(self, tx, args, kwargs)
 
@@ -115,7 +152,7 @@ def show_in_text(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _note_if_dict(value: VariableTracker) -> None:
-    if isinstance(value, ConstDictVariable):
+    if value.is_realized() and isinstance(value := value.realize(), ConstDictVariable):
         _note_keys(value)
 
 

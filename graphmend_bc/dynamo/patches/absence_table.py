@@ -29,12 +29,23 @@ _ITEMS: Final = (
         absent_names.subscript,
         "a key that a dict lacks",
     ),
+    Seam(_DICT, ("as_python_constant",), absent_names.take_whole, "whether a dict is empty"),
+    *(
+        Seam(owner, ("call_method",), absent_names.take_all, "the keys of a dict, for a container")
+        for owner in (f"{_VARIABLES}.lists:ListVariable", f"{_VARIABLES}.sets:SetVariable")
+    ),
+    Seam(
+        f"{_VARIABLES}.builtin:DictBuiltinVariable",
+        ("call_custom_dict_fromkeys",),
+        absent_names.take_keys,
+        "the keys of a dict, for another one",
+    ),
     Seam(_DICT, facts.REPR, absent_names.show_items, "the keys of a dict, in a text"),
     Seam(
         f"{_VARIABLES}.builtin:BuiltinVariable",
         ("call_function",),
-        absent_names.show_in_text,
-        "the keys of a dict, in a text",
+        absent_names.use_whole,
+        "the keys of a dict, in a text or for another container",
     ),
     Seam(
         f"{_VARIABLES}.user_defined:DefaultDictVariable",

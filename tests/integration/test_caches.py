@@ -1,0 +1,77 @@
+"""The caches of the compilers: the same program gives the same graph in every process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+
+import graphmend_bc as gm
+from tests.processes import ROOT, python
+
+PROGRAM = """
+import json, sys
+import torch, torch._inductor.config
+from torch._dynamo.utils import counters
+import graphmend_bc as gm
+
+torch._inductor.config.fx_graph_cache = True
+torch._functorch.config.enable_autograd_cache = True
+
+def f(x):
+    y = x * 3
+    if torch.isinf(y).any():
+        y = torch.clamp(y, max=1e4)
+    if y.sum() < 0:
+        return "negative", y
+    print("largest", y.max())
+    return y + 1
+
+handle = gm.enable()
+compiled = torch.compile(f, fullgraph=True)
+found = [str(compiled(torch.tensor(x))) for x in ([1.0, 2.0], [-1.0, -2.0], [1.0, float("inf")])]
+counts = counters["aot_autograd"] + counters["inductor"]
+print(json.dumps([found, counts["autograd_cache_hit"] + counts["fxgraph_cache_hit"]]))
+"""
+
+
+def _run(script: Path, cache: Path) -> tuple[list[str], int]:
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": str(ROOT),
+        "TORCHINDUCTOR_CACHE_DIR": str(cache),
+    }
+    ran = python(str(script), env=environment, alone=True)
+    assert ran.returncode == 0, ran.stderr
+    found, hits = json.loads(ran.stdout.splitlines()[-1])
+    return found, hits
+
+
+def test_second_process_finds_the_first_ones_graph(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    first, second = (_run(script, tmp_path / "cache") for _ in range(2))
+    expected = [
+        "tensor([4., 7.])",
+        "('negative', tensor([-3., -6.]))",
+        "tensor([4.0000e+00, 1.0001e+04])",
+    ]
+    assert first[0] == second[0] == expected
+    assert second[1] > first[1]
+
+
+def test_same_program_gives_the_same_bytes() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            x = x * 2
+        return x
+
+    def rewritten() -> tuple[bytes, bytes]:
+        with gm.enabled(cache=False):
+            torch._dynamo.reset()
+            torch.compile(f, backend="eager")(torch.ones(3))
+        code = gm.rewrite(f).__code__
+        return code.co_code, code.co_linetable
+
+    assert rewritten() == rewritten()

@@ -10,7 +10,7 @@ from functools import cache
 import torch
 
 from graphmend_bc import config
-from graphmend_bc.code.facts import SUPPORTED
+from graphmend_bc.code import facts
 
 log = logging.getLogger("graphmend_bc")
 
@@ -43,11 +43,17 @@ def check_versions() -> None:
     says so.
 
     Raises:
-        UnsupportedVersionError: with the version found and the versions that are known.
+        UnsupportedVersionError: with the version found and the versions that are known, or because
+            this Python is a free-threaded build.
     """
     python = sys.version_info[:2]
-    if python not in SUPPORTED:
-        raise UnsupportedVersionError(_sentence("Python", python, SUPPORTED))
+    if python not in facts.SUPPORTED:
+        raise UnsupportedVersionError(_sentence("Python", python, facts.SUPPORTED))
+    if facts.is_free_threaded():
+        raise UnsupportedVersionError(
+            f"graphmend_bc relies on the GIL, which this free-threaded build of Python "
+            f"{_show(python)} lacks: use the build with the GIL, python{_show(python)}."
+        )
     found = _torch()
     if found < TORCH_SUPPORTED[0] or (config.strict_versions and found not in TORCH_SUPPORTED):
         raise UnsupportedVersionError(_sentence("torch", found, TORCH_SUPPORTED))

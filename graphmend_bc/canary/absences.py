@@ -26,13 +26,13 @@ def _tries(value: str, before: str, *steps: str) -> Program:
 
 OF_ITEMS: Final = MappingProxyType(
     {
-        "ConstDictVariable.getitem_const_raise_exception_if_absent (absent_names.subscript)": _tries(
-            "d['k']", "d = {}", "d['k'] = 3"
+        "ConstDictVariable.getitem_const_raise_exception_if_absent (absent_names.subscript)": (
+            _tries("d['k']", "d = {}", "d['k'] = 3")
         ),
         "ConstDictVariable.repr_impl (absent_names.show_items)": _asks(
             "w = len(f'{d!r}')", "d = {}", "d['k'] = 3"
         ),
-        "BuiltinVariable.call_function (absent_names.show_in_text)": _asks(
+        "BuiltinVariable.call_function (absent_names.use_whole)": _asks(
             "w = len(str([d]))", "d = {}", "d['k'] = 3"
         ),
         "DefaultDictVariable.mp_subscript_impl (absent_names.default_item)": _tries(

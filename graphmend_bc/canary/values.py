@@ -75,8 +75,8 @@ OF_VALUES: Final = MappingProxyType(
             mends="defer",
             whole=False,
         ),
-        "symbolic_convert._detect_and_normalize_assert_statement (assertions.detect_assert)": Program(
-            "assert x.sum() > 0, 'down'\nreturn x + 1", steps=(DOWN,), mends="speculate"
+        "symbolic_convert._detect_and_normalize_assert_statement (assertions.detect_assert)": (
+            Program("assert x.sum() > 0, 'down'\nreturn x + 1", steps=(DOWN,), mends="speculate")
         ),
         "InstructionTranslatorBase._convert_value (tensor_formatting.convert_value)": Program(
             "print(f'{x!r}', file=out)\nreturn x + 1", mends="defer"

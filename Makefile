@@ -1,4 +1,4 @@
-# Needs CPython 3.11 to 3.13 and a C compiler; everything else goes into a virtual environment.
+# Needs CPython 3.11 to 3.14 and a C compiler; everything else goes into a virtual environment.
 #     make build   the environment, with this tree installed in it
 #     make test    all tests but the nightly ones (TESTS=tests/cli ARGS="-x" narrow it, JOBS=1 is one process)
 #     make demo    an unmodified script of five Hugging Face models, stock and mended

@@ -1,11 +1,13 @@
 """Builds the optional C extension; everything else about the project is in pyproject.toml.
 
 Without a C compiler, or with GRAPHMEND_BC_NO_EXTENSION=1, the package installs without the
-extension: it mends as before, and only `graphmend_bc.attach` is missing.
+extension: it mends as before, and only `graphmend_bc.attach` is missing. A free-threaded build of
+CPython gets none either, and `graphmend_bc.enable()` says there why it does not mend.
 """
 
 import os
 import sys
+import sysconfig
 from glob import glob
 
 from setuptools import Extension, setup
@@ -28,6 +30,12 @@ class OptionalBuildExt(build_ext):
 
     def run(self) -> None:
         """Build the extension, or say once why it could not be built."""
+        if sysconfig.get_config_var("Py_GIL_DISABLED"):
+            self.extensions = []
+            self.warn(
+                "graphmend_bc is installed without its C extension and will not mend, because it "
+                "relies on the GIL, which this free-threaded build of Python lacks."
+            )
         try:
             super().run()
         except (BaseError, CCompilerError, OSError) as error:

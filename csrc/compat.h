@@ -1,4 +1,4 @@
-/* What differs between CPython 3.11, 3.12 and 3.13, and nothing else.
+/* What differs between CPython 3.11, 3.12, 3.13 and 3.14, and nothing else.
  *
  * Every version condition of the C sources is in this file. The evaluator API of PEP 523 is
  * private and its frame structure is laid out anew in every minor version, so an extension
@@ -12,18 +12,31 @@
 #endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <internal/pycore_frame.h>
-#undef Py_BUILD_CORE
 
-#include <stdint.h>
-
-#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030E0000
-#error "graphmend_bc's frame hooks are written for CPython 3.11, 3.12 and 3.13."
+#if PY_VERSION_HEX < 0x030B0000 || PY_VERSION_HEX >= 0x030F0000
+#error "graphmend_bc's frame hooks are written for CPython 3.11, 3.12, 3.13 and 3.14."
 #endif
 
 #ifdef Py_GIL_DISABLED
 #error "graphmend_bc's frame hooks rely on the GIL; free-threaded builds are not supported."
 #endif
+
+#if PY_VERSION_HEX >= 0x030E0000
+#ifdef __GNUC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* inline functions of these headers */
+#endif
+#include <internal/pycore_interpframe.h>
+#include <internal/pycore_stackref.h>
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
+#else
+#include <internal/pycore_frame.h>
+#endif
+#undef Py_BUILD_CORE
+
+#include <stdint.h>
 
 #if defined(_MSC_VER) && !defined(__clang__)
 #define COMPAT_THREAD_LOCAL __declspec(thread)
@@ -32,11 +45,14 @@
 #endif
 
 /* The code object of a frame, borrowed, or NULL for a frame that runs none.
- * From 3.13 on the field holds any executable object. */
+ * From 3.13 on the field holds any executable object, from 3.14 on as a stack reference. */
 static inline PyCodeObject *
 compat_frame_code(struct _PyInterpreterFrame *frame)
 {
-#if PY_VERSION_HEX >= 0x030D0000
+#if PY_VERSION_HEX >= 0x030E0000
+    PyObject *executable = PyStackRef_AsPyObjectBorrow(frame->f_executable);
+    return PyCode_Check(executable) ? (PyCodeObject *)executable : NULL;
+#elif PY_VERSION_HEX >= 0x030D0000
     PyObject *executable = frame->f_executable;
     return PyCode_Check(executable) ? (PyCodeObject *)executable : NULL;
 #else
@@ -55,7 +71,9 @@ compat_frame_globals(struct _PyInterpreterFrame *frame)
 static inline PyObject *
 compat_frame_function(struct _PyInterpreterFrame *frame)
 {
-#if PY_VERSION_HEX >= 0x030C0000
+#if PY_VERSION_HEX >= 0x030E0000
+    PyObject *function = PyStackRef_AsPyObjectBorrow(frame->f_funcobj);
+#elif PY_VERSION_HEX >= 0x030C0000
     PyObject *function = frame->f_funcobj;
 #else
     PyObject *function = (PyObject *)frame->f_func;
@@ -139,7 +157,7 @@ compat_raise_exception(PyObject *exception)
 #endif
 }
 
-/* Module slots by which 3.12 and 3.13 learn that the module lives in the main interpreter and
+/* Module slots by which 3.12 and later learn that the module lives in the main interpreter and
  * under the GIL. 3.11 has no slot for the first: the module checks it as it is executed. */
 #if PY_VERSION_HEX >= 0x030D0000
 #define COMPAT_MODULE_SLOTS                                                     \

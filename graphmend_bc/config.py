@@ -19,8 +19,9 @@ from torch.utils._config_module import Config, install_config_module
 enabled: bool = Config(default=True, env_name_default="GRAPHMEND_BC_ENABLED")
 """False makes `enable()` a no-op; for switching everything off from outside."""
 
-force: bool = Config(default=False, env_name_default="GRAPHMEND_BC_FORCE")
-"""True skips the check that this torch and this Python are known."""
+strict_versions: bool = Config(default=False, env_name_default="GRAPHMEND_BC_STRICT_VERSIONS")
+"""True refuses a torch that is newer than the newest one known. By default `enable()` tries there
+what it replaces in torch, and mends by the rules for which that works."""
 
 attach: str = Config(default="", env_name_default="GRAPHMEND_BC_ATTACH")
 """Targets that `enable()` and `python -m graphmend_bc run` attach to, separated by commas.

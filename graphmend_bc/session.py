@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 from graphmend_bc import config
 from graphmend_bc.attachment.attach import Handle as Attachment
 from graphmend_bc.attachment.attach import attach_all
+from graphmend_bc.canary import check as canary
 from graphmend_bc.contrib.load import load as load_contrib
 from graphmend_bc.dynamo.patches.installer import Seams
 from graphmend_bc.engine.frame_compiler import compile_frame
@@ -20,7 +21,7 @@ from graphmend_bc.reporting.report import Report
 from graphmend_bc.rewriting import rewrite as rewrite_code
 from graphmend_bc.rewriting import widest_plan
 from graphmend_bc.runtime import identity_of
-from graphmend_bc.versions import check_versions
+from graphmend_bc.versions import check_versions, is_known_torch, tell_of_torch
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -69,8 +70,8 @@ def enable(*, cache: bool = True) -> Handle:
         has.
 
     Raises:
-        UnsupportedVersionError: this torch or Python is not known, or this torch lacks something
-            that is needed (`MissingSeamError`).
+        UnsupportedVersionError: this Python is not known, this torch is too old, or it lacks what
+            every mend rests on (`MissingSeamError`).
         ImportError, TypeError, ValueError: as `attach()`, for a target in the config, or a rule was
             registered under the name of one in `graphmend_bc/contrib/`. Whatever is raised, nothing
             is switched on or attached.
@@ -89,8 +90,7 @@ def enable(*, cache: bool = True) -> Handle:
         'where'
         >>> handle.remove()
     """
-    if not config.force:
-        check_versions()
+    check_versions()
     if _session.handle is None:
         _switch_on()
     _session.state.remember = cache
@@ -105,6 +105,7 @@ def _switch_on() -> None:
         seams = _seams(_session.state) if config.enabled else None
         if seams is not None:
             seams.install()
+            tell_of_torch(_session.state.lost)
     except BaseException:
         for attachment in reversed(attached):
             attachment.remove()
@@ -216,7 +217,8 @@ def new_state(*, mends: bool) -> MendingState:
 
 def _seams(state: MendingState) -> Seams:
     load_contrib()
-    return Seams(state, partial(compile_frame, state))
+    bypassed = {} if is_known_torch() else canary.bypassed()
+    return Seams(state, partial(compile_frame, state), bypassed)
 
 
 @contextmanager

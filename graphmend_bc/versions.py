@@ -2,54 +2,114 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from collections.abc import Mapping
+from functools import cache
 
 import torch
 
-from graphmend_bc.code.facts import SUPPORTED
+from graphmend_bc import config
+from graphmend_bc.code import facts
+
+log = logging.getLogger("graphmend_bc")
 
 TORCH_SUPPORTED = ((2, 11), (2, 12), (2, 13), (2, 14), (2, 15))
 
 
 class UnsupportedVersionError(RuntimeError):
-    """This torch or Python is not known; `graphmend_bc.config.force = True` tries all the same."""
+    """Nothing can be mended with this torch or this Python."""
 
 
 class MissingSeamError(UnsupportedVersionError):
-    """This torch lacks something that is replaced while mending is on; nothing was switched on.
+    """This torch lacks what every mend rests on, or goes around it; nothing was switched on.
 
     Args:
-        name: what it lacks, as its dotted name.
+        lost: what is wrong with it, such as "has no torch.f".
     """
 
-    def __init__(self, name: str) -> None:
-        known = f"{_show(TORCH_SUPPORTED[0])} to {_show(TORCH_SUPPORTED[-1])}"
+    def __init__(self, lost: str) -> None:
+        self.lost = lost
         super().__init__(
-            f"graphmend_bc cannot mend with torch {torch.__version__}, which has no {name}; "
-            f"nothing was switched on. Install torch {known}."
+            f"graphmend_bc cannot mend with torch {torch.__version__}, which {lost}; "
+            f"nothing was switched on. Install torch {_range(TORCH_SUPPORTED)}."
         )
 
 
 def check_versions() -> None:
-    """Make sure that this torch and this Python are the ones that this release was written for.
+    """Make sure that something can be mended with this torch and this Python.
+
+    A torch that is newer than the newest one known is refused only if `config.strict_versions`
+    says so.
 
     Raises:
-        UnsupportedVersionError: with the version found and the versions that are known.
+        UnsupportedVersionError: with the version found and the versions that are known, or because
+            this Python is a free-threaded build.
     """
     python = sys.version_info[:2]
-    if python not in SUPPORTED:
-        raise UnsupportedVersionError(_sentence("Python", python, SUPPORTED))
-    found = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
-    if found not in TORCH_SUPPORTED:
+    if python not in facts.SUPPORTED:
+        raise UnsupportedVersionError(_sentence("Python", python, facts.SUPPORTED))
+    if facts.is_free_threaded():
+        raise UnsupportedVersionError(
+            f"graphmend_bc relies on the GIL, which this free-threaded build of Python "
+            f"{_show(python)} lacks: use the build with the GIL, python{_show(python)}."
+        )
+    found = _torch()
+    if found < TORCH_SUPPORTED[0] or (config.strict_versions and found not in TORCH_SUPPORTED):
         raise UnsupportedVersionError(_sentence("torch", found, TORCH_SUPPORTED))
+
+
+def is_known_torch() -> bool:
+    """True if this release was written for this torch."""
+    return _torch() in TORCH_SUPPORTED
+
+
+def known_torch() -> str:
+    """The releases of torch that are known, as "2.11 to 2.15"."""
+    return _range(TORCH_SUPPORTED)
+
+
+def tell_of_torch(lost: Mapping[str, str]) -> None:
+    """Log once what is different with this torch, if anything is.
+
+    Args:
+        lost: names of the rules and features that rest on something that it lacks or goes around,
+            each with what that is.
+    """
+    without = f"without {', '.join(lost)}, because it {' and '.join(dict.fromkeys(lost.values()))}"
+    if not is_known_torch():
+        also = f", but {without}" if lost else ""
+        _warn(
+            f"graphmend_bc does not know torch {torch.__version__}, only {known_torch()}. What it "
+            f"replaces there was tried in small programs, so it mends{also}. "
+            "`python -m graphmend_bc doctor` says more."
+        )
+    elif lost:
+        _warn(
+            f"graphmend_bc mends with torch {torch.__version__} {without}. "
+            "`python -m graphmend_bc doctor` says more."
+        )
+
+
+@cache
+def _warn(text: str) -> None:
+    """Each text once in a process."""
+    log.warning(text)
+
+
+def _torch() -> tuple[int, ...]:
+    return tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
 
 
 def _sentence(what: str, found: tuple[int, ...], known: tuple[tuple[int, ...], ...]) -> str:
     return (
-        f"graphmend_bc does not know {what} {_show(found)}; it supports {what} "
-        f"{_show(known[0])} to {_show(known[-1])}. Install one of these, or set "
-        "graphmend_bc.config.force = True to try all the same."
+        f"graphmend_bc does not know {what} {_show(found)}; it supports {what} {_range(known)}. "
+        "Install one of these."
     )
+
+
+def _range(known: tuple[tuple[int, ...], ...]) -> str:
+    return f"{_show(known[0])} to {_show(known[-1])}"
 
 
 def _show(version: tuple[int, ...]) -> str:

@@ -6,8 +6,8 @@ for each interpreter; where there is no compiler its tests are skipped.
     python tests/bytecode_matrix.py [pytest arguments]
 
 Interpreters are looked for on PATH and under ~/.pyenv/versions. Each gets an environment of its own in
-.venv-py311, .venv-py312, .venv-py313 at the root of the tree, without torch; the one that runs this
-script is left out. One line is printed for each version; the exit status is 0 if none has failed.
+.venv-py311 to .venv-py314 at the root of the tree, without torch; the one that runs this script is
+left out. One line is printed for each version; the exit status is 0 if none has failed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VERSIONS = ((3, 11), (3, 12), (3, 13))
+VERSIONS = ((3, 11), (3, 12), (3, 13), (3, 14))
 TESTS = (
     "tests/code",
     "tests/rewriting",

@@ -2,8 +2,7 @@
 
     python tests/torch_matrix.py [--pair 3.12] [--python PATH] [pytest arguments]
 
-For each pair an environment is kept in .venv-torch311, .venv-torch312, .venv-torch313 at the root of
-the tree; PIP_INDEX_URL and the like say where torch comes from. `--python` names an interpreter
+For each pair an environment is kept in .venv-torch311 to .venv-torch314 at the root of the tree; PIP_INDEX_URL and the like say where torch comes from. `--python` names an interpreter
 whose environment has torch and the test packages already: the C extension is built with it in the
 tree, and the suite runs there and nowhere else. One line is printed for each pair; the exit status
 is 0 if none has failed. A pair whose interpreter is not found, or whose torch has no build to
@@ -21,7 +20,7 @@ from pathlib import Path
 from bytecode_matrix import ROOT, candidates, is_version
 
 #: Python version to the torch that is tested with it.
-PAIRS = {(3, 11): "2.13.0", (3, 12): "2.11.0", (3, 13): "2.13.0"}
+PAIRS = {(3, 11): "2.13.0", (3, 12): "2.11.0", (3, 13): "2.13.0", (3, 14): "2.15.0"}
 
 
 def environment(version: tuple[int, int], torch: str) -> Path | str:

@@ -105,8 +105,7 @@ def attach(
         tensor([2., 2.])
     """
     hooks = frame_hooks.load("attach()")
-    if not config.force:
-        check_versions()
+    check_versions()
     meant = meaning_of(target, where)
     enter = Handover.of(meant if isinstance(meant, CodeType) else None, compile_kwargs)
     if enter is None or not config.enabled:

@@ -2,7 +2,7 @@
 
 ``run`` executes a program as ``python`` would, with mending on, and says at the end what was
 mended and what was declined. ``explain`` executes it with stock ``torch.compile`` and then shows
-each compiled callable before and after mending.
+each compiled callable before and after mending. ``doctor`` says what can be mended with this torch.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import graphmend_bc as gm
 from graphmend_bc.attachment.attach import attach_all, unmet_patterns
 from graphmend_bc.cli.compiled_callables import CompileRecorder, FirstCall
+from graphmend_bc.cli.doctor import Doctor
 from graphmend_bc.cli.program import Program
 from graphmend_bc.reporting.table import Table
 from graphmend_bc.versions import UnsupportedVersionError
@@ -28,6 +29,8 @@ EPILOG = "Everything after the script or module name goes to the program unchang
 class Command(Protocol):
     """One subcommand; its name is the class name in lower case, its help the docstring."""
 
+    takes_program: ClassVar[bool]
+
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None: ...
 
     def run(self, args: argparse.Namespace) -> None: ...
@@ -35,6 +38,8 @@ class Command(Protocol):
 
 class Run:
     """Run a program with mending on and report what was mended."""
+
+    takes_program = True
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -117,6 +122,8 @@ def _print_report(report: gm.Report) -> None:
 class Explain:
     """Run a program with stock torch.compile, then compare what it compiled with mending."""
 
+    takes_program = True
+
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         pass
 
@@ -173,7 +180,7 @@ def _writable_path(text: str) -> Path:
     return path
 
 
-COMMANDS: Sequence[Command] = (Run(), Explain())
+COMMANDS: Sequence[Command] = (Run(), Explain(), Doctor())
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -190,19 +197,22 @@ def build_parser() -> argparse.ArgumentParser:
             type(command).__name__.lower(),
             help=summary,
             description=summary,
-            epilog=EPILOG,
+            epilog=EPILOG if command.takes_program else None,
             allow_abbrev=False,
         )
         command.prepare_parser(subparser)
+        subparser.set_defaults(command=command, refuse=subparser.error)
+        if not command.takes_program:
+            continue
         subparser.add_argument("-m", dest="is_module", action="store_true", help="run a module")
         subparser.add_argument("name", metavar="script.py", help="the program (with -m, a module)")
         subparser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER)
-        subparser.set_defaults(command=command, refuse=subparser.error)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Parses ``argv`` (``sys.argv[1:]`` when None) and runs the command it names."""
     args = build_parser().parse_args(argv)
-    args.program = Program(args.name, args.arguments, args.is_module)
+    if args.command.takes_program:
+        args.program = Program(args.name, args.arguments, args.is_module)
     args.command.run(args)

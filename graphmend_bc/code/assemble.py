@@ -9,7 +9,7 @@ from types import CodeType
 from typing import Any, Final
 
 import bytecode
-from bytecode.instr import UNSET, InstrLocation, TryBegin, TryEnd
+from bytecode.instr import UNSET, InstrLocation, Intrinsic2Op, TryBegin, TryEnd
 
 from graphmend_bc.code import facts
 from graphmend_bc.code.header import Header as Header
@@ -127,6 +127,7 @@ def assemble(header: Header, items: Sequence[Emit | Label]) -> Assembled:
         concrete = _bytecode(header, ops, found).to_concrete_bytecode(
             compute_jumps_passes=_PASSES, compute_exception_stack_depths=False
         )
+        _put_in_place(concrete, ops)
         code = concrete.to_code(
             stacksize=max(1, found.highest), compute_exception_stack_depths=False
         )
@@ -142,6 +143,9 @@ def assemble(header: Header, items: Sequence[Emit | Label]) -> Assembled:
 
 
 _FOLLOWERS: Final = {"PRECALL": ("CALL",), "YIELD_VALUE": ("RESUME",)}
+
+_STAND_IN: Final = "BUILD_STRING"
+"""An op with any number and no cache, for the time that the bytecode library looks at the ops."""
 
 _PASSES: Final = 1000
 """Rounds of making jumps longer; each lengthens one at least, and nearly all code needs two."""
@@ -212,6 +216,8 @@ def _directed(name: str, *, backward: bool) -> str:
         if not backward:
             return "JUMP_FORWARD"
         return "JUMP_BACKWARD" if name == "JUMP_FORWARD" else name
+    if name in facts.NEVER_FOLLOWED:
+        return name
     if not backward:
         return name.replace("BACKWARD", "FORWARD")
     if facts.CONDITIONAL_JUMPS_GO_BACKWARD and name.startswith("POP_JUMP"):
@@ -254,9 +260,24 @@ def _targets(ops: Sequence[Op]) -> set[int]:
 def _instruction(op: Op, labels: Mapping[int, bytecode.Label]) -> bytecode.Instr:
     arg = op.arg if op.target is None else labels[op.target]
     try:
-        return bytecode.Instr(op.name, arg, location=op.location)
+        name = _STAND_IN if _is_stood_in_for(op) else op.name
+        return bytecode.Instr(name, arg, location=op.location)
     except (TypeError, ValueError) as error:
         raise ValueError(f"Op {op.index} ({op.name} with argument {arg!r}): {error}.") from error
+
+
+def _put_in_place(concrete: bytecode.ConcreteBytecode, ops: Sequence[Op]) -> None:
+    """Exchange the ops that were stood in for."""
+    instructions = (each for each in concrete if each.name != "CACHE")
+    for instruction, op in zip(instructions, ops, strict=True):
+        if _is_stood_in_for(op):
+            instruction.set(op.name, instruction.arg)
+
+
+def _is_stood_in_for(op: Op) -> bool:
+    """True if the library would refuse the op's argument, for which it has no name."""
+    unnamed = op.name == "CALL_INTRINSIC_2" and not isinstance(op.arg, Intrinsic2Op)
+    return unnamed or op.name == "BUILD_INTERPOLATION"
 
 
 def _offsets(concrete: bytecode.ConcreteBytecode) -> Iterator[int]:

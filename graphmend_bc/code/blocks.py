@@ -10,7 +10,7 @@ from typing import Final
 
 from graphmend_bc.code import facts
 from graphmend_bc.code.kept import kept
-from graphmend_bc.code.listing import Listing, Op, decode
+from graphmend_bc.code.listing import Handler, Listing, Op, decode
 
 EXIT: Final = -1
 """Stands for "the frame is left" where a block index is asked for."""
@@ -100,12 +100,13 @@ def build(listing: Listing) -> Graph:
         The graph. A block ends at a jump, a return or a raise, before a jump's target, and where
         the covering exception handler changes.
     """
-    starts = _leaders(listing.ops)
+    handlers = _handlers(listing.ops)
+    starts = _leaders(listing.ops, handlers)
     number = {start: index for index, start in enumerate(starts)}
     stops = (*starts[1:], len(listing.ops))
     blocks = []
     for index, (start, stop) in enumerate(zip(starts, stops, strict=True)):
-        handler = listing.ops[start].handler
+        handler = handlers[start]
         blocks.append(
             Block(
                 index,
@@ -183,7 +184,16 @@ def predecessors(graph: Graph, *, exceptional: bool = True) -> dict[int, frozens
     return {index: frozenset(sources) for index, sources in found.items()}
 
 
-def _leaders(ops: Sequence[Op]) -> list[int]:
+def _handlers(ops: Sequence[Op]) -> list[Handler | None]:
+    """For each op, what covers it; a NOT_TAKEN, which raises nothing, is what follows it."""
+    found = [op.handler for op in ops]
+    for index in range(len(ops) - 2, -1, -1):
+        if ops[index].name == "NOT_TAKEN" and found[index] is None:
+            found[index] = found[index + 1]
+    return found
+
+
+def _leaders(ops: Sequence[Op], handlers: Sequence[Handler | None]) -> list[int]:
     leaders = {0}
     for op, following in zip(ops, (*ops[1:], None), strict=True):
         if op.target is not None:
@@ -192,8 +202,8 @@ def _leaders(ops: Sequence[Op]) -> list[int]:
             leaders.add(op.handler.target)
         if following is None:
             continue
-        ends = op.target is not None or op.name in facts.ENDINGS
-        if ends or following.handler != op.handler:
+        ends = op.jumps or op.name in facts.ENDINGS
+        if ends or handlers[following.index] != handlers[op.index]:
             leaders.add(following.index)
     return sorted(leaders)
 
@@ -206,6 +216,6 @@ def _successors(last: Op, number: dict[int, int]) -> tuple[Edge, ...]:
         # an edge.
         if behind is not None:
             edges.append(Edge(behind, jump=False))
-    if last.target is not None:
+    if last.jumps and last.target is not None:
         edges.append(Edge(number[last.target], jump=True))
     return tuple(edges)

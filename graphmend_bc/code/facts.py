@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import dis
 import sys
+import sysconfig
 from typing import Final
 
-SUPPORTED: Final = ((3, 11), (3, 12), (3, 13))
+SUPPORTED: Final = ((3, 11), (3, 12), (3, 13), (3, 14))
 """The versions whose bytecode is understood, oldest first."""
 
 VERSION: Final = sys.version_info[:2]
+
+
+def is_free_threaded() -> bool:
+    """True for a build of CPython without the GIL, also where PYTHON_GIL switched one on."""
+    return bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def op_set(*names: str) -> frozenset[str]:
@@ -68,6 +74,16 @@ MAKE_FUNCTION_TAKES_FLAGS: Final = VERSION <= (3, 12)
 # The op that pushes a cell itself, to be put in a closure tuple.
 LOAD_CLOSURE: Final = "LOAD_CLOSURE" if VERSION <= (3, 12) else "LOAD_FAST"
 
+# 3.11 to 3.13: `x[key]` has an op of its own; 3.14: it is one of the binary operators.
+SUBSCRIPT: Final = "BINARY_SUBSCR" if VERSION <= (3, 13) else "BINARY_OP"
+
+# 3.11 to 3.13: a flag says whether a dict of keywords lies on top; 3.14: one or NULL always does.
+CALL_FUNCTION_EX_TAKES_FLAGS: Final = VERSION <= (3, 13)
+
+# 3.11 to 3.13: a bound `__exit__` waits below a `with` block; 3.14: LOAD_SPECIAL leaves the method
+# and self, or NULL, in a slot each.
+EXIT_SLOTS: Final = 1 if VERSION <= (3, 13) else 2
+
 # Jumps and tests
 
 # 3.11: a conditional jump's name has its direction (POP_JUMP_FORWARD_IF_TRUE) and may go backward.
@@ -88,15 +104,29 @@ TO_BOOL_BEFORE_JUMP: Final = VERSION >= (3, 13)
 # a mask for specialisation, and 3.13 the flag "make it a bool" at bit 4.
 COMPARE_SHIFT: Final = {(3, 11): 0, (3, 12): 4}.get(VERSION, 5)
 
-# 3.12: `return 1` is RETURN_CONST; before: LOAD_CONST, RETURN_VALUE.
-HAS_RETURN_CONST: Final = VERSION >= (3, 12)
+# 3.12, 3.13: `return 1` is RETURN_CONST; before and after: LOAD_CONST, RETURN_VALUE.
+HAS_RETURN_CONST: Final = VERSION in ((3, 12), (3, 13))
 
 # An exhausted FOR_ITER pops the iterator as it jumps. From 3.12 on, the jump leads to ops that pop
-# it in the compiler's counting only: what runs next is the op behind them, whatever they are.
+# it in the compiler's counting only: what runs next is the op behind them, whatever they are. From
+# 3.14 on POP_ITER does run, and pops it.
 FOR_ITER_SKIPS: Final[tuple[str, ...]] = {
     (3, 11): (),
     (3, 12): ("END_FOR",),
-}.get(VERSION, ("END_FOR", "POP_TOP"))
+    (3, 13): ("END_FOR", "POP_TOP"),
+}.get(VERSION, ("END_FOR", "POP_ITER"))
+
+# 3.11 to 3.13: `while c` has its test before the loop and again at the end of a round; 3.14: only
+# at the beginning of each round.
+WHILE_TESTS_TWICE: Final = VERSION <= (3, 13)
+
+# 3.14: NOT_TAKEN stands where a test falls through. Only monitoring tools see it, and the exception
+# table leaves it out, though the test and what follows may be covered.
+HAS_NOT_TAKEN: Final = VERSION >= (3, 14)
+
+# 3.14: END_ASYNC_FOR names the op at which its loop is left. That is for monitoring tools, too:
+# control never goes there.
+NEVER_FOLLOWED: Final = frozenset({"END_ASYNC_FOR"} if VERSION >= (3, 14) else ())
 
 # Variables
 
@@ -107,6 +137,15 @@ LOAD_FAST_CHECKS: Final = VERSION == (3, 11)
 # 3.12: list, set and dict comprehensions run in their function's own frame.
 COMPREHENSIONS_INLINED: Final = VERSION >= (3, 12)
 
+# 3.14: the tables of `dis` count LOAD_DEREF among the ops on fast locals only.
+CELL_OPS: Final = frozenset(dis.hasfree) | {dis.opmap["LOAD_DEREF"]}
+
+# 3.14: LOAD_FAST_BORROW takes no reference. The compiler has shown that the local keeps the object
+# alive until the value is used up, in this code as it stands. Code that is moved, or gets a store
+# or a call in between, has no such proof, so a borrow is read as the load that takes a reference.
+# LOAD_SMALL_INT has the number itself where LOAD_CONST has its place among the constants.
+READ_AS: Final = {"LOAD_FAST_BORROW": "LOAD_FAST", "LOAD_SMALL_INT": "LOAD_CONST"}
+
 # 3.13: two ops on fast locals in one, two four-bit indices in the argument.
 PAIRED_OPS: Final = {
     pair: halves
@@ -114,6 +153,7 @@ PAIRED_OPS: Final = {
         "LOAD_FAST_LOAD_FAST": ("LOAD_FAST", "LOAD_FAST"),
         "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
         "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
+        "LOAD_FAST_BORROW_LOAD_FAST_BORROW": ("LOAD_FAST", "LOAD_FAST"),
     }.items()
     if pair in dis.opmap
 }

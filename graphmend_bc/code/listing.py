@@ -38,10 +38,11 @@ class Op:
 
     Attributes:
         index: its place in the listing.
-        name: opcode name; a paired op of 3.13 appears as the two plain ops it stands for.
+        name: opcode name; a paired op of 3.13 appears as the two plain ops it stands for, a
+            shortcut of 3.14 as the op that does the same (`facts.READ_AS`).
         arg: the argument as the bytecode library has it: a name, CellVar or FreeVar, constant,
             enum, int or tuple of flags and name. UNSET if the op has none or is a jump.
-        target: index of the op jumped to, None if the op is no jump.
+        target: index of the op jumped to, None if the op is no jump. See `jumps`.
         handler: the entry of the exception table that covers the op, if any.
         offset: byte offset in `co_code`, behind any EXTENDED_ARG, as `dis` and Dynamo report it.
             The halves of a paired op share it.
@@ -55,6 +56,11 @@ class Op:
     handler: Handler | None
     offset: int
     location: InstrLocation | None
+
+    @property
+    def jumps(self) -> bool:
+        """True if control may go to the target; some targets only inform monitoring tools."""
+        return self.target is not None and self.name not in facts.NEVER_FOLLOWED
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +124,18 @@ def decode(code: CodeType) -> Listing:
         elif name in facts.PAIRED_OPS:
             named = _halves(name, tables, oparg)
         else:
-            named = ((name, READERS[number](tables, oparg)),)
+            named = ((facts.READ_AS.get(name, name), READERS[number](tables, oparg)),)
         for plain, arg in named:
             ops.append(Op(len(ops), plain, arg, target, handler, offset, location))
     return Listing(code, tuple(ops))
 
 
 _JUMPS: Final = frozenset((*dis.hasjrel, *dis.hasjabs))
-_BACKWARD: Final = frozenset(number for number in _JUMPS if "BACKWARD" in dis.opname[number])
+_BACKWARD: Final = frozenset(
+    number
+    for number in _JUMPS
+    if "BACKWARD" in dis.opname[number] or dis.opname[number] in facts.NEVER_FOLLOWED
+)
 _CACHE: Final = dis.opmap["CACHE"]
 _EXTENDED_ARG: Final = dis.EXTENDED_ARG
 

@@ -11,11 +11,13 @@ from bytecode.instr import (
     UNSET,
     BinaryOp,
     CellVar,
+    CommonConstant,
     Compare,
     FormatValue,
     FreeVar,
     Intrinsic1Op,
     Intrinsic2Op,
+    SpecialMethod,
 )
 
 from graphmend_bc.code import facts
@@ -60,13 +62,20 @@ def _twice_flagged_name(tables: Tables, oparg: int) -> tuple[bool, bool, str]:
     return bool(oparg & 1), bool(oparg & 2), tables.names[oparg >> 2]
 
 
+def _intrinsic_2(tables: Tables, oparg: int) -> int:
+    # The library has no name for the default of a type parameter (3.13).
+    return Intrinsic2Op(oparg) if oparg in Intrinsic2Op._value2member_map_ else oparg
+
+
 _SPECIAL: Final[dict[str, Reader]] = {
     "LOAD_GLOBAL": _flagged_name,
     "LOAD_SUPER_ATTR": _twice_flagged_name,
     "BINARY_OP": lambda tables, oparg: BinaryOp(oparg),
     "CALL_INTRINSIC_1": lambda tables, oparg: Intrinsic1Op(oparg),
-    "CALL_INTRINSIC_2": lambda tables, oparg: Intrinsic2Op(oparg),
+    "CALL_INTRINSIC_2": _intrinsic_2,
     "CONVERT_VALUE": lambda tables, oparg: FormatValue(oparg),
+    "LOAD_COMMON_CONSTANT": lambda tables, oparg: CommonConstant(oparg),
+    "LOAD_SPECIAL": lambda tables, oparg: SpecialMethod(oparg),
     **({"LOAD_ATTR": _flagged_name} if facts.LOAD_ATTR_TAKES_FLAG else {}),
 }
 
@@ -79,10 +88,10 @@ def _reader(number: int) -> Reader:
         return lambda tables, oparg: UNSET
     if number in dis.hasconst:
         return lambda tables, oparg: tables.consts[oparg]
+    if number in facts.CELL_OPS:
+        return lambda tables, oparg: tables.variables[oparg]
     if number in dis.haslocal:
         return lambda tables, oparg: tables.slots[oparg]
-    if number in dis.hasfree:
-        return lambda tables, oparg: tables.variables[oparg]
     if number in dis.hasname:
         return lambda tables, oparg: tables.names[oparg]
     if number in dis.hascompare:

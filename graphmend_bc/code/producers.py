@@ -10,7 +10,8 @@ from graphmend_bc.code import facts
 from graphmend_bc.code.blocks import Graph
 from graphmend_bc.code.kept import kept
 from graphmend_bc.code.listing import Op
-from graphmend_bc.code.stack import depth_at, effect
+from graphmend_bc.code.stack import depth_at, effect, number_of
+from graphmend_bc.code.stack_reach import reach
 
 Slots = tuple[frozenset[int], ...]
 """For each stack slot, bottom first, the indices of the ops that may have pushed it."""
@@ -20,6 +21,9 @@ UNKNOWN = -1
 
 _ADDS = facts.op_set("LIST_APPEND", "SET_ADD", "MAP_ADD")
 _NULLS = facts.op_set("PUSH_NULL", "LOAD_FAST_AND_CLEAR")
+_PAIRS = frozenset({"LOAD_METHOD", "LOAD_SPECIAL"})  # an object comes off, a method and self go on
+# The library does not say what these take, or not with every argument.
+_COUNTED_HERE = _PAIRS | {"BUILD_INTERPOLATION", "CALL_INTRINSIC_2"}
 
 
 def slots_before(graph: Graph, op_index: int) -> Slots | None:
@@ -55,7 +59,7 @@ def callee_of(graph: Graph, call_index: int) -> int | None:
 def pushes_pair(op: Op) -> bool:
     """True if the op pushes a callee together with its NULL or self."""
     flagged = op.name in ("LOAD_GLOBAL", "LOAD_ATTR") and isinstance(op.arg, tuple) and op.arg[0]
-    return op.name == "LOAD_METHOD" or bool(flagged)
+    return op.name in _PAIRS or bool(flagged)
 
 
 def may_be_null(graph: Graph, slot: frozenset[int]) -> bool:
@@ -77,9 +81,11 @@ def _after(op: Op, slots: Slots, jump: bool) -> Slots:
         return (*slots, slots[-op.arg])
     if op.name in _ADDS:  # to a container further down
         return slots[: len(slots) + effect(op, jump=jump)]
-    before, after = _instr(op).pre_and_post_stack_effect(jump=jump)
-    if op.name == "LOAD_METHOD":  # pops the object, pushes the method and self (or NULL)
-        before, after = -1, 2
+    if op.name in _COUNTED_HERE:
+        taken = reach(op.name, number_of(op))
+        before, after = -taken, taken + effect(op, jump=jump)
+    else:
+        before, after = _instr(op).pre_and_post_stack_effect(jump=jump)
     if before > 0:
         before, after = 0, before + after
     kept = slots[: len(slots) + before] if before else slots

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, Final
 
-from bytecode.instr import UNSET, BinaryOp, Compare
+from bytecode.instr import UNSET, BinaryOp, CommonConstant, Compare, SpecialMethod
 
 from graphmend_bc.code import facts
 from graphmend_bc.code.listing import Op
@@ -23,6 +23,8 @@ _SILENT: Final = facts.op_set(
     "MAKE_CELL",
     "RETURN_GENERATOR",
     "END_FOR",
+    "POP_ITER",
+    "NOT_TAKEN",
     *facts.JUMPS,
 )
 """Ops that only serve the interpreter, or that the edges between blocks tell."""
@@ -49,7 +51,13 @@ _SYMBOLS: Final = {
     "GE": ">=",
 }
 
-_FLAGS: Final = {1: "defaults", 2: "keyword defaults", 4: "annotations", 8: "closure"}
+_FLAGS: Final = {
+    1: "defaults",
+    2: "keyword defaults",
+    4: "annotations",
+    8: "closure",
+    16: "annotate function",
+}
 
 _WORDS: Final = {
     "POP_TOP": "pop",
@@ -81,7 +89,7 @@ def pseudo(ops: Sequence[Op], cells: frozenset[str]) -> list[str]:
     lines: list[str] = []
     for place, op in enumerate(ops):
         before = ops[place - 1].name if place else ""
-        if op.name in _SILENT or op.target is not None:
+        if op.name in _SILENT or op.jumps:
             continue
         if op.name == "POP_TOP" and before in ("END_FOR", "RETURN_GENERATOR"):
             continue  # the other half of what these do in one op on other versions
@@ -121,13 +129,26 @@ def _name(arg: Any) -> str:
 
 def _binary(op: Op) -> str:
     name = BinaryOp(op.arg).name
+    if name == "SUBSCR":
+        return _WORDS["BINARY_SUBSCR"]
     symbol = _SYMBOLS[name.removeprefix("INPLACE_")]
     return f"binary {symbol}=" if name.startswith("INPLACE_") else f"binary {symbol}"
 
 
 def _intrinsic(op: Op) -> str:
-    name = str(op.arg.name)
+    name = str(getattr(op.arg, "name", f"{op.name}_{op.arg}"))
     return name.removeprefix("INTRINSIC_").lower().replace("_", " ")
+
+
+def _common_constant(op: Op) -> str:
+    builtin = CommonConstant(op.arg).name.removeprefix("BUILTIN_")
+    return f"load {_COMMON.get(builtin, builtin.lower())}"
+
+
+_COMMON: Final = {
+    "ASSERTION_ERROR": "AssertionError",
+    "NOT_IMPLEMENTED_ERROR": "NotImplementedError",
+}
 
 
 def _make_function(op: Op) -> str:
@@ -144,6 +165,8 @@ _LINES: Final[dict[str, Callable[[Op], str]]] = {
     "CONTAINS_OP": lambda op: "not in" if op.arg else "in",
     "MAKE_FUNCTION": _make_function,
     **dict.fromkeys(("CALL_INTRINSIC_1", "CALL_INTRINSIC_2"), _intrinsic),
+    "LOAD_COMMON_CONSTANT": _common_constant,
+    "LOAD_SPECIAL": lambda op: f"load special __{SpecialMethod(op.arg).name.lower()}__",
     "LOAD_FAST_CHECK": lambda op: f"load {_name(op.arg)}",
     "LOAD_FAST_AND_CLEAR": lambda op: f"set aside {_name(op.arg)}",
     "LOAD_METHOD": lambda op: f"load attr {op.arg}",

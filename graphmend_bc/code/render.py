@@ -1,8 +1,9 @@
 """A short text of a code object, for people and for tests.
 
 It is the same on all versions of CPython where their compilers make the same blocks: for branches,
-loops, calls and closures, but not for exception handlers, nor for ends of four ops or fewer, of
-which 3.12 and later give each way in a copy of its own. Blocks that do nothing are left out, and a
+`for` loops, calls and closures, but not for `with` and exception handlers, nor for ends of four ops
+or fewer, of which 3.12 and later give each way in a copy of its own, nor for `while` loops, which
+3.14 tests in one place. Blocks that do nothing are left out, and a
 block is joined to the one before if that leads to nothing else.
 """
 

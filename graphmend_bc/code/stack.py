@@ -139,7 +139,9 @@ _CONSTANTS: Final = facts.op_set("LOAD_CONST", "RETURN_CONST", "KW_NAMES")
 @cache
 def _effect(number: int, oparg: int, jump: bool) -> int:
     if dis.opname[number] == "RETURN_GENERATOR":
-        return 1  # the value sent to start the generator; only 3.13 says so itself
+        return 1  # the value sent to start the generator; only 3.13 and later say so themselves
+    if dis.opname[number] == "RETURN_VALUE":
+        return -1  # 3.14 counts the value on the caller's stack
     return dis.stack_effect(number, oparg if facts.takes_argument(number) else None, jump=jump)
 
 
@@ -148,7 +150,7 @@ def _ways_on(op: Op) -> list[tuple[int, bool]]:
     ways = []
     if op.name not in facts.ENDINGS and op.name not in facts.JUMPS:
         ways.append((op.index + 1, False))
-    if op.target is not None:
+    if op.jumps and op.target is not None:
         ways.append((op.target, True))
     return ways
 

@@ -40,7 +40,7 @@ def _make_function(flags: int) -> int:
 
 
 def _call_function_ex(flags: int) -> int:
-    return 3 + (flags & 1)
+    return 3 + (flags & 1) if facts.CALL_FUNCTION_EX_TAKES_FLAGS else 4
 
 
 _NAMES: Final[dict[int, str]] = {
@@ -50,6 +50,8 @@ _NAMES: Final[dict[int, str]] = {
         ENTER_EXECUTOR LOAD_ASSERTION_ERROR LOAD_BUILD_CLASS LOAD_CLASSDEREF LOAD_CLOSURE LOAD_CONST
         LOAD_DEREF LOAD_FAST LOAD_FAST_AND_CLEAR LOAD_FAST_CHECK LOAD_GLOBAL LOAD_LOCALS LOAD_NAME
         RETURN_CONST DELETE_DEREF DELETE_FAST DELETE_GLOBAL DELETE_NAME LOAD_FAST_LOAD_FAST
+        LOAD_FAST_BORROW LOAD_FAST_BORROW_LOAD_FAST_BORROW LOAD_SMALL_INT LOAD_COMMON_CONSTANT
+        NOT_TAKEN
     """,
     1: """
         POP_TOP POP_EXCEPT UNARY_INVERT UNARY_NEGATIVE UNARY_NOT UNARY_POSITIVE TO_BOOL GET_ITER
@@ -63,14 +65,16 @@ _NAMES: Final[dict[int, str]] = {
         POP_JUMP_IF_NOT_NONE POP_JUMP_FORWARD_IF_TRUE POP_JUMP_FORWARD_IF_FALSE
         POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE POP_JUMP_BACKWARD_IF_TRUE
         POP_JUMP_BACKWARD_IF_FALSE POP_JUMP_BACKWARD_IF_NONE POP_JUMP_BACKWARD_IF_NOT_NONE
+        POP_ITER LOAD_SPECIAL
     """,
     2: """
         BINARY_OP BINARY_SUBSCR COMPARE_OP CONTAINS_OP IS_OP CHECK_EXC_MATCH CHECK_EG_MATCH
         PREP_RERAISE_STAR MATCH_KEYS STORE_ATTR DELETE_SUBSCR IMPORT_NAME SEND END_SEND
         END_ASYNC_FOR CALL_INTRINSIC_2 SET_FUNCTION_ATTRIBUTE FORMAT_WITH_SPEC STORE_FAST_STORE_FAST
+        BUILD_TEMPLATE
     """,
     3: "STORE_SUBSCR BINARY_SLICE MATCH_CLASS LOAD_SUPER_ATTR CLEANUP_THROW",
-    4: "STORE_SLICE WITH_EXCEPT_START",
+    4: "STORE_SLICE",
 }
 
 _BY_NUMBER: Final[dict[str, Callable[[int], int]]] = {
@@ -87,6 +91,10 @@ _BY_NUMBER: Final[dict[str, Callable[[int], int]]] = {
     "MAP_ADD": lambda n: n + 2,
     # For its message, DICT_MERGE looks up the callable under the dict.
     "DICT_MERGE": lambda n: n + 4 - facts.NULL_BEFORE_CALLABLE,
+    # The exception, a slot for the one before, the offset, and `__exit__`.
+    "WITH_EXCEPT_START": lambda n: 3 + facts.EXIT_SLOTS,
+    # The value and its source text, and a format if there is one.
+    "BUILD_INTERPOLATION": lambda flags: 2 + (flags & 1),
     "FORMAT_VALUE": lambda flags: 2 if flags & 4 else 1,
     "RAISE_VARARGS": lambda n: n,
     # The exception, and the slot n - 1 below it that gets the offset of the raise.

@@ -58,6 +58,7 @@ EXTENSION: Final = Extension(
             partial(_unless_known, shapes),
             "shapes of operators that torch's own table lacks",
             adds=True,
+            needed_by=("ctc_loss",),
         )
         for operator, shapes in (
             (_aten._ctc_loss.Tensor, _loss),

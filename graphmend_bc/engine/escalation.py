@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import CodeType
 
@@ -26,17 +26,18 @@ _FINAL = frozenset(
 """Reasons that hold for every rule."""
 
 
-def planned_ahead(code: CodeType) -> Iterator[tuple[Site, Candidate]]:
+def planned_ahead(code: CodeType, lost: Mapping[str, str]) -> Iterator[tuple[Site, Candidate]]:
     """Conditions that look as if they asked tensors, each with its cheapest rule.
 
     Loops are left out: whether they are worth rewriting shows only when they are met.
 
     Args:
         code: an original code object.
+        lost: what this torch lacks; see `is_on`.
     """
     for op in tensor_conditions(graph_of(code)):
         try:
-            cheapest = candidates_at(Met(code, op.offset))[0]
+            cheapest = candidates_at(Met(code, op.offset), lost)[0]
         except Refused:
             continue
         if cheapest.rule.name in ("where", "speculate"):

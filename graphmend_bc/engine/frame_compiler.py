@@ -227,7 +227,7 @@ class Frame:
             site_at=self.plans.site_at,
             given_up=self.state.given_up,
             handlers=handlers(),
-            draws=is_on(drawn.RULE) and not self.plans.suspends,
+            draws=is_on(drawn.RULE, self.state.lost) and not self.plans.suspends,
             exact_asserts=self.plans.exact_asserts,
             exact_texts=self.plans.exact_texts,
         )

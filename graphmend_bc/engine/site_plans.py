@@ -109,7 +109,11 @@ class Plans:
     def _first_plan(self, code: CodeType) -> Plan:
         """Effects are marked before Dynamo meets them: a mark costs less than another attempt."""
         names = observer_names() | {getattr(effect, "__name__", "") for effect in config.effects}
-        offsets = self.state.rewrites.likely_effects(code, names) if is_on(defer.RULE) else ()
+        offsets = (
+            self.state.rewrites.likely_effects(code, names)
+            if is_on(defer.RULE, self.state.lost)
+            else ()
+        )
         return Plan(dict.fromkeys(offsets, MarkCallee(defer.RULE.name)))
 
     def note_capture(self, code: CodeType, offset: int) -> Site:
@@ -177,7 +181,7 @@ class Plans:
         key = identity_of(code)
         ahead = [
             (site, cheapest)
-            for site, cheapest in planned_ahead(code)
+            for site, cheapest in planned_ahead(code, self.state.lost)
             if site.offset not in self.by_code[key]
             and site not in self.declined
             and site not in self.state.given_up
@@ -198,7 +202,7 @@ class Plans:
             return
 
     def _candidates(self, code: CodeType, site: Site) -> tuple[Candidate, ...]:
-        found = candidates_at(Met(code, site.offset, self.gb_type(site)))
+        found = candidates_at(Met(code, site.offset, self.gb_type(site)), self.state.lost)
         if self.captures_failed < _MOST_CAPTURES and site not in self.uncaptured:
             return found
         return tuple(candidate for candidate in found if candidate.rule.name != "capture")

@@ -46,6 +46,8 @@ class MendingState:
         proven: plans that succeeded before, by original code; later compilations start with them.
         left_alone: functions that must not be rewritten.
         mends: False to compile as stock does and only observe.
+        lost: names of the rules and features that rest on something this torch lacks or goes
+            around, each with what it is.
         remember: False to start every compilation without `proven`.
         on_frame: called with each frame's result.
         history: how the speculations at each site went.
@@ -64,6 +66,7 @@ class MendingState:
     proven: dict[CodeId, Proven] = field(default_factory=dict)
     left_alone: set[CodeId] = field(default_factory=set)
     mends: bool = True
+    lost: Mapping[str, str] = field(default_factory=dict)
     remember: bool = True
     on_frame: list[Callable[[FrameResult], None]] = field(default_factory=list)
     history: dict[Site, History] = field(default_factory=dict)

@@ -167,7 +167,8 @@ _CHANGES: Final = frozenset(
     {
         *("STORE_ATTR", "DELETE_ATTR", "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_NAME"),
         *("IMPORT_NAME", "IMPORT_FROM", "LOAD_NAME", "LOAD_BUILD_CLASS", "LOAD_SUPER_ATTR"),
-        *("BEFORE_WITH", "BEFORE_ASYNC_WITH", "SEND", "GET_AWAITABLE", "LOAD_FROM_DICT_OR_GLOBALS"),
+        *("BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL", "SEND", "GET_AWAITABLE"),
+        "LOAD_FROM_DICT_OR_GLOBALS",
     }
 )
 """Ops that reach outside the function, on any version of Python."""

@@ -346,6 +346,14 @@ _ALL = (
         ("Add it there.",),
     ),
     Reason(
+        "torch-differs",
+        "What would mend it rests on something that this release of torch lacks or goes around.",
+        (
+            "`python -m graphmend_bc doctor` says what that is.",
+            "Install a release of torch that graphmend_bc knows.",
+        ),
+    ),
+    Reason(
         "loop-unbounded",
         "The branch decides whether a loop continues, and nothing else ends the loop.",
         ("Use a `for` loop with a bound, or torch.while_loop.",),

@@ -38,9 +38,11 @@ _REFUSED_OPS = {
 _NEVER_RAISE = facts.op_set(
     "COPY",
     "JUMP_FORWARD",
+    "LOAD_COMMON_CONSTANT",
     "LOAD_CONST",
     "LOAD_FAST",
     "NOP",
+    "NOT_TAKEN",
     "POP_TOP",
     "RETURN_CONST",
     "RETURN_VALUE",
@@ -186,7 +188,9 @@ def check_op(op: Op, handler: Handler | None) -> None:
     if op.name == "LOAD_GLOBAL" and op.arg[1] in _FRAME_READERS:
         raise Refused("arm-inspects-frame", f"It calls {op.arg[1]}().")
     # Python 3.12 makes two of a conditional jump back; it covers only the first one by a handler.
-    if op.handler != handler and not (op.name == "JUMP_BACKWARD" and op.handler is None):
+    # Nor does 3.14 cover what only tells that a jump was not taken.
+    is_left_out = op.name in ("JUMP_BACKWARD", "NOT_TAKEN") and op.handler is None
+    if op.handler != handler and not is_left_out:
         raise Refused("exception-region")
 
 

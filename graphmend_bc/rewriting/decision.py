@@ -50,7 +50,27 @@ def jump_outcomes(graph: Graph, block: Block) -> tuple[int, int]:
     last = graph.last(block)
     taken = next(edge.target for edge in block.successors if edge.jump)
     passed = next(edge.target for edge in block.successors if not edge.jump)
+    taken, passed = _past_markers(graph, taken), _past_markers(graph, passed)
     return (taken, passed) if "TRUE" in last.name else (passed, taken)
+
+
+def _past_markers(graph: Graph, index: int) -> int:
+    """The first block from here that has more than a NOT_TAKEN, which does nothing."""
+    while _is_marker(graph, index):
+        index = graph.blocks[index].successors[0].target
+    return index
+
+
+def _is_marker(graph: Graph, index: int) -> bool:
+    return all(op.name == "NOT_TAKEN" for op in graph.ops(graph.blocks[index]))
+
+
+def _sources(graph: Graph, index: int) -> frozenset[int]:
+    """The blocks before one, those that a NOT_TAKEN parts from it included."""
+    known = predecessors(graph, exceptional=False)
+    direct = known.get(index, frozenset())
+    markers = frozenset(source for source in direct if _is_marker(graph, source))
+    return (direct - markers).union(*(known[marker] for marker in markers))
 
 
 def is_condition(op: Op) -> bool:
@@ -95,9 +115,7 @@ def _is_pure_test(graph: Graph, block: Block, merged: set[int]) -> bool:
     if not is_condition(last) or "POP_JUMP" not in last.name:
         return False
     around = {graph.blocks[index].handler for index in merged}
-    if not predecessors(graph, exceptional=False).get(
-        block.index, frozenset()
-    ) <= merged or around != {block.handler}:
+    if not _sources(graph, block.index) <= merged or around != {block.handler}:
         return False
     start = stack.depth_at(graph)[block.index]
     if stack.lowest_depth(graph, [block.index]) < start:

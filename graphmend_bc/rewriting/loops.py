@@ -7,6 +7,8 @@ CPython writes `while c: body` with the test twice, before the loop and at the e
     T: c; jump if true -> H         the test
     X: ...
 
+From 3.14 on the guard is the test, too: the body jumps back to it. It is written twice then.
+
 The guard becomes `Loop(site)(c, step, carried..., fixed...)`, where `step` is H to T as a function
 that gives the test's condition and the carried variables. A loop without a guard, `while True` with
 a `break` at its end, is entered as if its guard had been true.
@@ -17,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
-from graphmend_bc.code import stack
+from graphmend_bc.code import facts, stack
 from graphmend_bc.code.assignment import definitely_assigned, definitely_assigned_before
 from graphmend_bc.code.blocks import Block, Graph, predecessors
 from graphmend_bc.code.listing import Handler, Op
@@ -27,7 +29,7 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.arms import check_op
 from graphmend_bc.rewriting.decision import decision_at, is_condition
 
-_BACK = frozenset({"JUMP_BACKWARD", "NOP"})
+_BACK = frozenset({"JUMP_BACKWARD", "NOP", "NOT_TAKEN"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +88,25 @@ def round_at(graph: Graph, guard: Block) -> Round:
         Refused: it guards no loop that can become a function of one round.
     """
     decision = decision_at(graph, guard)
-    for enters, header, way_out in (
+    bound = definitely_assigned_before(graph, guard.stop - 1)
+    handler = graph.last(guard).handler
+    by_header = {loop.header: loop for loop in loops(graph)}
+    again = None if facts.WHILE_TESTS_TWICE else by_header.get(guard.index)
+    for enters, first, way_out in (
         (True, decision.when_true, decision.when_false),
         (False, decision.when_false, decision.when_true),
     ):
-        loop = next((found for found in loops(graph) if found.header == header), None)
-        if loop is None or guard.index in loop.body:
+        loop = by_header.get(first)
+        if again is not None and first in again.body and way_out not in again.body:
+            found = _round(graph, again, first, (guard.index, enters), way_out, handler, bound)
+        elif loop is not None and guard.index not in loop.body:
+            merged = {guard.index, *(t.block for t in decision.tests)}
+            if predecessors(graph)[first] - loop.body - merged:
+                raise Refused("no-such-loop", "The loop has another entry.")
+            test = _test_of(graph, loop, way_out)
+            found = _round(graph, loop, first, test, way_out, handler, bound)
+        else:
             continue
-        merged = {guard.index, *(t.block for t in decision.tests)}
-        if predecessors(graph)[header] - loop.body - merged:
-            raise Refused("no-such-loop", "The loop has another entry.")
-        bound = definitely_assigned_before(graph, guard.stop - 1)
-        found = _round(graph, loop, way_out, graph.last(guard).handler, bound)
         if found.unbound:
             raise Refused("unbound-in-one-arm", f"The variable is '{min(found.unbound)}'.")
         return replace(found, enters=enters)
@@ -124,16 +133,23 @@ def round_ended_by(graph: Graph, test: Block) -> Round:
                 header = graph.blocks[loop.header]
                 handler = graph.listing.ops[header.start].handler
                 bound = definitely_assigned(graph)[loop.header]
-                found = _round(graph, loop, way_out, handler, bound)
+                ends = _test_of(graph, loop, way_out)
+                found = _round(graph, loop, loop.header, ends, way_out, handler, bound)
                 if found.test == test.index:
                     return found
     raise Refused("no-such-loop")
 
 
 def _round(
-    graph: Graph, loop: Loop, way_out: int, handler: Handler | None, bound: Collection[str]
+    graph: Graph,
+    loop: Loop,
+    first: int,
+    ends: tuple[int, bool],
+    way_out: int,
+    handler: Handler | None,
+    bound: Collection[str],
 ) -> Round:
-    test, again = _test_of(graph, loop, way_out)
+    test, again = ends
     tests = {test, *(t.block for t in decision_at(graph, graph.blocks[test]).tests)}
     inside = loop.body | tests
     if way_out in inside or graph.last(graph.blocks[loop.header]).name == "FOR_ITER":
@@ -151,10 +167,10 @@ def _round(
         check_op(op, handler)
         if op.name in ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS"):
             raise Refused("loop-exit")
-    if stack.lowest_depth(graph, inside) < stack.depth_at(graph)[loop.header]:
+    if stack.lowest_depth(graph, inside) < stack.depth_at(graph)[first]:
         raise Refused("stack-live-in")
-    carried, fixed, unbound = _state(graph, loop.header, way_out, ops, bound)
-    return Round(loop.header, test, way_out, True, again, carried, fixed, unbound, handler)
+    carried, fixed, unbound = _state(graph, first, way_out, ops, bound)
+    return Round(first, test, way_out, True, again, carried, fixed, unbound, handler)
 
 
 def _test_of(graph: Graph, loop: Loop, way_out: int) -> tuple[int, bool]:

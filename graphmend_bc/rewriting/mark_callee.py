@@ -90,7 +90,8 @@ def _unpacks_in_order(graph: Graph, call: Op) -> bool:
     if call.name != "CALL_FUNCTION_EX":
         return True
     slots = slots_before(graph, call.index) or ()
-    makers = [graph.listing.ops[i] for i in slots[-2 if call.arg & 1 else -1]] if slots else []
+    has_keywords = not facts.CALL_FUNCTION_EX_TAKES_FLAGS or call.arg & 1
+    makers = [graph.listing.ops[i] for i in slots[-2 if has_keywords else -1]] if slots else []
     return bool(makers) and all(op.name in _ROWS or _is_own(graph, op) for op in makers)
 
 

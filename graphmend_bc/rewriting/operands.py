@@ -21,6 +21,11 @@ from graphmend_bc.runtime import Operands, Operation, SetAttribute, Site
 SLICES = facts.op_set("BUILD_SLICE", "BINARY_SLICE", "STORE_SLICE")
 
 
+def is_subscript(op: Op) -> bool:
+    """True for an op that fetches an item by its key."""
+    return op.name == facts.SUBSCRIPT and getattr(op.arg, "name", "SUBSCR") == "SUBSCR"
+
+
 def write_marked_operands(op: Op, site: Site, rule: str, writer: Writer) -> list[Emit]:
     """The op, with its operands on top of the stack marked.
 
@@ -66,7 +71,7 @@ def write_operation(op: Op, site: Site, rule: str, writer: Writer) -> list[Emit]
         Refused: an instruction of another kind.
     """
     function: Callable[..., Any]
-    if op.name == "BINARY_SUBSCR":
+    if is_subscript(op):
         function, drop = operator.getitem, False
     elif op.name == "STORE_ATTR":
         function, drop = SetAttribute(op.arg), True

@@ -147,7 +147,9 @@ class _Rewriter(PartWriter):
                 work.extend(edge.target for edge in block.successors)
             if block.handler is not None and scope.outer is None:
                 work.append(block.handler)
-        return [scope.entry, *sorted(seen - {scope.entry})] if seen else []
+        # The test of a round comes last: where the loop begins with it, it is written once more.
+        last = seen & {scope.test} - {scope.entry}
+        return [scope.entry, *sorted(seen - {scope.entry} - last), *last] if seen else []
 
     def _unguarded(self, scope: Scope, block: Block) -> Round | None:
         """The planned loop without a guard that begins here, unless its round is being written."""

@@ -1,6 +1,7 @@
 """A value that depends on the inputs only is computed before the graph and becomes an input."""
 
 from graphmend_bc.dynamo.before_graph.hoist import hoisted
+from graphmend_bc.rewriting.operands import is_subscript
 from graphmend_bc.rewriting.plan import CallOperation, MarkCallee
 from graphmend_bc.rules.capture import CAPTURABLE
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
@@ -17,7 +18,7 @@ def _matches(met: Met) -> Rewrites | None:
         return None
     if not met.gb_type:
         return None
-    if met.op.name == "BINARY_SUBSCR":
+    if is_subscript(met.op):
         return {met.offset: CallOperation()}
     return {met.offset: MarkCallee()} if met.is_call else None
 

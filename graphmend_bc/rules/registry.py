@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import graphmend_bc.rules as room
 from graphmend_bc import config
@@ -14,6 +15,7 @@ from graphmend_bc.registration import Registration, Registry
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rules.rule import Candidate, Met, Rule
 
+NOTHING_LOST: Final[Mapping[str, str]] = MappingProxyType({})
 _NOT_RULES = frozenset({"registry", "rule"})
 
 BUILT_IN: tuple[Rule, ...] = tuple(
@@ -65,8 +67,12 @@ def handlers() -> dict[str, Callable[..., Any]]:
     return {name: handler for name, handler in found.items() if callable(handler)}
 
 
-def candidates_at(met: Met) -> tuple[Candidate, ...]:
+def candidates_at(met: Met, lost: Mapping[str, str] = NOTHING_LOST) -> tuple[Candidate, ...]:
     """The rules that know a break, the cheapest first, as far as they are on.
+
+    Args:
+        met: the break.
+        lost: as for `is_on`.
 
     Raises:
         Refused: there is none.
@@ -77,12 +83,30 @@ def candidates_at(met: Met) -> tuple[Candidate, ...]:
         if met.is_call:
             raise Refused("call-not-traced", known)
         raise Refused("unhandled-instruction", known or f"The instruction is {met.op.name}.")
-    allowed = tuple(here for here in found if is_on(here.rule))
+    allowed = tuple(here for here in found if is_on(here.rule, lost))
     if not allowed:
+        for here in found:
+            if (why := _lost_by(here.rule, lost)) is not None:
+                raise Refused("torch-differs", f"It {why}.")
         raise Refused("strategy-off", f"It is {found[-1].rule.strategy!r}.")
     return allowed
 
 
-def is_on(rule: Rule) -> bool:
-    """True if the settings let a rule mend."""
-    return rule.strategy in config.strategies and rule.name not in config.rules_off
+def is_on(rule: Rule, lost: Mapping[str, str] = NOTHING_LOST) -> bool:
+    """True if the settings, and this torch, let a rule mend.
+
+    Args:
+        rule: any rule.
+        lost: names of rules that rest on something that this torch lacks, each with what it is.
+    """
+    if rule.strategy not in config.strategies or rule.name in config.rules_off:
+        return False
+    return _lost_by(rule, lost) is None
+
+
+def _lost_by(rule: Rule, lost: Mapping[str, str]) -> str | None:
+    """What this torch lacks for a rule; for a rule of the user's, as for ours that are like it."""
+    names = [rule.name, rule.handler if isinstance(rule.handler, str) else ""]
+    if rule not in BUILT_IN:
+        names += [ours.name for ours in BUILT_IN if ours.strategy == rule.strategy]
+    return next((lost[name] for name in names if name in lost), None)

@@ -27,8 +27,8 @@ _FORMATS: Final = re.compile(
 
 _COMPUTES: Final = re.compile(
     "BINARY_(SLICE|SUBSCR)|BUILD_.*|COMPARE_OP|CONTAINS_OP|COPY|END_FOR|FOR_ITER|GET_ITER|IS_OP"
-    "|(POP_)?JUMP_.*|KW_NAMES|(LIST_APPEND|LIST_EXTEND|MAP_ADD)|MAKE_FUNCTION|POP_TOP|STORE_FAST|SWAP|TO_BOOL"
-    "|UNARY_.*|UNPACK_SEQUENCE|YIELD_VALUE"
+    "|(POP_)?JUMP_.*|KW_NAMES|LOAD_COMMON_CONSTANT|(LIST_APPEND|LIST_EXTEND|MAP_ADD)|MAKE_FUNCTION|NOT_TAKEN"
+    "|POP_ITER|POP_TOP|STORE_FAST|SWAP|TO_BOOL|UNARY_.*|UNPACK_SEQUENCE|YIELD_VALUE"
 )
 """Further ones, which call methods of what they work on."""
 
@@ -156,6 +156,11 @@ def _scan(code: types.CodeType, own: str = "") -> _Scan | None:
     return found
 
 
+def _plain(instruction: dis.Instruction) -> str:
+    """The name of an instruction, or of the one that it is a shortcut of."""
+    return facts.READ_AS.get(instruction.opname, instruction.opname)
+
+
 def _allow(
     found: _Scan, now: dis.Instruction, before: dis.Instruction, after: dis.Instruction, own: str
 ) -> bool:
@@ -168,22 +173,22 @@ def _allow(
     if now.opname in facts.PAIRED_OPS:
         found.formats_only = False
         return own not in now.argval
-    if not _FORMATS.fullmatch(now.opname):
+    if not _FORMATS.fullmatch(_plain(now)):
         found.formats_only = False
         is_own = now.opname == "STORE_FAST" and now.argval == own
-        return _COMPUTES.fullmatch(now.opname) is not None and not is_own
+        return _COMPUTES.fullmatch(_plain(now)) is not None and not is_own
     if now.opname == "LOAD_GLOBAL":
         found.globals.add(now.argval)
         found.reads_all |= now.argval == "vars"
         found.formats_only &= any(now.argval == known.__name__ for known in _SHOW)
         return True
-    if now.argval == own and now.opname in ("LOAD_FAST", "LOAD_DEREF"):
+    if now.argval == own and _plain(now) in ("LOAD_FAST", "LOAD_DEREF"):
         asks = before.opname == "LOAD_GLOBAL" and before.argval in _ASKED_OF_SELF
         return asks or after.opname in ("LOAD_ATTR", "LOAD_METHOD")
     if now.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
         return True
     is_call = now.opname == "LOAD_METHOD" or "NULL" in now.argrepr
-    if before.argval == own and before.opname in ("LOAD_FAST", "LOAD_DEREF"):
+    if before.argval == own and _plain(before) in ("LOAD_FAST", "LOAD_DEREF"):
         (found.calls if is_call else found.attributes).add(now.argval)
         found.reads_all |= now.argval == "__dict__"
         found.attributes -= _OF_CLASSES

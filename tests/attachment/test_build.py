@@ -15,11 +15,19 @@ ROOT = Path(__file__).parents[2]
 SETUP = ROOT / "setup.py"
 
 
-def build(directory: Path, **environ: str) -> tuple[list[str], str]:
-    """Run setup.py into a directory; the extensions built and what was said."""
+WITHOUT_GIL = f"""
+import runpy, sysconfig
+sysconfig.get_config_vars()["Py_GIL_DISABLED"] = 1
+runpy.run_path({str(SETUP)!r}, run_name="__main__")
+"""
+
+
+def build(directory: Path, *, script: str = "", **environ: str) -> tuple[list[str], str]:
+    """Run setup.py, or a script that does, into a directory; the extensions built and what was said."""
     where = (f"--build-lib={directory / 'lib'}", f"--build-temp={directory / 'temp'}")
+    program = ["-c", script] if script else [str(SETUP)]
     done = subprocess.run(
-        [sys.executable, str(SETUP), "build_ext", *where],
+        [sys.executable, *program, "build_ext", *where],
         cwd=ROOT,
         env={**os.environ, **environ},
         capture_output=True,
@@ -47,6 +55,12 @@ def test_the_extension_can_be_skipped(tmp_path: Path) -> None:
     built, said = build(tmp_path, CC="false", GRAPHMEND_BC_NO_EXTENSION="1")
     assert built == []
     assert "without its C extension" not in said
+
+
+def test_a_free_threaded_build_gets_no_extension(tmp_path: Path) -> None:
+    built, said = build(tmp_path, script=WITHOUT_GIL)
+    assert built == []
+    assert said.count("relies on the GIL, which this free-threaded build of Python lacks") == 1
 
 
 def test_the_sources_compile_without_a_warning(tmp_path: Path) -> None:

@@ -23,7 +23,9 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
+from graphmend_bc.code.assemble import assemble, relist
 from graphmend_bc.code.blocks import EXIT, Graph, build
+from graphmend_bc.code.header import Header
 from graphmend_bc.code.listing import decode
 
 
@@ -81,6 +83,13 @@ def codes_in(code: CodeType) -> Iterator[CodeType]:
     for value in code.co_consts:
         if isinstance(value, CodeType):
             yield from codes_in(value)
+
+
+def reassembled(code: CodeType) -> CodeType:
+    """A code object and all those in its constants, assembled again from their ops."""
+    code = assemble(Header.of(code), relist(decode(code))).code
+    inner = [reassembled(v) if isinstance(v, CodeType) else v for v in code.co_consts]
+    return code.replace(co_consts=tuple(inner))
 
 
 def standard_library(*, every: int) -> Iterator[CodeType]:

@@ -33,6 +33,9 @@ def test_this_interpreter_is_supported() -> None:
         (not facts.LOAD_FAST_CHECKS, "LOAD_FAST_CHECK"),
         (facts.COMPREHENSIONS_INLINED, "LOAD_FAST_AND_CLEAR"),
         (facts.HAS_PAIRED_OPS, "LOAD_FAST_LOAD_FAST"),
+        (facts.HAS_NOT_TAKEN, "NOT_TAKEN"),
+        (facts.EXIT_SLOTS == 2, "LOAD_SPECIAL"),
+        ("POP_ITER" in facts.FOR_ITER_SKIPS, "POP_ITER"),
     ],
 )
 def test_facts_agree_with_the_opcodes_there_are(fact: bool, opcode: str) -> None:
@@ -45,6 +48,12 @@ def test_calls_are_laid_out_as_the_facts_say() -> None:
     assert (null < made) == facts.NULL_BEFORE_CALLABLE
 
 
+def test_while_loops_are_laid_out_as_the_facts_say() -> None:
+    ops = list(dis.get_instructions(compile("while a: b", "", "exec")))
+    assert sum(op.opname.startswith("POP_JUMP") for op in ops) == 1 + facts.WHILE_TESTS_TWICE
+    assert any(op.opname == "NOT_TAKEN" for op in ops) == facts.HAS_NOT_TAKEN
+
+
 def test_arguments_are_taken_by_the_ops_that_dis_shows_one_for() -> None:
     assert facts.takes_argument(dis.opmap["LOAD_FAST"])
     assert not facts.takes_argument(dis.opmap["POP_TOP"])
@@ -52,6 +61,6 @@ def test_arguments_are_taken_by_the_ops_that_dis_shows_one_for() -> None:
 
 def test_every_jump_is_in_one_group() -> None:
     jumps = {dis.opname[number] for number in (*dis.hasjrel, *dis.hasjabs)}
-    real = {name for name in jumps if dis.opmap[name] < 256}
-    assert real == facts.JUMPS | facts.TESTS | facts.ITERATIONS
+    real = {name for name in jumps if dis.opmap[name] < 256 and "INSTRUMENTED" not in name}
+    assert real == facts.JUMPS | facts.TESTS | facts.ITERATIONS | facts.NEVER_FOLLOWED
     assert not facts.JUMPS & facts.TESTS

@@ -36,7 +36,8 @@ def check_against_dis(code: CodeType) -> None:
     for instruction in shown:
         op = starts[instruction.offset]
         halves = facts.PAIRED_OPS.get(instruction.opname)
-        assert op.name == (halves[0] if halves else instruction.opname)
+        plain_name = facts.READ_AS.get(instruction.opname, instruction.opname)
+        assert op.name == (halves[0] if halves else plain_name)
         positions = instruction.positions
         assert positions is not None
         assert op.location is not None
@@ -51,6 +52,8 @@ def check_against_dis(code: CodeType) -> None:
             second = listing.ops[op.index + 1]
             assert (second.name, second.offset) == (halves[1], op.offset)
             assert tuple(instruction.argval) == (plain(op.arg), plain(second.arg))
+        elif instruction.opname == "LOAD_SMALL_INT":
+            assert (op.arg, type(op.arg)) == (instruction.argval, int)
         elif instruction.opcode in (*dis.haslocal, *dis.hasname, *dis.hasfree):
             assert plain(op.arg) == instruction.argval
         elif instruction.opcode in dis.hasconst:

@@ -20,7 +20,7 @@ from tests.code.kit import graph_of, mark_ops, marks, standard_library
         ("def f(c):\n A\n if c: B\n C(c, c, c)", "A0 B0 C0"),
         ("def f(c):\n for x in c: A\n B(c, c, c)", "A1 B0"),
         ("def f(c):\n for x in c:\n  for y in x: A\n B(c, c, c)", "A2 B0"),
-        ("def f(c):\n with c: A\n B(c, c, c)", "A1 B0"),
+        ("def f(c):\n with c: A\n B(c, c, c)", f"A{facts.EXIT_SLOTS} B0"),
         ("def f(c):\n try: A\n except ValueError: B\n C(c, c, c)", "A0 B1 C0"),
         ("def f(c):\n try: A\n finally: c(c, c)\n B(c, c, c)", "A0 B0"),
         ("def f(c):\n yield\n A", "A0"),
@@ -78,8 +78,9 @@ def test_reach_agrees_with_the_bytecode_library() -> None:
     """Where it lists what an op takes."""
     for number, (takes, _) in STATIC_STACK_EFFECTS.items():
         name = dis.opname[number]
-        if name in ("BINARY_SLICE", "DICT_MERGE"):
-            continue  # counted with a pattern, and without the callable it names in errors
+        if name in ("BINARY_SLICE", "DICT_MERGE", "WITH_EXCEPT_START"):
+            # Counted with a pattern, without the callable it names in errors, and as before 3.14.
+            continue
         assert (name, reach(name, 1)) == (name, -takes)
 
 
@@ -94,7 +95,7 @@ def test_no_op_takes_more_than_it_reaches() -> None:
 def test_depths_are_the_compilers() -> None:
     """Stack size and the depths in the exception table, all from the ops alone."""
     count, higher = 0, 0
-    for code in standard_library(every=60):
+    for code in standard_library(every=30):
         listing = decode(code)
         found = depths(listing.ops)
         if None not in found.before:

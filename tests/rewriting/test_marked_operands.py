@@ -8,16 +8,13 @@ from typing import Any
 
 import pytest
 
-from graphmend_bc.code import facts
 from graphmend_bc.code.listing import decode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting import Plan, rewrite
 from graphmend_bc.rewriting.mark_callee import CALLS
-from graphmend_bc.rewriting.operands import SLICES
+from graphmend_bc.rewriting.operands import SLICES, is_subscript
 from graphmend_bc.rewriting.outline import as_one_call
 from graphmend_bc.rewriting.plan import CallOperation, MarkCallee, MarkOperands, Rewrite
-
-SUBSCRIPTS = facts.op_set("BINARY_SUBSCR")
 
 
 def at(function: Any, names: frozenset[str]) -> list[int]:
@@ -106,7 +103,8 @@ def items(box: Any, key: Any) -> Any:
 
 def test_items() -> None:
     calls = [lambda: ({1: 2}, 1), lambda: ([5, 6], 1), lambda: ({}, "gone"), lambda: (3, [])]
-    check(items, CallOperation(), at(items, SUBSCRIPTS), calls)
+    subscripts = [op.offset for op in decode(items.__code__).ops if is_subscript(op)]
+    check(items, CallOperation(), subscripts, calls)
 
 
 class Leaf:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -269,9 +270,16 @@ def test_unknown_torch_is_refused_unless_forced(
 
 
 def test_unknown_python_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions.sys, "version_info", (3, 14, 0, "final", 0))
-    with pytest.raises(UnsupportedVersionError, match=r"does not know Python 3\.14"):
+    monkeypatch.setattr(versions.sys, "version_info", (3, 15, 0, "final", 0))
+    with pytest.raises(UnsupportedVersionError, match=r"does not know Python 3\.15"):
         versions.check_versions()
+
+
+def test_a_free_threaded_python_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sysconfig.get_config_vars(), "Py_GIL_DISABLED", 1)
+    with pytest.raises(UnsupportedVersionError, match=r"^graphmend_bc relies on the GIL, [^.]*\."):
+        gm.enable()
+    assert not gm.is_enabled()
 
 
 def test_switched_off_by_config() -> None:

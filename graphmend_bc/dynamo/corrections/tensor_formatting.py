@@ -71,8 +71,14 @@ def format_value(stock: Callable[..., Any]) -> Callable[..., Any]:
         varies = isinstance(value, SymNodeVariable) and (
             value.source is not None or value.python_type() is float
         )
-        if compilation is None or not compilation.may_mend or not varies:
+        if (
+            compilation is None
+            or not compilation.may_mend
+            or not isinstance(value, SymNodeVariable)
+        ):
             return stock(self, spec, flags)
+        if not varies:
+            return _format_computed(self, stock, value, spec, flags)
         self.pop()
         conversion = _CONVERSIONS.get(flags & 3, "{}")[1:-1]
         text = f"{{{conversion}:{spec.as_python_constant()}}}"
@@ -80,6 +86,17 @@ def format_value(stock: Callable[..., Any]) -> Callable[..., Any]:
         return None
 
     return format_
+
+
+def _format_computed(
+    tx: Any, stock: Callable[..., Any], value: SymNodeVariable, spec: VariableTracker, flags: int
+) -> Any:
+    """The text of a computed integer, a constant; stock hands its text to a format for numbers."""
+    text = spec.as_python_constant()
+    if not text or flags & 3:
+        return stock(tx, spec, flags)
+    tx.stack[-1] = ConstantVariable.create(format(value.evaluate_expr(tx.output), text))
+    return None
 
 
 def make_format(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,25 +1,34 @@
-"""Put the seams in, all or none, and take them out again.
+"""Put the seams in, and take them out again.
 
 `table.py` has those that are the same whoever mends; those that call the mending state are here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, MappingProxyType
 from typing import Any, Protocol
 
+from graphmend_bc.dynamo.patches.needs import ESSENTIAL
 from graphmend_bc.dynamo.patches.patch import Place, Seam, registered
 from graphmend_bc.dynamo.patches.table import SEAMS
 from graphmend_bc.dynamo.rollback import eager_fallback
+from graphmend_bc.versions import MissingSeamError
 
 CompileFrame = Callable[[Callable[..., Any], CodeType, list[Any], dict[str, Any]], Any]
 """Compiles a frame; gets Dynamo's own function, the code object and the other arguments."""
 
 
 class MendingState(Protocol):
-    """What the seams call."""
+    """What the seams call.
+
+    Attributes:
+        lost: names of the rules and features that rest on a seam that is not there or to no use,
+            each with what is wrong.
+    """
+
+    lost: Mapping[str, str]
 
     def unguarded(self, code: CodeType, error: Exception) -> None:
         """The guards of a frame that was mended could not be made."""
@@ -59,24 +68,40 @@ class Seams:
     Args:
         state: told of what happens to the frames that were compiled.
         compile_frame: compiles one frame.
+        bypassed: labels of seams that this torch has but goes around, each with what is wrong.
     """
 
-    def __init__(self, state: MendingState, compile_frame: CompileFrame) -> None:
+    def __init__(
+        self,
+        state: MendingState,
+        compile_frame: CompileFrame,
+        bypassed: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._state = state
         self._compile_frame = compile_frame
+        self._bypassed = bypassed
         self._switch = _Switch()
         self._put: list[_Put] = []
 
-    def install(self) -> None:
-        """Put all seams in place. If one cannot be, none is.
+    def all(self) -> tuple[Seam, ...]:
+        """The seams, in the order in which they are put in."""
+        ours = _of_state(self._state, self._compile_frame, self._switch)
+        return (*ours, *SEAMS, *registered)
+
+    def install(self, without: str = "") -> None:
+        """Put all seams in place that this torch has. If one cannot be put in, none is.
+
+        Args:
+            without: label of a seam that is left out, for showing what it is good for.
 
         Raises:
-            MissingSeamError: this torch lacks what a seam replaces.
+            MissingSeamError: this torch lacks what every mend rests on, or goes around it.
         """
         self._switch = _Switch()
-        ours = _of_state(self._state, self._compile_frame, self._switch)
-        seams = (*ours, *SEAMS, *registered)
-        places = [(seam, place) for seam in seams for place in seam.places()]
+        seams = [seam for seam in self.all() if seam.label != without]
+        found = [(seam, *self._places(seam)) for seam in seams]
+        places = [(seam, place) for seam, there, _ in found for place in there]
+        self._state.lost = {n: lost for s, _, lost in found if lost for n in s.needed_by}
         try:
             for seam, place in places:
                 self._replace(seam, place)
@@ -85,11 +110,25 @@ class Seams:
             raise
 
     def remove(self) -> None:
-        """Put back what was there."""
+        """Put back what was there; what this torch lacks is no longer of interest."""
         self._take_out(for_good=False)
+
+    def _places(self, seam: Seam) -> tuple[list[Place], str]:
+        """Where a seam goes, and what is wrong with that, if anything is."""
+        lost, places = self._bypassed.get(seam.label, ""), list[Place]()
+        try:
+            places = seam.places()
+        except MissingSeamError as missing:
+            if seam.needed_by == ESSENTIAL:
+                raise
+            lost = missing.lost
+        if lost and seam.needed_by == ESSENTIAL:
+            raise MissingSeamError(lost)
+        return places, lost
 
     def _take_out(self, *, for_good: bool) -> None:
         self._switch.on = False
+        self._state.lost = {}
         while self._put:
             put = self._put.pop()
             if for_good or not put.stays:
@@ -120,6 +159,9 @@ def _of_state(state: MendingState, ours: CompileFrame, switch: _Switch) -> tuple
 
         return compile_frame
 
+    def converting(stock: Callable[..., Any]) -> Callable[..., Any]:
+        return eager_fallback.convert(state.unguarded, stock)
+
     def resetting(stock: Callable[..., Any]) -> Callable[..., Any]:
         def reset() -> None:
             if switch.on:
@@ -139,7 +181,7 @@ def _of_state(state: MendingState, ours: CompileFrame, switch: _Switch) -> tuple
         Seam(
             f"{convert}:ConvertFrameAssert",
             ("__call__",),
-            lambda stock: eager_fallback.convert(state.unguarded, stock),
+            converting,
             "one call of a frame is left to eager Python",
         ),
         Seam(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from graphmend_bc.dynamo.patches.needs import ESSENTIAL
 from graphmend_bc.registration import Registration, Registry
 from graphmend_bc.versions import MissingSeamError
 
@@ -29,6 +30,7 @@ class Seam:
         why: what is done there.
         adds: True if nothing need be there; `make` is given None then.
         stays: True if it is left in place when mending is switched off.
+        needed_by: names of the rules and features that rest on it; see `needs.py`.
     """
 
     owner: str
@@ -37,6 +39,7 @@ class Seam:
     why: str
     adds: bool = False
     stays: bool = False
+    needed_by: tuple[str, ...] = ESSENTIAL
 
     def places(self) -> list[Place]:
         """Where it goes in this torch.
@@ -44,19 +47,27 @@ class Seam:
         Raises:
             MissingSeamError: this torch has nothing of that name.
         """
+        where = self.owner.replace(":", ".")
         try:
             owner = _resolve(self.owner)
         except (ImportError, AttributeError) as error:
-            raise MissingSeamError(self._label()) from error
-        places = [Place(owner, name, self._label()) for name in self.names]
+            raise MissingSeamError(f"has no {where}") from error
+        places = [Place(owner, name, where) for name in self.names]
         found = [place for place in places if self.adds or place.value() is not ABSENT]
         found = found or [place for place in places if place.is_inherited()]
         if not found:
-            raise MissingSeamError(" or ".join(map(str, places)))
+            raise MissingSeamError(f"has no {' or '.join(map(str, places))}")
         return found
 
-    def _label(self) -> str:
-        return self.owner.replace(":", ".")
+    @property
+    def label(self) -> str:
+        """A name for it: the attribute, and the function of ours that is put there."""
+        ours: Any = self.make
+        while isinstance(ours, functools.partial):
+            ours = ours.func
+        module = ours.__module__.rpartition(".")[2]
+        owner = self.owner.replace(":", ".").rpartition(".")[2]
+        return f"{owner}.{self.names[0]} ({module}.{ours.__name__})"
 
 
 registered: Final = Registry[Seam]()

@@ -21,7 +21,7 @@ from graphmend_bc.dynamo.corrections import (
     user_sets,
 )
 from graphmend_bc.dynamo.effects import deferred_calls, object_texts
-from graphmend_bc.dynamo.patches import absence_table, primitives
+from graphmend_bc.dynamo.patches import absence_table, needs, primitives
 from graphmend_bc.dynamo.patches import frames as at
 from graphmend_bc.dynamo.patches.patch import Seam
 from graphmend_bc.dynamo.predication.tensor_predicates import COMPARISONS
@@ -77,6 +77,7 @@ _FRAME: Final = (
         ("get_guard_manager_from_source",),
         computed_source.guarding,
         "guards on values that are computed from the inputs",
+        needed_by=needs.OF_GUARDS,
     ),
     *(
         Seam(
@@ -85,6 +86,7 @@ _FRAME: Final = (
             unbacked.raising,
             "an exception that tracing raises because of a number known only at run time is not"
             " the program's",
+            needed_by=needs.OF_SYMBOLS,
         )
         for module in facts.RAISING_MODULES
     ),
@@ -144,9 +146,14 @@ _OF_TENSORS: Final = (
         facts.HASH,
         at.ask_identity,
         "hash and equality of tensors, once one is chosen",
+        needed_by=needs.CHOOSING,
     ),
     Seam(
-        _TENSOR, ("call_method",), tensor_indexing.call_method, "subscripts by numbers of tensors"
+        _TENSOR,
+        ("call_method",),
+        tensor_indexing.call_method,
+        "subscripts by numbers of tensors",
+        needed_by=needs.OF_SYMBOLS,
     ),
     Seam(_TENSOR, ("unpack_var_sequence",), at.unpack_rows, "the rows a tensor is unpacked to"),
     Seam(
@@ -154,6 +161,7 @@ _OF_TENSORS: Final = (
         ("create",),
         symbolic_arithmetic.symbol_made,
         "operations on numbers known only at run time",
+        needed_by=needs.OF_SYMBOLS,
     ),
     *(
         Seam(
@@ -167,18 +175,26 @@ _OF_TENSORS: Final = (
 )
 
 _OF_OPERATORS: Final = (
-    Seam(_BUILTIN, ("call_id",), at.ask_id, "`id` of a tensor, once one is chosen"),
+    Seam(
+        _BUILTIN,
+        ("call_id",),
+        at.ask_id,
+        "`id` of a tensor, once one is chosen",
+        needed_by=needs.CHOOSING,
+    ),
     Seam(
         _BUILTIN,
         ("call_function",),
         tensor_indexing.call_builtin,
         "subscripts by numbers of tensors",
+        needed_by=needs.OF_SYMBOLS,
     ),
     Seam(
         _BUILTIN,
         ("call_function",),
         host_arithmetic.call_builtin,
         "operators on values that the host reads from tensors after the graph",
+        needed_by=(*needs.READING, *needs.OF_SYMBOLS),
     ),
     Seam(_BUILTIN, ("call_function",), object_texts.call_builtin, "texts of objects"),
     *(
@@ -187,6 +203,7 @@ _OF_OPERATORS: Final = (
             (name,),
             partial(at.compare_identity, identity),
             "`is` between tensors: a chosen tensor must not be compared by identity",
+            needed_by=(*needs.CHOOSING, *needs.READING, *needs.OF_SYMBOLS),
         )
         for name, identity in (("is", operator.is_), ("is not", operator.is_not))
     ),
@@ -196,6 +213,7 @@ _OF_OPERATORS: Final = (
             (name,),
             partial(at.compare_numbers, function),
             "comparisons of values that the host reads from tensors",
+            needed_by=(*needs.READING, *needs.OF_SYMBOLS),
         )
         for name, function in COMPARISONS.items()
     ),
@@ -207,24 +225,28 @@ _OF_VALUES: Final = (
         facts.GETATTR,
         at.ask_object,
         "attributes of an object that a deferred call is going to change",
+        needed_by=("defer",),
     ),
     Seam(
         f"{_VARIABLES}.misc:PythonModuleVariable",
         facts.GETATTR,
         at.ask_module,
         "attributes of modules, where a feature of the trace has something to say",
+        needed_by=("flags",),
     ),
     Seam(
         f"{_VARIABLES}.misc:NumpyVariable",
         ("call_function",),
         numpy_random.draw_as_numpy,
         "draws from NumPy's generator, for which Dynamo takes torch's",
+        needed_by=("draw", "drawn"),
     ),
     Seam(
         f"{_VARIABLES}.dicts:MappingProxyVariable",
         ("call_method", "mp_subscript_impl"),
         _read_proxy,
         "reading a proxy whose dict cannot be the one that the frame changed",
+        needed_by=("mapping proxies",),
     ),
     Seam(
         f"{_VARIABLES}.lists:DequeVariable",
@@ -264,6 +286,7 @@ _OF_VALUES: Final = (
         ("call_function",),
         cached_calls.call_cached,
         "functions that cache their results: Dynamo traces them every time",
+        needed_by=needs.NOT_CACHED,
     ),
     Seam(
         f"{_VARIABLES}.misc:StringFormatVariable",
@@ -283,18 +306,26 @@ _OF_VALUES: Final = (
         assertions.detect_assert,
         "`assert` on a tensor, of which Dynamo makes an operator that raises another exception",
     ),
-    Seam(_TRANSLATOR, ("_convert_value",), tensor_formatting.convert_value, "`!r` of a tensor"),
+    Seam(
+        _TRANSLATOR,
+        ("_convert_value",),
+        tensor_formatting.convert_value,
+        "`!r` of a tensor",
+        needed_by=("defer",),
+    ),
     Seam(
         _TRANSLATOR,
         ("_format_value",),
         tensor_formatting.format_value,
         "`!r` is left to the format",
+        needed_by=("defer",),
     ),
     Seam(
         f"{_VARIABLES}.ctx_manager:CatchWarningsCtxManagerVariable",
         ("enter",),
         deferred_calls.enter_catching,
         "warnings after a `catch_warnings` stay where they are",
+        needed_by=("defer",),
     ),
 )
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
+
+from graphmend_bc.dynamo.trace.generated_code import OURS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,8 +42,10 @@ def printing(stock: Callable[..., None] | None) -> Callable[..., None]:
 
 def _reports_what_is_rolled_back() -> bool:
     """True if a graph module reports what it raises to a function that takes the graph back."""
-    frame = sys._getframe(2)
-    if frame.f_code.co_qualname != "_WrappedCall.__call__":
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(OURS):
+        frame = frame.f_back
+    if frame is None or frame.f_code.co_qualname != "_WrappedCall.__call__":
         return False
     caller = frame.f_back
     while caller is not None and caller.f_code not in _ROLLED_BACK:

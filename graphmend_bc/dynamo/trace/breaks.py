@@ -12,6 +12,8 @@ from torch._dynamo import exc
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from graphmend_bc.code import facts
+
 UNSAFE_SIDE_EFFECT = "HOP: Unsafe side effect"
 """Dynamo's break type where an arm changes Python state outside itself."""
 
@@ -101,7 +103,7 @@ def _expanded(code: CodeType) -> Iterator[tuple[str, object, int]]:
         name, rest = instruction.opname, (instruction.positions, instruction.offset)
         if name in ("BINARY_SLICE", "STORE_SLICE"):
             yield "BUILD_SLICE", *rest
-            name = name.replace("SLICE", "SUBSCR")
+            name = facts.SUBSCRIPT if name == "BINARY_SLICE" else "STORE_SUBSCR"
         if name != "EXTENDED_ARG":
             yield name, *rest
 

@@ -1,0 +1,155 @@
+"""Programs for the seams at which a trace learns that something is absent, or what classes hold.
+
+Each asks for something that is not there, is mended, and is called again when it has come.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from graphmend_bc.canary.frames import PRINT
+from graphmend_bc.canary.program import Program
+
+_OBJECT: Final = "class O: pass\no = O()"
+
+
+def _asks(question: str, before: str, *steps: str, after: str = "") -> Program:
+    """A program whose answer changes when what was absent comes."""
+    body = f"w = 1\n{question}\n{PRINT}\nreturn w * x"
+    return Program(body, before, steps, mends="defer", whole=False, after=after)
+
+
+def _tries(value: str, before: str, *steps: str) -> Program:
+    return _asks(f"try: w = {value}\nexcept Exception: pass", before, *steps)
+
+
+OF_ITEMS: Final = MappingProxyType(
+    {
+        "ConstDictVariable.getitem_const_raise_exception_if_absent (absent_names.subscript)": (
+            _tries("d['k']", "d = {}", "d['k'] = 3")
+        ),
+        "ConstDictVariable.repr_impl (absent_names.show_items)": _asks(
+            "w = len(f'{d!r}')", "d = {}", "d['k'] = 3"
+        ),
+        "BuiltinVariable.call_function (absent_names.use_whole)": _asks(
+            "w = len(str([d]))", "d = {}", "d['k'] = 3"
+        ),
+        "DefaultDictVariable.mp_subscript_impl (absent_names.default_item)": _tries(
+            "d['k']", "d = collections.defaultdict()", "d['k'] = 3"
+        ),
+        "ConstDictVariable.call_method (absent_names.take_item)": _asks(
+            "k, w = d.popitem()\nd[k] = w", "d = {'a': 1, 'b': 2}", "d['a'] = d.pop('a')"
+        ),
+        "OrderedDictVariable.call_method (absent_names.take_item)": _asks(
+            "k, w = d.popitem()\nd[k] = w",
+            "d = collections.OrderedDict(a=1, b=2)",
+            "d['a'] = d.pop('a')",
+        ),
+        "DunderDictVariable.install_dict_contains_guard (absent_names.ask_attributes)": _asks(
+            "w = vars(o).get('w', 1)", _OBJECT, "o.w = 3"
+        ),
+        "DunderDictVariable.install_dict_keys_match_guard (absent_names.list_attributes)": _asks(
+            "w = len(vars(o)) + 1", _OBJECT, "o.w = 3"
+        ),
+    }
+)
+
+OF_ATTRIBUTES: Final = MappingProxyType(
+    {
+        **{
+            f"{owner}.var_getattr (absent_names.attribute)": _tries("o.w", before, "o.w = 3")
+            for owner, before in (
+                ("UserDefinedObjectVariable", _OBJECT),
+                ("UserDefinedClassVariable", "class o: pass"),
+                ("PythonModuleVariable", "o = types.ModuleType('o')"),
+                ("UserFunctionVariable", "def o(): pass"),
+                ("TensorVariable", "o = torch.ones(3)"),
+            )
+        },
+        **{
+            f"{owner}.call_obj_hasattr (absent_names.has_attribute)": _asks(
+                "w = o.w if hasattr(o, 'w') else 1", before, "o.w = 3"
+            )
+            for owner, before in (
+                ("PythonModuleVariable", "o = types.ModuleType('o')"),
+                ("UserFunctionVariable", "def o(): pass"),
+            )
+        },
+        "UserDefinedObjectVariable.method_setattr_standard (absent_names.change_attribute)": _asks(
+            "try: del o.w\nexcept AttributeError: w = 2", _OBJECT, "o.w = 3"
+        ),
+        "InstructionTranslatorBase.load_builtin (absent_names.load_builtin)": _asks(
+            "w = len([1, 2])", "", "len = lambda items: 7"
+        ),
+    }
+)
+
+OF_CLASSES: Final = MappingProxyType(
+    {
+        "UserDefinedObjectVariable.lookup_class_mro_attr (class_lookups.looked_up)": _asks(
+            "w = o.m()",
+            "class A:\n    def m(self): return 2\nclass O(A): pass\no = O()",
+            "O.m = lambda self: 3",
+        ),
+        "UserDefinedClassVariable.lookup_cls_mro_attr (class_lookups.looked_up)": _asks(
+            "w = O.m()",
+            "class A:\n    @staticmethod\n    def m(): return 2\nclass O(A): pass",
+            "O.m = staticmethod(lambda: 3)",
+        ),
+        "UserDefinedVariable._maybe_get_baseclass_method (class_lookups.looked_up)": _asks(
+            "w = o.m()",
+            "class D(dict):\n    def m(self): return 2\nclass E(D): pass\no = E()",
+            "E.m = lambda self: 3",
+        ),
+        "UnspecializedNNModuleVariable.call_function (class_lookups.called)": _asks(
+            "x = o(x)",
+            "class M(nn.Module):\n    def forward(self, x): return x * 2\no = M()",
+            "M.forward = lambda self, x: x * 3",
+        ),
+        "SuperVariable._resolved_getattr_and_source (class_lookups.looked_up_in_bases)": _asks(
+            "w = o.m()",
+            "class A:\n    def m(self): return 2\n"
+            "class B(A): pass\nclass O(B):\n    def m(self): return super().m() + 1\no = O()",
+            "B.m = lambda self: 5",
+        ),
+        "UnspecializedNNModuleVariable.var_getattr (module_hooks.asked)": _asks(
+            "x = o(x)", "o = nn.Identity()", "o.register_forward_hook(lambda m, a, y: y * 2)"
+        ),
+        "PythonModuleVariable.var_getattr (module_hooks.asked)": _asks(
+            "x = o(x)",
+            "o = nn.Identity()",
+            "hook = nn.modules.module.register_module_forward_hook(lambda m, a, y: y * 2)",
+            after="hook.remove()",
+        ),
+    }
+)
+
+OF_SPECIAL_METHODS: Final = MappingProxyType(
+    {
+        "object_protocol._get_cached_slots (special_methods.slots_of)": _tries(
+            "len(o)", _OBJECT, "O.__len__ = lambda self: 3"
+        ),
+        "UserDefinedObjectVariable.richcompare_impl (special_methods.compared)": _asks(
+            "w = 2 if o == 1 else 3", _OBJECT, "O.__eq__ = lambda self, other: True"
+        ),
+        "UserDefinedObjectVariable.is_python_equal (special_methods.found_equal)": _asks(
+            "w = 2 if o in {p: 1} else 3",
+            "class O:\n    def __hash__(self): return 1\n"
+            "    def __eq__(self, other): return False\no, p = O(), O()",
+            "O.__eq__ = lambda self, other: True",
+        ),
+        "BuiltinVariable.call_callable (special_methods.asked_if_callable)": _asks(
+            "w = 5 if callable(o) else 2", _OBJECT, "O.__call__ = lambda self: 3"
+        ),
+        "BuiltinVariable.call_reversed (special_methods.asked_to_reverse)": _tries(
+            "len(list(reversed(o)))", _OBJECT, "O.__reversed__ = lambda self: iter([1, 2, 3])"
+        ),
+        "builtin.vt_getitem (special_methods.subscripted)": _tries(
+            "3 if O[int] else 2", _OBJECT, "O.__class_getitem__ = classmethod(lambda c, k: True)"
+        ),
+        "UserDefinedObjectVariable._check_for_getattr (special_methods.asked_for_getattr)": _tries(
+            "o.rate", _OBJECT, "O.__getattr__ = lambda self, name: 3"
+        ),
+    }
+)

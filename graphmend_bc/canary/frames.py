@@ -1,0 +1,189 @@
+"""Programs for the seams at frames, graphs, tensors and operators."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from graphmend_bc.canary.program import Program
+
+PRINT: Final = "print('sum', x.sum(), file=out)"
+"""What is mended in most programs: a call that is deferred."""
+
+_BRANCH: Final = "x = x + 1\nif x.sum() > 0: x = x * 2"
+DOWN: Final = "given = -given"
+"""A change of the argument: conditions have the other value."""
+
+_CHOSEN: Final = "h = x + 1\ny = h if x.sum() > 0 else x + 2\n"
+
+OF_FRAMES: Final = MappingProxyType(
+    {
+        "convert_frame.compile_frame (installer.compiling)": Program(
+            f"{_BRANCH}\nreturn x", steps=(DOWN,), mends="where"
+        ),
+        "ConvertFrameAssert.__call__ (installer.converting)": Program(
+            f"{_BRANCH}\nreturn x + torch.ones(3)",
+            steps=("given = torch.ones(4)", DOWN),
+        ),
+        "_dynamo.reset (installer.resetting)": Program(
+            f"if on: {PRINT}\nreturn x",
+            "on = True",
+            ("torch._dynamo.reset(); on = False",),
+            forgets="defer",
+            quick=False,
+        ),
+        "InstructionTranslatorBase._load_const (primitives.load_const)": Program(
+            f"{_BRANCH}\nreturn x", steps=(DOWN,), mends="where"
+        ),
+        "graph_module.print (quiet_errors.printing)": Program(
+            "seen = []\nif n.sum() > 3: seen.append(n)\nreturn [*seen, n % m]",
+            "n, m = torch.tensor([4, 5]), torch.tensor([5, 5])",
+            ("m = torch.tensor([0, 5])",),
+            whole=False,
+            backend="module",
+        ),
+        "convert_frame.trace_frame (frames.trace_frame)": Program(
+            "n = 1\nif x.sum() > 0: n = 2\nfor i in range(int(x[0].item())): x = x + i\n"
+            "return x * n, n",
+            steps=(DOWN,),
+            mends="speculate",
+        ),
+        "InliningInstructionTranslator.__init__ (frames.inline)": Program(
+            "return g(x) + 1",
+            "def g(x):\n    x = x + 1\n    if x.sum() > 0: x = x * 2\n    return x",
+            (DOWN,),
+            mends="where",
+        ),
+        "GuardBuilder.get_guard_manager_from_source (computed_source.guarding)": Program(
+            "for i in range(int(x[0].item())): x = x + i\nreturn x",
+            steps=("given = given + 1",),
+            mends="hoist",
+        ),
+        "exc.get_dynamo_observed_exception (unbacked.raising)": Program(
+            "n = (x * 2).sum().long().item()\n"
+            "y = x.new_ones(n)\n"
+            "try: s = f'{n:d}'\n"
+            "except (TypeError, ValueError): s = 'none'\n"
+            "return y, s",
+            steps=("given = given * 0",),
+            whole=False,
+        ),
+        "OutputGraph.__init__ (frames.output_graph)": Program(
+            "x.add_(1)\nn = 1\nif x.sum() > 0: n = 2\nreturn x * 1, n",
+            steps=(DOWN,),
+            mends="speculate",
+        ),
+        "OutputGraph.call_user_compiler (frames.call_user_compiler)": Program(
+            "n = 1\nif x.sum() > 0: n = 2\nreturn x * 1, n", steps=(DOWN,), mends="speculate"
+        ),
+        "OutputGraph.compile_subgraph (frames.compile_subgraph)": Program(
+            "n = 1\nif x.sum() > 0: n = 2\nreturn x * 1, n", steps=(DOWN,), mends="speculate"
+        ),
+        "OutputGraph.compile_and_call_fx_graph (frames.compile_and_call)": Program(
+            "n = 1\nif x.sum() > 0: n = 2\nreturn x * 1, n", steps=(DOWN,), mends="speculate"
+        ),
+        "OutputGraph.remove_unused_graphargs (frames.remove_unused)": Program(
+            f"{PRINT}\nx[i]\nreturn x + 1",
+            "i = torch.tensor([0])",
+            ("i = torch.tensor([9])",),
+            mends="defer",
+        ),
+        "SideEffects.codegen_update_mutated (user_sets.replayed)": Program(
+            "if 'a' not in s:\n    s.add('a')\n    print('a', file=out)\nreturn x * len(s)",
+            "class S(set): pass\ns = S([1])",
+            ("s.discard(1)",),
+            mends="defer",
+        ),
+    }
+)
+
+OF_TENSORS: Final = MappingProxyType(
+    {
+        "TensorVariable.call_method (frames.ask_tensor)": Program(
+            f"{_CHOSEN}return x + y._is_view()",
+            steps=(DOWN,),
+            declines="identity-compared",
+            whole=False,
+        ),
+        "TensorVariable.var_getattr (frames.ask_tensor)": Program(
+            f"{_CHOSEN}return x + y._version",
+            steps=(DOWN,),
+            declines="identity-compared",
+            whole=False,
+        ),
+        "TensorVariable.call_obj_hasattr (frames.ask_tensor)": Program(
+            f"{_CHOSEN}return x + hasattr(y, 'tag')",
+            steps=(DOWN,),
+            declines="identity-compared",
+            whole=False,
+        ),
+        "TensorVariable.hash_impl (frames.ask_identity)": Program(
+            f"{_CHOSEN}return x + (y in {{h: 1}})",
+            steps=(DOWN,),
+            declines="identity-compared",
+            whole=False,
+        ),
+        "TensorVariable.call_method (tensor_indexing.call_method)": Program(
+            "n = i * 1\ny = x * 2\ny[n] = 5.0\nreturn y",
+            "i = torch.tensor(1)",
+            ("i = torch.tensor(2)",),
+            mends="capture",
+        ),
+        "TensorVariable.unpack_var_sequence (frames.unpack_rows)": Program(
+            f"{PRINT}\na, b, c = w * x\nreturn a",
+            "w = nn.Parameter(torch.ones(3))",
+            mends="defer",
+            whole=False,
+        ),
+        "SymNodeVariable.create (symbolic_arithmetic.symbol_made)": Program(
+            "n = x.max().long().item()\nreturn x * (6 // n)",
+            steps=("given = given * 0",),
+            whole=False,
+        ),
+    }
+)
+
+OF_OPERATORS: Final = MappingProxyType(
+    {
+        "BuiltinVariable.call_id (frames.ask_id)": Program(
+            f"{_CHOSEN}return x + (id(y) == id(h))",
+            steps=(DOWN,),
+            declines="identity-compared",
+            whole=False,
+        ),
+        "BuiltinVariable.call_function (tensor_indexing.call_builtin)": Program(
+            "n = i * 1\nreturn x[n] * 2",
+            "i = torch.tensor(1)",
+            ("i = torch.tensor(2)",),
+            mends="capture",
+        ),
+        "BuiltinVariable.call_function (host_arithmetic.call_builtin)": Program(
+            "v = x.max().item()\nprint(abs(v), file=out)\nreturn x",
+            steps=(DOWN,),
+            mends="defer",
+        ),
+        "BuiltinVariable.call_function (object_texts.call_builtin)": Program(
+            "text = str(o)\no.n = 2\nprint(text, file=out)\nreturn x + 1",
+            "class O:\n    n = 1\n    def __repr__(self): return f'O{self.n}'\no = O()",
+            ("o.n = 7",),
+            mends="defer",
+        ),
+        **{
+            f"compare_op_handlers.{name} (frames.compare_identity)": Program(
+                f"{_CHOSEN}return x + (y {name} h)",
+                steps=(DOWN,),
+                declines="identity-compared",
+                whole=False,
+            )
+            for name in ("is", "is not")
+        },
+        **{
+            f"compare_op_handlers.{name} (frames.compare_numbers)": Program(
+                f"if x.max().item() {name} 3: x = x * 2\nreturn x + 1",
+                steps=(DOWN,),
+                mends="capture",
+            )
+            for name in ("<", "<=", ">", ">=", "==", "!=")
+        },
+    }
+)

@@ -1,0 +1,113 @@
+"""Programs for the seams at the values that Dynamo tracks, and at what serves one library."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from graphmend_bc.canary.frames import DOWN, PRINT
+from graphmend_bc.canary.program import Program
+
+_FLAGS: Final = "torch.backends.cudnn"
+
+OF_VALUES: Final = MappingProxyType(
+    {
+        "UserDefinedObjectVariable.var_getattr (frames.ask_object)": Program(
+            "bar.update(1)\nreturn x * bar.n",
+            "from tqdm import tqdm\nbar = tqdm(total=9, file=out, mininterval=1e9)",
+            whole=False,
+            needs="tqdm",
+        ),
+        "PythonModuleVariable.var_getattr (frames.ask_module)": Program(
+            f"with {_FLAGS}.flags(enabled=False): y = x * {_FLAGS}.enabled\nreturn y",
+            declines="flags-not-neutral",
+            whole=False,
+        ),
+        "NumpyVariable.call_function (numpy_random.draw_as_numpy)": Program(
+            "return x * np.random.uniform(1, 2)",
+            "import numpy as np\nstate = np.random.get_state()\nnp.random.seed(3)",
+            ("np.random.seed(4)",),
+            mends="draw",
+            after="np.random.set_state(state)",
+            needs="numpy",
+        ),
+        "MappingProxyVariable.call_method (table._read_proxy)": Program(
+            "d['k'] = d['k'] + 1\nreturn x * p['k'], p.get('j', 3)",
+            "d, p = {'k': 0}, types.MappingProxyType({'k': 2})",
+        ),
+        "DequeVariable.call_method (bounded_deques.bounded)": Program(
+            f"q.append(2)\n{PRINT}\nreturn x * len(q), q.maxlen, len(q + q)",
+            "q = collections.deque([1, 1], maxlen=2)",
+            mends="defer",
+        ),
+        "TorchInGraphFunctionVariable.call_function (trace_time_effects.call_torch)": Program(
+            "x = x * 2\nif x.sum() > 0: torch.set_float32_matmul_precision('high')\nreturn x",
+            "precision = torch.get_float32_matmul_precision()\n"
+            "torch.set_float32_matmul_precision('highest')\ngiven = -given",
+            ("given = given * 0 + (torch.get_float32_matmul_precision() == 'high')",),
+            whole=False,
+            after="torch.set_float32_matmul_precision(precision)",
+        ),
+        "TorchInGraphFunctionVariable.call_function (dropout.call_torch)": Program(
+            f"y = F.dropout(x, 0.5, False)\n{PRINT}\nreturn x.sum(), y is x", mends="defer"
+        ),
+        "nn_module.initialize_lazy_module (trace_time_effects.initialize_lazy)": Program(
+            "x = x * 2\nif x.sum() > 0: x = lazy(x)\nreturn x.shape[0]",
+            "lazy = nn.LazyLinear(3)\ngiven = -given",
+            ("given = given * hasattr(lazy, '_initialize_hook')",),
+            whole=False,
+        ),
+        "WrapperUserFunctionVariable.call_function (cached_calls.call_cached)": Program(
+            "once('a')\nreturn x + 1",
+            "@functools.lru_cache(None)\ndef once(text): print(text, file=out)",
+            ("once.cache_clear()",),
+            whole=False,
+        ),
+        "StringFormatVariable.__init__ (tensor_formatting.make_format)": Program(
+            "y = x * 2\ntext = f'{y}'\ny.add_(1)\nprint(text, file=out)\nreturn x + 1",
+            mends="defer",
+        ),
+        "StringFormatVariable.reconstruct (object_texts.reconstruct_text)": Program(
+            f"text = f'{{o}}: {{x.sum()}}'\no.n = 2\n{PRINT}\nreturn x + 1, text",
+            "class O:\n    n = 1\n    def __repr__(self): return f'O{self.n}'\no = O()",
+            ("o.n = 7",),
+            mends="defer",
+            whole=False,
+        ),
+        "symbolic_convert._detect_and_normalize_assert_statement (assertions.detect_assert)": (
+            Program("assert x.sum() > 0, 'down'\nreturn x + 1", steps=(DOWN,), mends="speculate")
+        ),
+        "InstructionTranslatorBase._convert_value (tensor_formatting.convert_value)": Program(
+            "print(f'{x!r}', file=out)\nreturn x + 1", mends="defer"
+        ),
+        "InstructionTranslatorBase._format_value (tensor_formatting.format_value)": Program(
+            "print(f'{x.shape[0]:3d}', file=out)\nreturn x + 1",
+            steps=("given = torch.ones(4)", "given = torch.ones(5)"),
+            mends="defer",
+        ),
+        "CatchWarningsCtxManagerVariable.enter (deferred_calls.enter_catching)": Program(
+            "with warnings.catch_warnings():\n    warnings.simplefilter('ignore')\n"
+            "    warnings.warn('hidden')\nreturn x + 1",
+            whole=False,
+        ),
+    }
+)
+
+_CTC: Final = Program(
+    "scores = (logits @ torch.eye(3)).log_softmax(-1).transpose(0, 1)\n"
+    "known = logits.sum(-1)[:, :3] < 9\n"
+    "targets = labels.masked_select(known)\n"
+    "return F.ctc_loss(scores, targets, torch.full((2,), 5), known.sum(-1))",
+    "logits = torch.ones(2, 5, 3)\nlogits.requires_grad_()\nlabels = torch.ones(2, 3).long()",
+    mends="capture",
+)
+
+OF_LIBRARIES: Final = MappingProxyType(
+    {
+        "op_implementations_dict.aten._ctc_loss.Tensor (ctc._unless_known)": _CTC,
+        "op_implementations_dict.aten._ctc_loss_backward.Tensor (ctc._unless_known)": replace(
+            _CTC, backend="aot_eager", quick=False
+        ),
+    }
+)

@@ -1,0 +1,48 @@
+"""Whether a compilation comes by the places where seams are put."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from graphmend_bc.dynamo.patches.patch import Place, Seam
+from graphmend_bc.versions import MissingSeamError
+
+
+@contextmanager
+def watching(seams: Iterable[Seam]) -> Iterator[set[str]]:
+    """Note which places are come by, by their names.
+
+    Args:
+        seams: those whose places are watched; they are in place already.
+    """
+    reached = set[str]()
+    before: list[tuple[Place, Any]] = []
+    try:
+        for place in {str(place): place for seam in seams for place in places_of(seam)}.values():
+            before.append((place, place.value()))
+            place.put(place.made(_noting(str(place), reached)))
+        yield reached
+    finally:
+        for place, value in reversed(before):
+            place.put(value)
+
+
+def places_of(seam: Seam) -> list[Place]:
+    """Where a seam goes; nowhere if this torch lacks that."""
+    try:
+        return seam.places()
+    except MissingSeamError:
+        return []
+
+
+def _noting(name: str, reached: set[str]) -> Callable[[Any], Any]:
+    def make(ours: Any) -> Any:
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            reached.add(name)
+            return ours(*args, **kwargs)
+
+        return noted
+
+    return make

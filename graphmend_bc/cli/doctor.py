@@ -1,0 +1,112 @@
+"""``python -m graphmend_bc doctor``: whether all that mends works with this torch and Python."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+
+from graphmend_bc import config
+from graphmend_bc.canary.check import Finding, findings
+from graphmend_bc.dynamo.patches.needs import ESSENTIAL
+from graphmend_bc.reporting.table import Table
+from graphmend_bc.versions import (
+    UnsupportedVersionError,
+    check_versions,
+    is_known_torch,
+    known_torch,
+)
+
+_SETTINGS = ("enabled", "contrib", "strict_versions", "rules_off", "strategies")
+
+
+class Doctor:
+    """Say whether all that mends works with this torch and this Python."""
+
+    takes_program = False
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+    def run(self, args: argparse.Namespace) -> None:
+        found = list(findings())
+        trouble = _trouble(found)
+        if args.json:
+            rows = [_as_dict(finding) for finding in found]
+            print(json.dumps({**_versions(), "seams": rows, "trouble": trouble}, indent=2))
+        else:
+            Table(["what", "here"], [[k, str(v)] for k, v in _versions().items()]).print(sys.stdout)
+            print()
+            _table(found).print(sys.stdout)
+            print()
+            print("\n".join(trouble) or "All that is replaced in torch is reached and works.")
+        if trouble:
+            raise SystemExit(1)
+
+
+def _versions() -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "known torch": known_torch(),
+        "torch is known": is_known_torch(),
+        "C extension": find_spec("graphmend_bc._frame_hooks") is not None,
+        **{f"config.{name}": getattr(config, name) for name in _SETTINGS},
+    }
+
+
+def _table(found: Sequence[Finding]) -> Table:
+    rows = [
+        [
+            finding.seam.label,
+            "missing" if finding.missing else _yes(finding.reached, finding.ran),
+            finding.fault or _yes(not finding.missing, finding.ran),
+            ", ".join(finding.seam.needed_by),
+        ]
+        for finding in found
+    ]
+    return Table(["seam", "reached", "effect", "what rests on it"], rows)
+
+
+def _yes(holds: bool, ran: bool) -> str:
+    return ("yes" if holds else "no") if ran else "not tried"
+
+
+def _trouble(found: Sequence[Finding]) -> list[str]:
+    """What is wrong, in sentences."""
+    sentences = []
+    try:
+        check_versions()
+    except UnsupportedVersionError as error:
+        sentences.append(str(error))
+    for finding in found:
+        if finding.holds:
+            continue
+        what = "is not there" if finding.missing else "has no effect"
+        if not (finding.missing or finding.reached):
+            what = "is not reached"
+        names = ", ".join(finding.seam.needed_by)
+        off = "nothing can be mended exactly" if finding.seam.needed_by == ESSENTIAL else names
+        verb = "" if finding.seam.needed_by == ESSENTIAL else " cannot be used"
+        sentences.append(f"{finding.seam.label} {what} in this torch, so {off}{verb}.")
+    return sentences
+
+
+def _as_dict(finding: Finding) -> dict[str, Any]:
+    return {
+        "seam": finding.seam.label,
+        "owner": finding.seam.owner,
+        "names": [str(name) for name in finding.seam.names],
+        "why": finding.seam.why,
+        "needed by": list(finding.seam.needed_by),
+        "missing": finding.missing,
+        "tried": finding.ran,
+        "reached": finding.reached,
+        "fault": finding.fault,
+    }

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graphmend_bc.code import facts
+
 
 @dataclass(frozen=True)
 class Form:
@@ -161,7 +163,7 @@ FORMS = (
                 n += 1
             return y, n
         """,
-        "where@3 while_loop@3",
+        facts.WHILE_TESTS_TWICE * "where@3 " + "while_loop@3",
     ),
     Form(
         "while that may leave its input as it is",

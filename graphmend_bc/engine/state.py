@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 
 from graphmend_bc import config
 from graphmend_bc.code.kept import forget_kept
-from graphmend_bc.dynamo.rollback.deopt_wrapper import forget_compiled
+from graphmend_bc.dynamo.rollback.cache_entries import forget_compiled
 from graphmend_bc.dynamo.trace.generated_code import resumed
+from graphmend_bc.engine.frame_counts import FrameCounts
+from graphmend_bc.engine.governor import FailedCheck, OnFailure, after_failure, is_frequent
 from graphmend_bc.engine.proven_plan import Proven
 from graphmend_bc.engine.rewrite_cache import Rewrites, site_of
 from graphmend_bc.engine.speculation_flips import SpeculationFlips
@@ -25,6 +27,7 @@ from graphmend_bc.rewriting import Plan
 from graphmend_bc.runtime import CodeId, Site, forget_dead_code, identity_of
 
 log = logging.getLogger("graphmend_bc")
+declines_log = logging.getLogger("graphmend_bc.declines")
 
 
 _ENOUGH = 1024
@@ -50,9 +53,12 @@ class MendingState:
         on_frame: called with each frame's result.
         history: how the speculations at each site went.
         given_up: sites that are not mended any more, and why.
+        guarded: conditions that flip: they are computed before the graph and guarded.
+        frames: what was counted of mended frames.
         draw_mismatches: how often a call before a graph gave what the graph is not made for.
         eager_calls: how often a call of a frame was left to eager Python.
-        unfit: frames that are compiled as stock does, because their guards do not hold.
+        unfit: frames that are compiled as stock does, because their guards do not hold or mending
+            does not pay.
         hoisted: how often a frame was compiled with the value of a site as an input.
         limit: entries at which those of dead code are dropped.
         lock: held while the tables are changed or gone through.
@@ -68,6 +74,8 @@ class MendingState:
     on_frame: list[Callable[[FrameResult], None]] = field(default_factory=list)
     history: dict[Site, History] = field(default_factory=dict)
     given_up: dict[Site, Refused] = field(default_factory=dict)
+    guarded: set[Site] = field(default_factory=set)
+    frames: dict[CodeId, FrameCounts] = field(default_factory=dict)
     unfit: set[CodeId] = field(default_factory=set)
     hoisted: Counter[tuple[CodeId, Site]] = field(default_factory=Counter)
     draw_mismatches: Counter[Site] = field(default_factory=Counter)
@@ -86,6 +94,8 @@ class MendingState:
             self.draw_mismatches.clear()
             self.eager_calls.clear()
             self.unfit.clear()
+            self.guarded.clear()
+            self.frames.clear()
             self.mended = {key for key in self.mended if key.is_alive}
         self.rewrites.forget()
         forget_kept()
@@ -98,10 +108,11 @@ class MendingState:
                 return
             for keys in (self.mended, self.left_alone, self.unfit):
                 keys.difference_update([key for key in keys.copy() if not key.is_alive])
-            for by_code in (self.proven, self.eager_calls):
+            for by_code in (self.proven, self.eager_calls, self.frames):
                 _drop(by_code, lambda key: key.is_alive)
             for by_site in (self.history, self.given_up, self.draw_mismatches):
                 _drop(by_site, lambda site: site.code.is_alive)
+            self.guarded = {site for site in self.guarded if site.code.is_alive}
             _drop(self.hoisted, lambda key: key[0].is_alive and key[1].code.is_alive)
             self.report.merge_dead()
             self.rewrites.forget_dead()
@@ -109,7 +120,8 @@ class MendingState:
 
     def _size(self) -> int:
         ours = (self.mended, self.proven, self.history, self.given_up, self.hoisted, self.unfit)
-        counts = (self.draw_mismatches, self.eager_calls, self.report.mends, self.report.declines)
+        frames = (self.frames, self.guarded)
+        counts = (*frames, self.draw_mismatches, self.eager_calls, self.report.mends, self.report.declines)
         made = (self.rewrites.made, self.rewrites.effects)
         return sum(map(len, (*ours, *counts, *made, self.left_alone)))
 
@@ -123,6 +135,16 @@ class MendingState:
         """Report a mend or a decline; False if it is reported already."""
         with self.lock:
             return self.report.add(entry)
+
+    def note_decline(self, decline: Decline) -> None:
+        """Report a decline. A condition that flips and cannot be guarded is not tried again."""
+        with self.lock:
+            is_new = self.report.add(decline)
+            if decline.site in self.guarded:
+                refused = Refused("speculation-missed", "It cannot be computed before the graph.")
+                self.given_up.setdefault(decline.site, refused)
+        if is_new:
+            declines_log.info("%s", decline)
 
     def note_mended(self, function: CodeId) -> None:
         """A function was rewritten, or has a mend in a graph of one that resumes it."""
@@ -151,9 +173,10 @@ class MendingState:
         with self.lock:
             flips.remember(self.history)
 
-    def remember_tally(self, tally: Tally) -> None:
-        """A graph that rests on speculations is in use."""
+    def remember_tally(self, code: CodeType, tally: Tally) -> None:
+        """A graph of a frame that counts its calls is in use."""
         with self.lock:
+            self.counts_of(code).tallies.append(tally)
             for site in dict.fromkeys(known.site for known in tally.speculations):
                 self.history.setdefault(site, History()).tallies.append(tally)
 
@@ -173,15 +196,17 @@ class MendingState:
             index: which speculation was wrong; None if the graph raised.
         """
         with self.lock:
-            change = self._change_after_failure(tally, index)
-        if change is not None:
-            forget_compiled(code, partial(self._changed, change))
+            change = self._change_after_failure(code, tally, index)
+        if change is not None and forget_compiled(code, partial(self._changed, change)):
+            self.counts_of(code).changes += 1
 
     def _changed(self, change: Callable[[], None]) -> None:
         with self.lock:
             change()
 
-    def _change_after_failure(self, tally: Tally, index: int | None) -> Callable[[], None] | None:
+    def _change_after_failure(
+        self, code: CodeType, tally: Tally, index: int | None
+    ) -> Callable[[], None] | None:
         """What is to change for the next compilation; None if nothing yet."""
         if index is None:
             tally.raised += 1
@@ -192,15 +217,57 @@ class MendingState:
             return self._giving_up(
                 tally, sites | _too_many_failures(g.site for g in tally.speculations)
             )
-        tally.failed_checks[index] += 1
+        tally.note_failed_check(index)
         speculation = tally.speculations[index]
-        often = tally.is_bad(tally.failed_checks[index], config.failed_check_limit)
         history = self.history.setdefault(speculation.site, History())
-        if speculation.firm or history.respecialised >= config.flip_limit:
-            return self._giving_up(tally, _too_many_failures([speculation.site])) if often else None
-        if (often or tally.hits == 0) and not tally.retired:
+        known = FailedCheck(
+            calls=tally.calls,
+            failed=tally.failed_checks[index],
+            streak=tally.streak,
+            hits=tally.hits,
+            flips=history.respecialised,
+            changes=self.counts_of(code).changes,
+            firm=speculation.firm,
+            retired=tally.retired,
+        )
+        decision = after_failure(known, config.failed_check_limit, config.flip_limit)
+        if decision is OnFailure.FLIP:
             return partial(history.flip_from, tally, speculation)
+        if decision is OnFailure.GUARD:
+            return partial(self._guard, tally)
+        if decision is OnFailure.GIVE_UP:
+            return self._giving_up(tally, _too_many_failures([speculation.site]))
+        if decision is OnFailure.LEAVE_FRAME:
+            return partial(self._leave, code, tally)
         return None
+
+    def _guard(self, tally: Tally) -> None:
+        """Guard the conditions that flip; each would have the frame compiled anew."""
+        tally.retired = True
+        for index, failed in tally.failed_checks.items():
+            speculation = tally.speculations[index]
+            if not speculation.firm and is_frequent(failed, tally.calls):
+                self.guarded.add(speculation.site)
+
+    def _leave(self, code: CodeType, tally: Tally) -> None:
+        tally.retired = True
+        self.leave_frame(code, "Its speculations were changed too often.")
+
+    def leave_frame(self, code: CodeType, detail: str) -> None:
+        """Stock Dynamo compiles a frame from now on: mending it does not pay.
+
+        Args:
+            code: the frame's own code.
+            detail: what was counted.
+        """
+        with self.lock:
+            self.unfit.add(identity_of(code))
+        self.note_decline(Decline.of(Refused("mending-does-not-pay", detail), site_of(code, 0)))
+
+    def counts_of(self, code: CodeType) -> FrameCounts:
+        """What was counted of a frame, by its own code."""
+        with self.lock:
+            return self.frames.setdefault(identity_of(code), FrameCounts())
 
     def _giving_up(self, tally: Tally, sites: dict[Site, Refused]) -> Callable[[], None] | None:
         def change() -> None:

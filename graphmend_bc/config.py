@@ -77,11 +77,11 @@ has it. It counts when mending is switched on."""
 rules_off: tuple[str, ...] = ()
 """Names of rules that are not used, such as "cond"; docs/breaks.md lists them."""
 
-failed_check_limit = 4
-"""How often the check of a speculation may fail, in at least an eighth of the calls, before its
-condition is computed before the graph, or is left to stock Dynamo (`speculation-missed`)."""
+failed_check_limit = 16
+"""How often a graph may raise, or the check of an assertion may fail, in at least an eighth of the
+calls, before the site is left to stock Dynamo (`speculation-missed`)."""
 
-flip_limit = 2
+flip_limit = 4
 """How often one site may be re-specialised to the other value."""
 
 snapshot_limit = 2**24

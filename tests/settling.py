@@ -5,6 +5,7 @@ Nothing here is a time: the counts are the same in every run.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -120,8 +121,8 @@ def live(
 
 
 def _defined(source: str) -> Callable[..., Any]:
-    module: dict[str, Any] = {"__name__": "settling"}
-    exec(compile(source, "<settling>", "exec"), module)
+    module: dict[str, Any] = {"__name__": "settling", "torch": torch}
+    exec(compile(textwrap.dedent(source), "<settling>", "exec"), module)
     function: Callable[..., Any] = module["f"]
     return function
 

@@ -22,6 +22,7 @@ from graphmend_bc.dynamo.rollback.deopt_wrapper import add_deoptimisation
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.substitutes.first_use import Prepared
 from graphmend_bc.dynamo.trace import attempt
+from graphmend_bc.dynamo.trace.assertions import Assertions
 from graphmend_bc.dynamo.trace.context import Compilation, running
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import OURS
@@ -140,9 +141,8 @@ class Frame:
         if counts is None or not counts.compiled:
             return False
         entries = eager_fallback.counted_versions(self.code)
-        known = Recompiled(
-            entries, attempt.recompile_limit(), len(counts.tallies), counts.calls, self.wants_errors
-        )
+        limit = attempt.recompile_limit()
+        known = Recompiled(entries, limit, self.wants_errors, counts.asserts)
         if not leaves_frame(known):
             return False
         forget_compiled(self.code)
@@ -223,10 +223,12 @@ class Frame:
             self.state.note_mended(self.function)
         if trace.used:
             eager_fallback.note_mended(self.code)
-            self.state.counts_of(self.code).compiled += 1
+            asserts = trace.known(Assertions)
+            met = asserts is not None and bool(asserts.met)
+            self.state.counts_of(self.code).note_compiled(asserts=met)
         rollback = trace.known(Rollback)
         if rollback is not None and rollback.tally is not None:
-            self.state.remember_tally(self.code, rollback.tally)
+            self.state.remember_tally(rollback.tally)
         settle(self.state, self.plans, self.code, trace, used | trace.used)
         self._tell(compilation, result)
         return result

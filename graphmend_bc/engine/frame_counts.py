@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from graphmend_bc.reporting.speculation_stats import Tally
+from dataclasses import dataclass
 
 
 @dataclass(slots=True)
@@ -14,14 +12,14 @@ class FrameCounts:
     Attributes:
         compiled: how often it was compiled with a mend.
         changes: how often that was thrown away because checks failed.
-        tallies: its graphs that count their calls.
+        asserts: whether an `assert` on a tensor is mended in it.
     """
 
     compiled: int = 0
     changes: int = 0
-    tallies: list[Tally] = field(default_factory=list)
+    asserts: bool = False
 
-    @property
-    def calls(self) -> int:
-        """How often its graphs ran that count their calls."""
-        return sum(tally.calls for tally in self.tallies)
+    def note_compiled(self, *, asserts: bool) -> None:
+        """It was compiled with a mend once more."""
+        self.compiled += 1
+        self.asserts |= asserts

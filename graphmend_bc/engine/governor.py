@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+_CHANCE = 4
+"""Failed checks that may be chance. Where the other arm only raises, the setting counts."""
+
 _STREAK = 3
 """Failed checks in a row after which a condition is taken to have changed for good."""
 
@@ -62,12 +65,13 @@ def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnF
 
     Args:
         known: what was counted.
-        failed_limit: failed checks that may be chance.
+        failed_limit: failed checks that are enough where the other arm only raises.
         flip_limit: flips of one site.
     """
     if known.retired:
         return OnFailure.KEEP
-    often = known.failed >= failed_limit and is_frequent(known.failed, known.calls)
+    enough = failed_limit if known.firm else min(_CHANCE, failed_limit)
+    often = known.failed >= enough and is_frequent(known.failed, known.calls)
     wrong = known.streak >= _STREAK or (known.hits == 0 and known.flips == 0)
     if known.firm:
         return OnFailure.GIVE_UP if often else OnFailure.KEEP
@@ -94,31 +98,25 @@ class Recompiled:
     Attributes:
         entries: its compiled versions that Dynamo counts against its limit.
         limit: that limit; past it Dynamo runs the frame eagerly for good.
-        graphs: how many of its mended graphs count their calls.
-        calls: how often these ran.
         one_graph: True if a graph break of it is an error.
+        asserts: True if it has an `assert` that stock would tell by another exception.
     """
 
     entries: int
     limit: int
-    graphs: int
-    calls: int
     one_graph: bool = False
+    asserts: bool = False
 
 
 def leaves_frame(known: Recompiled) -> bool:
     """True if stock Dynamo is to compile a frame from now on.
 
     Its pieces may depend on less than the whole, so that they are compiled less often. They need
-    what Dynamo's limit allows, so the last place is not used up. Half the limit is enough if no
-    graph was ever used twice.
+    what Dynamo's limit allows, so the last place is not used up.
 
     Args:
         known: what was counted.
     """
-    if known.one_graph or known.entries == 0:
+    if known.one_graph or known.asserts:
         return False
-    if known.entries + 1 >= known.limit:
-        return True
-    unused = 0 < known.calls <= known.graphs
-    return unused and known.graphs >= known.entries >= known.limit // 2
+    return 1 < known.limit <= known.entries + 1

@@ -121,7 +121,13 @@ class MendingState:
     def _size(self) -> int:
         ours = (self.mended, self.proven, self.history, self.given_up, self.hoisted, self.unfit)
         frames = (self.frames, self.guarded)
-        counts = (*frames, self.draw_mismatches, self.eager_calls, self.report.mends, self.report.declines)
+        counts = (
+            *frames,
+            self.draw_mismatches,
+            self.eager_calls,
+            self.report.mends,
+            self.report.declines,
+        )
         made = (self.rewrites.made, self.rewrites.effects)
         return sum(map(len, (*ours, *counts, *made, self.left_alone)))
 
@@ -173,10 +179,9 @@ class MendingState:
         with self.lock:
             flips.remember(self.history)
 
-    def remember_tally(self, code: CodeType, tally: Tally) -> None:
-        """A graph of a frame that counts its calls is in use."""
+    def remember_tally(self, tally: Tally) -> None:
+        """A graph that rests on speculations is in use."""
         with self.lock:
-            self.counts_of(code).tallies.append(tally)
             for site in dict.fromkeys(known.site for known in tally.speculations):
                 self.history.setdefault(site, History()).tallies.append(tally)
 

@@ -101,8 +101,7 @@ class Frame:
         )
 
     def compile(self) -> Any:
-        if not self.plans.off and self._is_left():
-            self.plans.off = True
+        self._leave_if_mending_does_not_pay()
         if not self.plans.off:
             for _ in range(config.retrace_limit):
                 compilation = self._compilation()
@@ -135,19 +134,19 @@ class Frame:
                 return self._compile_unmended(outcome)
         return self._compile_as_stock()
 
-    def _is_left(self) -> bool:
-        """Whether mending the frame does not pay. Dynamo's cache is emptied for stock then."""
+    def _leave_if_mending_does_not_pay(self) -> None:
+        """Mend nothing if stock's pieces are compiled less often. They get an empty cache."""
         counts = self.state.frames.get(identity_of(self.code))
-        if counts is None or not counts.compiled:
-            return False
+        if self.plans.off or counts is None or not counts.compiled:
+            return
         entries = eager_fallback.counted_versions(self.code)
         limit = attempt.recompile_limit()
         known = Recompiled(entries, limit, self.wants_errors, counts.asserts)
         if not leaves_frame(known):
-            return False
+            return
         forget_compiled(self.code)
+        self.plans.off = True
         self.state.leave_frame(self.code, f"It was compiled {counts.compiled} times.")
-        return True
 
     def _try(self, compilation: Compilation, call: attempt.Arguments) -> Any:
         """One attempt by Dynamo's own `compile_frame`: what it returns, or the error it raises."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from threading import RLock
@@ -15,8 +15,8 @@ from graphmend_bc import config
 from graphmend_bc.code.kept import forget_kept
 from graphmend_bc.dynamo.rollback.cache_entries import forget_compiled
 from graphmend_bc.dynamo.trace.generated_code import resumed
+from graphmend_bc.engine.failed_checks import change_after_failure
 from graphmend_bc.engine.frame_counts import FrameCounts
-from graphmend_bc.engine.governor import FailedCheck, OnFailure, after_failure, is_frequent
 from graphmend_bc.engine.proven_plan import Proven
 from graphmend_bc.engine.rewrite_cache import Rewrites, site_of
 from graphmend_bc.engine.speculation_flips import SpeculationFlips
@@ -201,62 +201,13 @@ class MendingState:
             index: which speculation was wrong; None if the graph raised.
         """
         with self.lock:
-            change = self._change_after_failure(code, tally, index)
+            change = change_after_failure(self, code, tally, index)
         if change is not None and forget_compiled(code, partial(self._changed, change)):
             self.counts_of(code).changes += 1
 
     def _changed(self, change: Callable[[], None]) -> None:
         with self.lock:
             change()
-
-    def _change_after_failure(
-        self, code: CodeType, tally: Tally, index: int | None
-    ) -> Callable[[], None] | None:
-        """What is to change for the next compilation; None if nothing yet."""
-        if index is None:
-            tally.raised += 1
-            if not tally.is_bad(tally.raised, config.failed_check_limit):
-                return None
-            captured = Refused("capture-fails", "Its graph raised too often.")
-            sites = dict.fromkeys(tally.captured, captured)
-            return self._giving_up(
-                tally, sites | _too_many_failures(g.site for g in tally.speculations)
-            )
-        tally.note_failed_check(index)
-        speculation = tally.speculations[index]
-        history = self.history.setdefault(speculation.site, History())
-        known = FailedCheck(
-            calls=tally.calls,
-            failed=tally.failed_checks[index],
-            streak=tally.streak,
-            hits=tally.hits,
-            flips=history.respecialised,
-            changes=self.counts_of(code).changes,
-            firm=speculation.firm,
-            retired=tally.retired,
-        )
-        decision = after_failure(known, config.failed_check_limit, config.flip_limit)
-        if decision is OnFailure.FLIP:
-            return partial(history.flip_from, tally, speculation)
-        if decision is OnFailure.GUARD:
-            return partial(self._guard, tally)
-        if decision is OnFailure.GIVE_UP:
-            return self._giving_up(tally, _too_many_failures([speculation.site]))
-        if decision is OnFailure.LEAVE_FRAME:
-            return partial(self._leave, code, tally)
-        return None
-
-    def _guard(self, tally: Tally) -> None:
-        """Guard the conditions that flip; each would have the frame compiled anew."""
-        tally.retired = True
-        for index, failed in tally.failed_checks.items():
-            speculation = tally.speculations[index]
-            if not speculation.firm and is_frequent(failed, tally.calls):
-                self.guarded.add(speculation.site)
-
-    def _leave(self, code: CodeType, tally: Tally) -> None:
-        tally.retired = True
-        self.leave_frame(code, "Its speculations were changed too often.")
 
     def leave_frame(self, code: CodeType, detail: str) -> None:
         """Stock Dynamo compiles a frame from now on: mending it does not pay.
@@ -359,8 +310,3 @@ K = TypeVar("K")
 def _drop(table: dict[K, Any], is_alive: Callable[[K], bool]) -> None:
     for key in [key for key in table if not is_alive(key)]:
         del table[key]
-
-
-def _too_many_failures(sites: Iterable[Site]) -> dict[Site, Refused]:
-    refused = Refused("speculation-missed", f"The limit is {config.failed_check_limit} times.")
-    return dict.fromkeys(sites, refused)

@@ -246,3 +246,23 @@ def test_assertion_is_not_left_to_stock() -> None:
 def test_same_calls_same_decisions(make: Callable[[], str]) -> None:
     first, second = (live(make(), signs(40, 2), 5, mends=True) for _ in range(2))
     assert first == second
+
+
+def test_guarded_condition_on_memory_that_another_input_changes() -> None:
+    """The condition is computed before the graph, which must see that its inputs share memory."""
+    apart = [(values, torch.zeros(3)) for (values,) in signs(16, 3)]
+    check(
+        """
+        def f(x, y):
+            y.add_(1)
+            rows = [x * 1]
+            if x[0] > 0.5:
+                rows.append(x * 2)
+            return torch.cat(rows)
+
+        """,
+        [*apart, *((values, values.view(-1)) for (values,) in signs(4, 3))],
+        mends=None,
+        declines=None,
+        breaks=None,
+    )

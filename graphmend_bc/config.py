@@ -79,11 +79,11 @@ rules_off: tuple[str, ...] = ()
 """Names of rules that are not used, such as "cond"; docs/breaks.md lists them."""
 
 failed_check_limit = 16
-"""How often the check of a speculation may fail, in at least an eighth of the calls, before the
-site is re-specialised to the other value."""
+"""How often a graph may raise, or the check of an assertion may fail, in at least an eighth of the
+calls, before the site is left to stock Dynamo (`speculation-missed`)."""
 
 flip_limit = 4
-"""How often one site may be re-specialised before it is declined (`speculation-missed`)."""
+"""How often one site may be re-specialised to the other value."""
 
 snapshot_limit = 2**24
 """Most bytes of inputs that are copied before each run of a graph with speculations that changes

@@ -15,7 +15,6 @@ from graphmend_bc.rewriting.plan import LiftBranch
 from graphmend_bc.runtime import Site
 
 mends_log = logging.getLogger("graphmend_bc.mends")
-declines_log = logging.getLogger("graphmend_bc.declines")
 
 
 def settle(
@@ -31,7 +30,7 @@ def settle(
         used: sites that are mended in it, each with the strategy.
     """
     for site, strategy in used.items():
-        if strategy in ("hoist", "draw"):
+        if strategy in ("hoist", "draw") and site not in state.guarded:
             state.note_hoist(code, site)
         gb_type = plans.gb_type(site) or trace.gb_types.get(site, "")
         passed_over = tuple(str(refused) for refused in plans.passed_over.get(site, ()))
@@ -39,8 +38,9 @@ def settle(
         if state.note(mend):
             mends_log.info("mended %s", mend)
     for decline in plans.declined.values():
-        if decline.site not in used and state.note(decline):
-            declines_log.info("%s", decline)
+        if decline.site in used:
+            continue
+        state.note_decline(decline)
     plans.unmet -= used.keys()
     for site in plans.unmet:
         plans.take_out(site)

@@ -17,14 +17,17 @@ from typing import Any
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.rollback import eager_fallback
+from graphmend_bc.dynamo.rollback.cache_entries import forget_compiled
 from graphmend_bc.dynamo.rollback.deopt_wrapper import add_deoptimisation
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.substitutes.first_use import Prepared
 from graphmend_bc.dynamo.trace import attempt
+from graphmend_bc.dynamo.trace.assertions import Assertions
 from graphmend_bc.dynamo.trace.context import Compilation, running
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import OURS
 from graphmend_bc.engine.commit import settle
+from graphmend_bc.engine.governor import Recompiled, leaves_frame
 from graphmend_bc.engine.retry_policy import Lessons
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
@@ -83,13 +86,14 @@ class Frame:
         self.code = code
         self.call = attempt.Arguments(args, kwargs)
         self.plans = Plans(state, bool(code.co_flags & _SUSPENDS))
-        self.plans.off |= identity_of(code) in state.unfit
         self.flips = SpeculationFlips()
         self.wants_errors = self.call.wants_errors
         self.lessons = Lessons(state, self.plans, self.flips, self.wants_errors)
         self.seen: dict[Site, bool | None] = {}
         function = state.function_of(code)
         self.function = identity_of(function)
+        # What goes on after a break of a frame that is left is left too.
+        self.plans.off |= not state.unfit.isdisjoint({identity_of(code), self.function})
         self.follows = (
             (function is not code and self.function in state.mended)
             or state.rewrites.is_rewritten(code)
@@ -97,6 +101,7 @@ class Frame:
         )
 
     def compile(self) -> Any:
+        self._leave_if_mending_does_not_pay()
         if not self.plans.off:
             for _ in range(config.retrace_limit):
                 compilation = self._compilation()
@@ -128,6 +133,20 @@ class Frame:
                         continue
                 return self._compile_unmended(outcome)
         return self._compile_as_stock()
+
+    def _leave_if_mending_does_not_pay(self) -> None:
+        """Mend nothing if stock's pieces are compiled less often. They get an empty cache."""
+        counts = self.state.frames.get(identity_of(self.code))
+        if self.plans.off or counts is None or not counts.compiled:
+            return
+        entries = eager_fallback.counted_versions(self.code)
+        limit = attempt.recompile_limit()
+        known = Recompiled(entries, limit, self.wants_errors, counts.asserts)
+        if not leaves_frame(known):
+            return
+        forget_compiled(self.code)
+        self.plans.off = True
+        self.state.leave_frame(self.code, f"It was compiled {counts.compiled} times.")
 
     def _try(self, compilation: Compilation, call: attempt.Arguments) -> Any:
         """One attempt by Dynamo's own `compile_frame`: what it returns, or the error it raises."""
@@ -203,6 +222,9 @@ class Frame:
             self.state.note_mended(self.function)
         if trace.used:
             eager_fallback.note_mended(self.code)
+            asserts = trace.known(Assertions)
+            met = asserts is not None and bool(asserts.met)
+            self.state.counts_of(self.code).note_compiled(asserts=met)
         rollback = trace.known(Rollback)
         if rollback is not None and rollback.tally is not None:
             self.state.remember_tally(rollback.tally)
@@ -226,6 +248,7 @@ class Frame:
             note_capture=self.plans.note_capture,
             site_at=self.plans.site_at,
             given_up=self.state.given_up,
+            guarded=self.state.guarded,
             handlers=handlers(),
             draws=is_on(drawn.RULE, self.state.lost) and not self.plans.suspends,
             exact_asserts=self.plans.exact_asserts,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from threading import RLock
@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 
 from graphmend_bc import config
 from graphmend_bc.code.kept import forget_kept
-from graphmend_bc.dynamo.rollback.deopt_wrapper import forget_compiled
+from graphmend_bc.dynamo.rollback.cache_entries import forget_compiled
 from graphmend_bc.dynamo.trace.generated_code import resumed
+from graphmend_bc.engine.failed_checks import change_after_failure
+from graphmend_bc.engine.frame_counts import FrameCounts
 from graphmend_bc.engine.proven_plan import Proven
 from graphmend_bc.engine.rewrite_cache import Rewrites, site_of
 from graphmend_bc.engine.speculation_flips import SpeculationFlips
@@ -25,6 +27,7 @@ from graphmend_bc.rewriting import Plan
 from graphmend_bc.runtime import CodeId, Site, forget_dead_code, identity_of
 
 log = logging.getLogger("graphmend_bc")
+declines_log = logging.getLogger("graphmend_bc.declines")
 
 
 _ENOUGH = 1024
@@ -52,9 +55,12 @@ class MendingState:
         on_frame: called with each frame's result.
         history: how the speculations at each site went.
         given_up: sites that are not mended any more, and why.
+        guarded: conditions that flip: they are computed before the graph and guarded.
+        frames: what was counted of mended frames.
         draw_mismatches: how often a call before a graph gave what the graph is not made for.
         eager_calls: how often a call of a frame was left to eager Python.
-        unfit: frames that are compiled as stock does, because their guards do not hold.
+        unfit: frames that are compiled as stock does, because their guards do not hold or mending
+            does not pay.
         hoisted: how often a frame was compiled with the value of a site as an input.
         limit: entries at which those of dead code are dropped.
         lock: held while the tables are changed or gone through.
@@ -71,6 +77,8 @@ class MendingState:
     on_frame: list[Callable[[FrameResult], None]] = field(default_factory=list)
     history: dict[Site, History] = field(default_factory=dict)
     given_up: dict[Site, Refused] = field(default_factory=dict)
+    guarded: set[Site] = field(default_factory=set)
+    frames: dict[CodeId, FrameCounts] = field(default_factory=dict)
     unfit: set[CodeId] = field(default_factory=set)
     hoisted: Counter[tuple[CodeId, Site]] = field(default_factory=Counter)
     draw_mismatches: Counter[Site] = field(default_factory=Counter)
@@ -89,6 +97,8 @@ class MendingState:
             self.draw_mismatches.clear()
             self.eager_calls.clear()
             self.unfit.clear()
+            self.guarded.clear()
+            self.frames.clear()
             self.mended = {key for key in self.mended if key.is_alive}
         self.rewrites.forget()
         forget_kept()
@@ -101,10 +111,11 @@ class MendingState:
                 return
             for keys in (self.mended, self.left_alone, self.unfit):
                 keys.difference_update([key for key in keys.copy() if not key.is_alive])
-            for by_code in (self.proven, self.eager_calls):
+            for by_code in (self.proven, self.eager_calls, self.frames):
                 _drop(by_code, lambda key: key.is_alive)
             for by_site in (self.history, self.given_up, self.draw_mismatches):
                 _drop(by_site, lambda site: site.code.is_alive)
+            self.guarded = {site for site in self.guarded if site.code.is_alive}
             _drop(self.hoisted, lambda key: key[0].is_alive and key[1].code.is_alive)
             self.report.merge_dead()
             self.rewrites.forget_dead()
@@ -112,7 +123,14 @@ class MendingState:
 
     def _size(self) -> int:
         ours = (self.mended, self.proven, self.history, self.given_up, self.hoisted, self.unfit)
-        counts = (self.draw_mismatches, self.eager_calls, self.report.mends, self.report.declines)
+        frames = (self.frames, self.guarded)
+        counts = (
+            *frames,
+            self.draw_mismatches,
+            self.eager_calls,
+            self.report.mends,
+            self.report.declines,
+        )
         made = (self.rewrites.made, self.rewrites.effects)
         return sum(map(len, (*ours, *counts, *made, self.left_alone)))
 
@@ -126,6 +144,16 @@ class MendingState:
         """Report a mend or a decline; False if it is reported already."""
         with self.lock:
             return self.report.add(entry)
+
+    def note_decline(self, decline: Decline) -> None:
+        """Report a decline. A condition that flips and cannot be guarded is not tried again."""
+        with self.lock:
+            is_new = self.report.add(decline)
+            if decline.site in self.guarded:
+                refused = Refused("speculation-missed", "It cannot be computed before the graph.")
+                self.given_up.setdefault(decline.site, refused)
+        if is_new:
+            declines_log.info("%s", decline)
 
     def note_mended(self, function: CodeId) -> None:
         """A function was rewritten, or has a mend in a graph of one that resumes it."""
@@ -176,34 +204,29 @@ class MendingState:
             index: which speculation was wrong; None if the graph raised.
         """
         with self.lock:
-            change = self._change_after_failure(tally, index)
-        if change is not None:
-            forget_compiled(code, partial(self._changed, change))
+            change = change_after_failure(self, code, tally, index)
+        if change is not None and forget_compiled(code, partial(self._changed, change)):
+            self.counts_of(code).changes += 1
 
     def _changed(self, change: Callable[[], None]) -> None:
         with self.lock:
             change()
 
-    def _change_after_failure(self, tally: Tally, index: int | None) -> Callable[[], None] | None:
-        """What is to change for the next compilation; None if nothing yet."""
-        if index is None:
-            tally.raised += 1
-            if not tally.is_bad(tally.raised, config.failed_check_limit):
-                return None
-            captured = Refused("capture-fails", "Its graph raised too often.")
-            sites = dict.fromkeys(tally.captured, captured)
-            return self._giving_up(
-                tally, sites | _too_many_failures(g.site for g in tally.speculations)
-            )
-        tally.failed_checks[index] += 1
-        speculation = tally.speculations[index]
-        often = tally.is_bad(tally.failed_checks[index], config.failed_check_limit)
-        history = self.history.setdefault(speculation.site, History())
-        if speculation.firm or history.respecialised >= config.flip_limit:
-            return self._giving_up(tally, _too_many_failures([speculation.site])) if often else None
-        if (often or tally.hits == 0) and not tally.retired:
-            return partial(history.flip_from, tally, speculation)
-        return None
+    def leave_frame(self, code: CodeType, detail: str) -> None:
+        """Stock Dynamo compiles a frame from now on: mending it does not pay.
+
+        Args:
+            code: the frame's own code.
+            detail: what was counted.
+        """
+        with self.lock:
+            self.unfit.add(identity_of(code))
+        self.note_decline(Decline.of(Refused("mending-does-not-pay", detail), site_of(code, 0)))
+
+    def counts_of(self, code: CodeType) -> FrameCounts:
+        """What was counted of a frame, by its own code."""
+        with self.lock:
+            return self.frames.setdefault(identity_of(code), FrameCounts())
 
     def _giving_up(self, tally: Tally, sites: dict[Site, Refused]) -> Callable[[], None] | None:
         def change() -> None:
@@ -290,8 +313,3 @@ K = TypeVar("K")
 def _drop(table: dict[K, Any], is_alive: Callable[[K], bool]) -> None:
     for key in [key for key in table if not is_alive(key)]:
         del table[key]
-
-
-def _too_many_failures(sites: Iterable[Site]) -> dict[Site, Refused]:
-    refused = Refused("speculation-missed", f"The limit is {config.failed_check_limit} times.")
-    return dict.fromkeys(sites, refused)

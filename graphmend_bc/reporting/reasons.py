@@ -389,6 +389,14 @@ _ALL = (
         ("Move the branch or loop out of the autocast block.",),
     ),
     Reason(
+        "mending-does-not-pay",
+        "The function is compiled anew in too many calls, so stock Dynamo compiles it in pieces.",
+        (
+            "Keep what changes in every call (counters, sums) in tensors.",
+            "TORCH_LOGS=recompiles says what changes.",
+        ),
+    ),
+    Reason(
         "speculation-missed",
         "The check of the speculation failed too often, whichever arm was compiled.",
         (_GUARD, _SELECT),

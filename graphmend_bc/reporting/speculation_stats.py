@@ -62,6 +62,8 @@ class Tally:
         calls: how often it ran.
         failed_checks: how often each speculation was the first whose check failed, by its index.
         raised: how often the graph raised before its checks.
+        streak: how many of the last calls had a failed check.
+        last_failed: the number of the call whose check failed last.
         retired: True once no new call is to use the graph; other threads may still run it.
     """
 
@@ -70,12 +72,20 @@ class Tally:
     calls: int = 0
     failed_checks: Counter[int] = field(default_factory=Counter)
     raised: int = 0
+    streak: int = 0
+    last_failed: int = 0
     retired: bool = False
 
     @property
     def hits(self) -> int:
         """Calls whose results were used."""
         return self.calls - self.failed_checks.total() - self.raised
+
+    def note_failed_check(self, index: int) -> None:
+        """In the last call the check of a speculation failed."""
+        self.failed_checks[index] += 1
+        self.streak = self.streak + 1 if self.last_failed == self.calls - 1 else 1
+        self.last_failed = self.calls
 
     def suspect(self, error: str) -> int | None:
         """The speculation that an assertion of the graph was about, or the first possible one.

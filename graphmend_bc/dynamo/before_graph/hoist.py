@@ -91,7 +91,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         # Eager Python gets another tensor, or list, each time.
         name = f"{self.site.name}:{self.site.lineno} {len(hoists.sites)} {what}"
         piece = slice_of(nodes, finish, name, trace.recorder, self.limits())
-        value = _evaluated(tx, piece)
+        value = evaluated(tx, piece)
         _check_gradient(nodes, value)
         if any(type(v) is float and v == 0 for v in torch.utils._pytree.tree_leaves(value)):
             # A guard on the number does not tell 0.0 from -0.0; one on its text does.
@@ -242,7 +242,7 @@ def _check_gradient(nodes: list[Node], value: Any) -> None:
         raise Refused("hoist-not-input", "Its gradient may be asked for.")
 
 
-def _evaluated(tx: InstructionTranslatorBase, piece: Slice) -> Any:
+def evaluated(tx: InstructionTranslatorBase, piece: Slice) -> Any:
     """The value in this call.
 
     Raises:

@@ -7,12 +7,9 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from types import CodeType
-from typing import Any, cast
+from typing import Any
 
 import torch._dynamo
-from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
-from torch._dynamo.convert_frame import compile_lock
-from torch._dynamo.guards import DeletedGuardManagerWrapper, GuardManagerWrapper
 
 from graphmend_bc.dynamo.effects.preflight import Preflight
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
@@ -227,44 +224,3 @@ class _OperatorFailed(BaseException):
     def __init__(self, error: BaseException) -> None:
         super().__init__()
         self.error = error
-
-
-def forget_compiled(code: CodeType, change: Callable[[], None]) -> None:
-    """Make Dynamo compile a code object anew at its next call.
-
-    Not while a thread compiles: it would keep a graph that rests on the old speculations. A later
-    failure will try again. Nor while a checkpoint's recomputation is to run a graph of it again.
-
-    Args:
-        code: the frame's own code.
-        change: called before, if it is done: what is to be assumed instead.
-    """
-    if checkpoints.is_awaited(code) or not compile_lock.acquire(blocking=False):
-        return
-    try:
-        change()
-        for entry in _debug_get_cache_entry_list(code):
-            known = entry.guard_manager
-            if isinstance(known, DeletedGuardManagerWrapper) or known.extra_state is None:
-                continue
-            known.extra_state.invalidate(entry, _Forgotten(known, entry.code))
-    finally:
-        compile_lock.release()
-
-
-class _Forgotten(DeletedGuardManagerWrapper):
-    """In the place of a cache entry's guards.
-
-    The entry stays, because another thread may be looking at it (`reset_code` would free it), but
-    must not count as a recompilation of the frame: no object is the one it was made for.
-
-    Args:
-        former: the guards. They are kept, because another thread may be waiting to check them.
-        code: the generated code. It is kept, because torch frees code that only a captured
-            traceback holds while it holds a lock, and may then wait for a thread that wants it.
-    """
-
-    def __init__(self, former: GuardManagerWrapper, code: CodeType) -> None:
-        super().__init__("graphmend_bc re-specialised this frame")
-        self.former = former, code
-        self.id_matched_objs = {"": cast(Any, object)}

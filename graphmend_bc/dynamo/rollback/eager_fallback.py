@@ -18,6 +18,7 @@ from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
 from torch._dynamo import exc
 from torch._dynamo.types import ConvertFrameReturn
 
+from graphmend_bc.dynamo.rollback.cache_entries import counted
 from graphmend_bc.dynamo.trace.generated_code import OURS, TORCH
 from graphmend_bc.runtime.signal_handlers import pass_on
 
@@ -28,10 +29,12 @@ class _Conversion:
 
     Attributes:
         is_call: False if it is exported.
+        frame: the frame, as Dynamo passes it.
         mended: its code object, once it was compiled with a mend; its guards are made after that.
     """
 
     is_call: bool
+    frame: Any = None
     mended: CodeType | None = None
 
 
@@ -70,6 +73,18 @@ def note_mended(code: CodeType) -> None:
         conversion.mended = code
 
 
+def counted_versions(code: CodeType) -> int:
+    """How many versions of the frame that is being converted Dynamo counts against its limit.
+
+    Args:
+        code: the frame's own code object.
+    """
+    conversion = _CURRENT.get()
+    if conversion is None or not conversion.is_call or conversion.frame is None:
+        return 0
+    return counted(code, conversion.frame)
+
+
 def _is_ours(error: Exception) -> bool:
     """True if this library raised it, or what it called that is not torch."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -96,7 +111,7 @@ def convert(
     """
 
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        conversion = _Conversion(is_call=not self._export)
+        conversion = _Conversion(not self._export, args[0] if args else kwargs.get("frame"))
         token = _CURRENT.set(conversion)
         try:
             return stock(self, *args, **kwargs)

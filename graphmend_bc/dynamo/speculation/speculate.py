@@ -23,6 +23,7 @@ from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr, expect
 from graphmend_bc import config
 from graphmend_bc.dynamo.before_graph.concrete_eval import look
 from graphmend_bc.dynamo.graph.emit import as_tensor, call, compared, method
+from graphmend_bc.dynamo.speculation.guarded_truth import guarded_truth
 from graphmend_bc.dynamo.speculation.index_bounds import check_indices
 from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
@@ -97,6 +98,13 @@ def speculate(
     occurrence = sum(known.site == site for known, _ in trace.speculations)
     if occurrence >= config.speculation_limit:
         raise Refused("loop-unbounded", f"It was reached {occurrence} times in one trace.")
+
+    if site in compilation.guarded:
+        try:
+            return guarded_truth(tx, compilation, site, truth)
+        except Refused as refused:
+            detail = f"It is not computed before the graph either: {refused.detail or refused}"
+            raise Refused("speculation-missed", detail) from refused
 
     def seen() -> bool | None:
         return primitive.likely if primitive.firm else look(tx, trace, truth)

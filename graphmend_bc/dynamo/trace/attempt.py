@@ -79,6 +79,11 @@ def restore_error_setting(result: Any) -> None:
     result.tracer_output.error_on_graph_break = _get_error_on_graph_break()
 
 
+def recompile_limit() -> int:
+    """How many versions of a frame Dynamo compiles before it runs the frame eagerly for good."""
+    return int(torch._dynamo.config.recompile_limit)
+
+
 def is_break(error: BaseException) -> bool:
     """True for the exceptions by which Dynamo stops tracing at something it cannot trace."""
     return isinstance(error, (exc.Unsupported, exc.UserError))

@@ -131,6 +131,7 @@ class Compilation:
         note_capture: told of each instruction at which it does; gives the user's site.
         site_at: the user's site for an instruction of a code object that is traced.
         given_up: sites that were mended and are not any more, and why.
+        guarded: conditions that flip: their values are computed before the graph and guarded.
         handlers: what rules make of the primitives that they mark, by the rules' names.
         draws: whether what NumPy draws is drawn before the graph.
         exact_asserts: whether an `assert` on a tensor is the branch that it is; Dynamo makes an
@@ -153,6 +154,7 @@ class Compilation:
     captures: bool = False
     note_capture: Callable[[CodeType, int], Site] | None = None
     given_up: Mapping[Site, Refused] = field(default_factory=dict)
+    guarded: Container[Site] = ()
     handlers: Mapping[str, Callable[..., VariableTracker]] = field(default_factory=dict)
     draws: bool = False
     exact_asserts: bool = True

@@ -1,0 +1,71 @@
+"""Dynamo's compiled versions of a frame: how many count against its limit, and forgetting them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, cast
+
+from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
+from torch._dynamo.cache_size import _has_same_id_matched_objs
+from torch._dynamo.convert_frame import compile_lock
+from torch._dynamo.guards import DeletedGuardManagerWrapper, GuardManagerWrapper
+
+from graphmend_bc.dynamo.rollback import checkpoints
+
+
+def counted(code: CodeType, frame: Any) -> int:
+    """How many versions Dynamo counts when it is to compile a frame once more.
+
+    Args:
+        code: the frame's own code.
+        frame: the frame, as Dynamo passes it; versions for other objects than it has do not count.
+    """
+    return sum(_has_same_id_matched_objs(frame, e) for e in _debug_get_cache_entry_list(code))
+
+
+def forget_compiled(code: CodeType, change: Callable[[], None] | None = None) -> bool:
+    """Make Dynamo compile a code object anew at its next call.
+
+    Not while another thread compiles: it would keep a graph that rests on the old speculations. A
+    later failure will try again. Nor while a checkpoint's recomputation is to run a graph of it
+    again.
+
+    Args:
+        code: the frame's own code.
+        change: called before, if it is done: what is to be assumed instead.
+
+    Returns:
+        True if it was done.
+    """
+    if checkpoints.is_awaited(code) or not compile_lock.acquire(blocking=False):
+        return False
+    try:
+        if change is not None:
+            change()
+        for entry in _debug_get_cache_entry_list(code):
+            known = entry.guard_manager
+            if isinstance(known, DeletedGuardManagerWrapper) or known.extra_state is None:
+                continue
+            known.extra_state.invalidate(entry, _Forgotten(known, entry.code))
+    finally:
+        compile_lock.release()
+    return True
+
+
+class _Forgotten(DeletedGuardManagerWrapper):
+    """In the place of a cache entry's guards.
+
+    The entry stays, because another thread may be looking at it (`reset_code` would free it), but
+    must not count as a recompilation of the frame: no object is the one it was made for.
+
+    Args:
+        former: the guards. They are kept, because another thread may be waiting to check them.
+        code: the generated code. It is kept, because torch frees code that only a captured
+            traceback holds while it holds a lock, and may then wait for a thread that wants it.
+    """
+
+    def __init__(self, former: GuardManagerWrapper, code: CodeType) -> None:
+        super().__init__("graphmend_bc had this frame compiled anew")
+        self.former = former, code
+        self.id_matched_objs = {"": cast(Any, object)}

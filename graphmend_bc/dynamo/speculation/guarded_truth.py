@@ -1,0 +1,83 @@
+"""A condition that flips: it is computed before the graph, and its value is guarded.
+
+Each value has a compiled version of its own, so that no check is needed after the graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch._dynamo.guards import GuardBuilder, install_guard
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.tensor import TensorVariable
+
+from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
+from graphmend_bc.dynamo.before_graph.guarded_constants import asked
+from graphmend_bc.dynamo.before_graph.hoist import evaluated
+from graphmend_bc.dynamo.before_graph.subgraph import Limits, Slice, slice_of
+from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Site
+
+_MOST = 2
+"""Most conditions of a trace that are guarded; each doubles the versions that may be compiled."""
+
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter, int, float, bool))
+"""Types whose operators run no code of the user's."""
+
+
+@dataclass(slots=True, eq=False)
+class GuardedTruths(Feature):
+    """How many conditions of a trace are guarded."""
+
+    order: ClassVar[int] = 56
+
+    count: int = 0
+
+
+def guarded_truth(
+    tx: InstructionTranslatorBase, compilation: Compilation, site: Site, truth: TensorVariable
+) -> bool:
+    """The value of a condition in this call, which the compiled version is guarded on.
+
+    Args:
+        tx: translator of the frame that asks.
+        compilation: what is being compiled.
+        site: where it asks.
+        truth: the condition, a 0-dim bool tensor.
+
+    Raises:
+        Refused: it cannot be computed from the inputs alone, or there are too many of them.
+    """
+    trace = compilation.trace
+    recorder = trace.recorder
+    assert recorder is not None
+    if recorder.foreign or recorder.guarded or tx.output.random_calls or trace.predicates:
+        raise Refused("hoist-not-input", "Eager Python may not get as far as to ask it.")
+    truths = trace.of(GuardedTruths)
+    if truths.count >= _MOST:
+        raise Refused("hoist-varies", f"More than {_MOST} conditions of the graph flip.")
+    check_no_function_mode(tx)
+    name = f"{site.name}:{site.lineno} {truths.count} truth value"
+    piece = slice_of([truth.as_proxy().node], bool, name, recorder, Limits.of_hoists())
+    root = tx.output.root_tx
+    arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})
+    if not all(type(argument) in _PLAIN for argument in arguments):
+        raise Refused("hoist-not-input", "It asks a tensor of a class of its own.")
+    value: bool = evaluated(tx, piece)
+    again = _Asked(piece.label, piece.sources, piece.function)
+    install_guard(HoistedSource(again.label, again).make_guard(GuardBuilder.CONSTANT_MATCH))
+    truths.count += 1
+    trace.used[site] = "hoist"
+    return value
+
+
+class _Asked(Slice):
+    """Where computing raises there is no answer, and the frame is compiled anew."""
+
+    def fresh(self, scope: dict[str, Any]) -> Any:
+        return asked(lambda: Slice.fresh(self, scope))

@@ -1,0 +1,101 @@
+"""What changes for a frame's next compilation after its graph was no good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from types import CodeType
+from typing import Protocol
+
+from graphmend_bc import config
+from graphmend_bc.engine.frame_counts import FrameCounts
+from graphmend_bc.engine.governor import FailedCheck, OnFailure, after_failure, is_frequent
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.speculation_stats import History, Tally
+from graphmend_bc.runtime import Site
+
+
+class State(Protocol):
+    """What is known across frames, as far as it is needed here."""
+
+    history: dict[Site, History]
+    given_up: dict[Site, Refused]
+    guarded: set[Site]
+
+    def counts_of(self, code: CodeType) -> FrameCounts:
+        """What was counted of a frame."""
+
+    def leave_frame(self, code: CodeType, detail: str) -> None:
+        """Stock Dynamo compiles a frame from now on."""
+
+
+def change_after_failure(
+    state: State, code: CodeType, tally: Tally, index: int | None
+) -> Callable[[], None] | None:
+    """What is to change for the next compilation; None if nothing yet.
+
+    Args:
+        state: what is known across frames.
+        code: the frame's own code.
+        tally: of its graph.
+        index: the speculation whose check failed; None if the graph raised.
+    """
+    if index is None:
+        tally.raised += 1
+        if not tally.is_bad(tally.raised, config.failed_check_limit):
+            return None
+        captured = Refused("capture-fails", "Its graph raised too often.")
+        sites = dict.fromkeys(tally.captured, captured)
+        return _giving_up(
+            state, tally, sites | _too_many_failures(known.site for known in tally.speculations)
+        )
+    tally.note_failed_check(index)
+    speculation = tally.speculations[index]
+    history = state.history.setdefault(speculation.site, History())
+    known = FailedCheck(
+        calls=tally.calls,
+        failed=tally.failed_checks[index],
+        streak=tally.streak,
+        hits=tally.hits,
+        flips=history.respecialised,
+        changes=state.counts_of(code).changes,
+        firm=speculation.firm,
+        retired=tally.retired,
+    )
+    decision = after_failure(known, config.failed_check_limit, config.flip_limit)
+    if decision is OnFailure.FLIP:
+        return partial(history.flip_from, tally, speculation)
+    if decision is OnFailure.GUARD:
+        return partial(_guard, state, tally)
+    if decision is OnFailure.GIVE_UP:
+        return _giving_up(state, tally, _too_many_failures([speculation.site]))
+    if decision is OnFailure.LEAVE_FRAME:
+        return partial(_leave, state, code, tally)
+    return None
+
+
+def _giving_up(state: State, tally: Tally, sites: dict[Site, Refused]) -> Callable[[], None] | None:
+    def change() -> None:
+        tally.retired = True
+        state.given_up |= sites
+
+    return change if sites and not tally.retired else None
+
+
+def _guard(state: State, tally: Tally) -> None:
+    """Guard all conditions that flip: each alone would have the frame compiled anew."""
+    tally.retired = True
+    for index, failed in tally.failed_checks.items():
+        speculation = tally.speculations[index]
+        if not speculation.firm and is_frequent(failed, tally.calls):
+            state.guarded.add(speculation.site)
+
+
+def _leave(state: State, code: CodeType, tally: Tally) -> None:
+    tally.retired = True
+    state.leave_frame(code, "Its speculations were changed too often.")
+
+
+def _too_many_failures(sites: Iterable[Site]) -> dict[Site, Refused]:
+    refused = Refused("speculation-missed", f"The limit is {config.failed_check_limit} times.")
+    return dict.fromkeys(sites, refused)

@@ -1,0 +1,122 @@
+"""Does a mend pay? Decided from counts alone, so that the same calls give the same decisions.
+
+A speculation whose check fails, and a frame that is compiled again, each come here with what was
+counted so far. Nothing is measured in seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+_CHANCE = 4
+"""Failed checks that may be chance. Where the other arm only raises, the setting counts."""
+
+_STREAK = 3
+"""Failed checks in a row after which a condition is taken to have changed for good."""
+
+_FLIPS = 3
+"""How often it is compiled otherwise before conditions that fail are guarded, not flipped."""
+
+_CHANGES = 6
+"""How often one frame may be compiled otherwise because checks failed."""
+
+
+class OnFailure(Enum):
+    """What becomes of a site whose check failed."""
+
+    KEEP = "keep"
+    FLIP = "flip"
+    GUARD = "guard"
+    GIVE_UP = "give up"
+    LEAVE_FRAME = "leave frame"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCheck:
+    """A speculation whose check has just failed.
+
+    Attributes:
+        calls: how often its graph ran.
+        failed: in how many of them its check failed.
+        streak: in how many of the last ones, without a break.
+        hits: how often the results of the graph were used.
+        flips: how often the likely value of the site was flipped.
+        changes: how often the frame was compiled otherwise because checks failed.
+        firm: True if the other value only leads to a raise.
+        retired: True if the graph is not used for new calls any more.
+    """
+
+    calls: int
+    failed: int
+    streak: int
+    hits: int
+    flips: int
+    changes: int
+    firm: bool = False
+    retired: bool = False
+
+
+def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnFailure:
+    """What becomes of a site whose check failed.
+
+    A first value that never was right, or a streak, means that the other value is the likely one. A
+    check that fails now and then belongs to a condition that flips: it is asked before the graph.
+
+    Args:
+        known: what was counted.
+        failed_limit: failed checks that are enough where the other arm only raises.
+        flip_limit: flips of one site.
+    """
+    if known.retired:
+        return OnFailure.KEEP
+    enough = failed_limit if known.firm else min(_CHANCE, failed_limit)
+    often = known.failed >= enough and is_frequent(known.failed, known.calls)
+    wrong = known.streak >= _STREAK or (known.hits == 0 and known.flips == 0)
+    if known.firm:
+        return OnFailure.GIVE_UP if often else OnFailure.KEEP
+    flips = wrong and known.flips < flip_limit and known.changes < _FLIPS
+    if (flips or often) and known.changes >= _CHANGES:
+        return OnFailure.LEAVE_FRAME
+    if flips:
+        return OnFailure.FLIP
+    return OnFailure.GUARD if often else OnFailure.KEEP
+
+
+def is_frequent(failed: int, calls: int) -> bool:
+    """True if failed checks cost more than the graph saves.
+
+    A failed check costs a run of the graph and a run of the original code.
+    """
+    return 8 * failed > calls
+
+
+@dataclass(frozen=True, slots=True)
+class Recompiled:
+    """A mended frame that is to be compiled again.
+
+    Attributes:
+        entries: its compiled versions that Dynamo counts against its limit.
+        limit: that limit; past it Dynamo runs the frame eagerly for good.
+        one_graph: True if a graph break of it is an error.
+        asserts: True if it has an `assert` that stock would tell by another exception.
+    """
+
+    entries: int
+    limit: int
+    one_graph: bool = False
+    asserts: bool = False
+
+
+def leaves_frame(known: Recompiled) -> bool:
+    """True if stock Dynamo is to compile a frame from now on.
+
+    Its pieces may depend on less than the whole, so that they are compiled less often. They need
+    what Dynamo's limit allows, so the last place is not used up.
+
+    Args:
+        known: what was counted.
+    """
+    if known.one_graph or known.asserts:
+        return False
+    return 1 < known.limit <= known.entries + 1

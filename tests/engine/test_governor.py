@@ -1,0 +1,268 @@
+"""The governor's decisions, as a table, and what they come to over many calls, in counts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from graphmend_bc.engine.governor import (
+    FailedCheck,
+    OnFailure,
+    Recompiled,
+    after_failure,
+    leaves_frame,
+)
+from tests.oracle import check
+from tests.settling import Life, live
+
+
+def failed(**counts: Any) -> FailedCheck:
+    """One failed check in the last of a hundred calls, but for what is given."""
+    usual = {"calls": 100, "failed": 1, "streak": 1, "hits": 99, "flips": 0, "changes": 0}
+    return FailedCheck(**{**usual, **counts})
+
+
+@pytest.mark.parametrize(
+    ("known", "decision"),
+    [
+        (failed(), OnFailure.KEEP),
+        (failed(failed=12), OnFailure.KEEP),
+        (failed(failed=13), OnFailure.GUARD),
+        (failed(calls=3, failed=3), OnFailure.KEEP),
+        (failed(calls=4, failed=4), OnFailure.GUARD),
+        (failed(streak=2), OnFailure.KEEP),
+        (failed(streak=3), OnFailure.FLIP),
+        (failed(streak=3, flips=4), OnFailure.KEEP),
+        (failed(streak=3, changes=3), OnFailure.KEEP),
+        (failed(calls=1, hits=0), OnFailure.FLIP),
+        (failed(calls=1, hits=0, flips=1), OnFailure.KEEP),
+        (failed(failed=13, changes=6), OnFailure.LEAVE_FRAME),
+        (failed(failed=13, firm=True), OnFailure.KEEP),
+        (failed(failed=16, firm=True), OnFailure.GIVE_UP),
+        (failed(failed=13, retired=True), OnFailure.KEEP),
+    ],
+)
+def test_after_a_failed_check(known: FailedCheck, decision: OnFailure) -> None:
+    assert after_failure(known, 16, 4) is decision
+
+
+@pytest.mark.parametrize(
+    ("known", "leaves"),
+    [
+        (Recompiled(entries=6, limit=8), False),
+        (Recompiled(entries=7, limit=8), True),
+        (Recompiled(entries=7, limit=8, one_graph=True), False),
+        (Recompiled(entries=7, limit=8, asserts=True), False),
+        (Recompiled(entries=0, limit=1), False),
+    ],
+)
+def test_frame_that_is_compiled_again(known: Recompiled, leaves: bool) -> None:
+    assert leaves_frame(known) is leaves
+
+
+def signs(calls: int, numbers: int) -> list[tuple[torch.Tensor]]:
+    """Vectors of random signs, the same in every run."""
+    drawn = random.Random(1)
+    return [
+        (torch.tensor([drawn.choice((-1.0, 1.0)) for _ in range(numbers)]),) for _ in range(calls)
+    ]
+
+
+def both(source: str, calls: list[tuple[Any, ...]], rest: int = 20) -> tuple[Life, Life]:
+    """A program under stock and mended; that it gives what eager Python gives is checked."""
+    stock, mended = (live(source, calls, rest, mends=mends) for mends in (False, True))
+    assert mended.rest.compilations == mended.rest.attempts == 0
+    return stock, mended
+
+
+def reasons(life: Life) -> set[str]:
+    return {decline.reason for decline in life.report.declines}
+
+
+RANDOM = """
+def f(x):
+    a = 1.5 if x[0] > 0 else 2
+    b = 3 if x[1] > 0 else 0.5
+    return (x * a + 1) * b
+"""
+
+THREE = """
+def f(x):
+    a = 1.5 if x[0] > 0 else 2
+    b = 3 if x[1] > 0 else 0.5
+    c = 7 if x[2] > 0 else 0.25
+    return (x * a + 1) * b - c
+"""
+
+COUNTED = """
+def f(x):
+    k = 1 if x[0] > 0 else 2
+    rows = []
+    for _ in range(k):
+        x = x * 2
+        rows.append(x)
+    return torch.cat(rows)
+"""
+
+
+@pytest.mark.parametrize(("source", "numbers"), [(RANDOM, 2), (COUNTED, 1)])
+def test_conditions_that_flip_are_guarded(source: str, numbers: int) -> None:
+    stock, mended = both(source, signs(80, numbers))
+    assert mended.total.compilations <= stock.total.compilations + 1
+    assert mended.total.failed <= 8
+    assert (mended.rest.launches, mended.rest.failed) == (20, 0)
+
+
+def test_more_conditions_than_versions() -> None:
+    stock, mended = both(THREE, signs(120, 3))
+    assert mended.total.compilations <= stock.total.compilations + 8
+    assert mended.total.failed <= 32
+    assert mended.rest.launches < stock.rest.launches
+    assert mended.rest.failed == 0
+
+
+def test_guarded_conditions_are_those_of_eager_python() -> None:
+    check(
+        """
+        def f(x, at):
+            rows = [x - 1]
+            if x[at] > 0:
+                rows.append(x * 2)
+            return torch.cat(rows)
+        """,
+        [
+            (values, torch.tensor(at))
+            for (values,), at in zip(signs(12, 3), [0, 1, 2] * 4, strict=True)
+        ]
+        + [(torch.ones(2), torch.tensor(2)), (torch.ones(3), torch.tensor(2))],
+        mends=None,
+        declines=None,
+        breaks=None,
+    )
+
+
+def test_flag_that_is_set_once() -> None:
+    """The value that is right from the second call on is assumed after three failed checks."""
+    source = """
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("ready", torch.tensor([False]))
+            self.rows = []
+
+        def forward(self, x):
+            if not self.ready:
+                self.ready.fill_(True)
+                self.rows.append(x)
+            return x * 2
+
+    net = Net()
+
+    def f(x):
+        return net(x)
+    """
+    stock, mended = both(source, [(torch.randn(3),) for _ in range(40)])
+    assert mended.total.compilations <= stock.total.compilations
+    assert mended.total.failed <= 3
+    assert (mended.rest.launches, mended.rest.failed) == (20, 0)
+
+
+def test_rare_failures_change_nothing() -> None:
+    source = """
+    def f(x):
+        rows = [x]
+        if x.sum() > 50:
+            rows.append(x * 2)
+        return torch.cat(rows)
+    """
+    calls = [(torch.full((4,), 100.0 if i % 40 == 20 else 1.0),) for i in range(120)]
+    _, mended = both(source, calls)
+    assert (mended.total.compilations, mended.total.failed) == (1, 3)
+
+
+METRIC = """
+class Metric:
+    def __init__(self):
+        self.count = 0
+        self.total = torch.zeros(())
+
+    def update(self, x):
+        self.count += 1
+        if x.isnan().any():
+            raise ValueError("nan")
+        self.total = self.total + x.sum()
+        return self.total * self.count
+
+metric = Metric()
+
+def f(x):
+    return metric.update(x)
+"""
+
+GROWING = """
+seen = []
+
+def f(x):
+    y = x * 2
+    if y.isnan().any():
+        raise ValueError("nan")
+    seen.append(y)
+    return y + 1
+"""
+
+
+@pytest.mark.parametrize("source", [METRIC, GROWING])
+def test_what_changes_in_every_call(source: str) -> None:
+    """Stock's pieces stay compiled, so the frame is left to stock before it is eager for good."""
+    stock, mended = both(source, [(torch.randn(4),) for _ in range(40)])
+    assert mended.total.compilations <= stock.total.compilations + 8
+    assert mended.rest.launches >= 20
+    assert mended.rest.launches <= stock.rest.launches
+    assert reasons(mended) == {"mending-does-not-pay"}
+
+
+def test_assertion_is_not_left_to_stock() -> None:
+    """Stock would raise another exception."""
+    check(
+        """
+        seen = []
+
+        def f(x):
+            seen.append(1)
+            assert x.sum() > 0
+            return x * 2
+        """,
+        [*((torch.ones(2) * i,) for i in range(1, 10)), -torch.ones(2)],
+        mends=None,
+        breaks=None,
+    )
+
+
+@pytest.mark.parametrize("make", [lambda: RANDOM, lambda: METRIC])
+def test_same_calls_same_decisions(make: Callable[[], str]) -> None:
+    first, second = (live(make(), signs(40, 2), 5, mends=True) for _ in range(2))
+    assert first == second
+
+
+def test_guarded_condition_on_memory_that_another_input_changes() -> None:
+    """The condition is computed before the graph, which must see that its inputs share memory."""
+    apart = [(values, torch.zeros(3)) for (values,) in signs(16, 3)]
+    check(
+        """
+        def f(x, y):
+            y.add_(1)
+            rows = [x * 1]
+            if x[0] > 0.5:
+                rows.append(x * 2)
+            return torch.cat(rows)
+
+        """,
+        [*apart, *((values, values.view(-1)) for (values,) in signs(4, 3))],
+        mends=None,
+        declines=None,
+        breaks=None,
+    )

@@ -1,0 +1,131 @@
+"""What a program costs over many calls, in counts: stock and mended side by side.
+
+Nothing here is a time: the counts are the same in every run.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._dynamo import convert_frame
+
+from graphmend_bc import session
+from graphmend_bc.reporting.report import Report
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What some calls cost.
+
+    Attributes:
+        attempts: traces of a frame, finished or not.
+        compilations: frames that Dynamo was given to compile.
+        graphs: graphs given to the backend.
+        launches: runs of a graph.
+        failed: runs of a graph whose results were thrown away, because a speculation was wrong.
+    """
+
+    attempts: int
+    compilations: int
+    graphs: int
+    launches: int
+    failed: int
+
+    def __sub__(self, other: Counts) -> Counts:
+        return Counts(
+            self.attempts - other.attempts,
+            self.compilations - other.compilations,
+            self.graphs - other.graphs,
+            self.launches - other.launches,
+            self.failed - other.failed,
+        )
+
+
+@dataclass(frozen=True)
+class Life:
+    """What all calls cost, and what the last ones did.
+
+    Attributes:
+        total: of all calls.
+        rest: of the calls at rest.
+        report: what was mended and declined.
+    """
+
+    total: Counts
+    rest: Counts
+    report: Report
+
+
+def live(
+    source: str, calls: Sequence[tuple[Any, ...]], rest: int, *, mends: bool, same: bool = True
+) -> Life:
+    """Run a program that is compiled, call by call, and count.
+
+    Args:
+        source: a module that defines `f`.
+        calls: the arguments of each call.
+        rest: how many of the last calls are those at rest.
+        mends: whether graph breaks are mended.
+        same: compare the result of each call with that of eager Python.
+    """
+    eager = _defined(source)
+    expected = [eager(*_copied(args)) for args in calls] if same else []
+    attempts = graphs = launches = 0
+    frames: list[object] = []
+
+    def backend(gm: torch.fx.GraphModule, example_inputs: object) -> Callable[..., Any]:
+        nonlocal graphs
+        graphs += 1
+
+        def run(*args: Any) -> Any:
+            nonlocal launches
+            launches += 1
+            return gm.forward(*args)
+
+        return run
+
+    stock = convert_frame.compile_frame
+
+    def compile_frame(*args: Any, **kwargs: Any) -> Any:
+        nonlocal attempts
+        attempts += 1
+        return stock(*args, **kwargs)
+
+    state = session.new_state(mends=mends)
+    state.on_frame.append(frames.append)
+
+    def counts() -> Counts:
+        failed = sum(outcome.failed_checks for outcome in state.report_now().speculations)
+        return Counts(attempts, len(frames), graphs, launches, failed)
+
+    torch._dynamo.reset()
+    convert_frame.compile_frame = compile_frame
+    try:
+        with session.mending_by(state):
+            f = torch.compile(_defined(source), backend=backend)
+            before = counts()
+            for number, args in enumerate(calls):
+                if number == len(calls) - rest:
+                    before = counts()
+                result = f(*_copied(args))
+                if same:
+                    torch.testing.assert_close(result, expected[number], rtol=0, atol=0)
+            after = counts()
+            return Life(after, after - before, state.report_now())
+    finally:
+        convert_frame.compile_frame = stock
+
+
+def _defined(source: str) -> Callable[..., Any]:
+    module: dict[str, Any] = {"__name__": "settling", "torch": torch}
+    exec(compile(textwrap.dedent(source), "<settling>", "exec"), module)
+    function: Callable[..., Any] = module["f"]
+    return function
+
+
+def _copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(arg.clone() if isinstance(arg, torch.Tensor) else arg for arg in args)

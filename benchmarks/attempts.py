@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from measuring import start_arm
-from site_programs import PROGRAMS, Calls, defined
+from site_programs import PROGRAMS, Calls
 
 from graphmend_bc import session
 from graphmend_bc.reporting.report import FrameResult
@@ -76,6 +76,7 @@ def generated_programs(count: int, seed: int) -> dict[str, Callable[[], tuple[An
     from hypothesis import seed as seeded
 
     from tests.fuzz import programs as fuzz
+    from tests.oracle import load
 
     found: list[Any] = []
 
@@ -88,7 +89,7 @@ def generated_programs(count: int, seed: int) -> dict[str, Callable[[], tuple[An
     collect()
 
     def build(program: Any) -> tuple[Any, Calls]:
-        return defined(program.source)["f"], program.arguments()
+        return load(program.source).f, program.arguments()
 
     return {f"generated {n}": (lambda p=p: build(p)) for n, p in enumerate(found)}
 

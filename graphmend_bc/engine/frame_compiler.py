@@ -20,6 +20,7 @@ from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.rollback.cache_entries import forget_compiled
 from graphmend_bc.dynamo.rollback.deopt_wrapper import add_deoptimisation
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
+from graphmend_bc.dynamo.speculation.survey import Survey, Surveyed
 from graphmend_bc.dynamo.substitutes.first_use import Prepared
 from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.dynamo.trace.assertions import Assertions
@@ -33,6 +34,7 @@ from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.engine.speculation_flips import SpeculationFlips
 from graphmend_bc.engine.state import MendingState
+from graphmend_bc.engine.survey_policy import Surveys
 from graphmend_bc.reporting.report import FrameResult
 from graphmend_bc.rewriting.plan import Capture
 from graphmend_bc.rules import drawn
@@ -86,10 +88,12 @@ class Frame:
         self.code = code
         self.call = attempt.Arguments(args, kwargs)
         self.plans = Plans(state, bool(code.co_flags & _SUSPENDS))
+        self.surveys = Surveys(self.plans)
         self.flips = SpeculationFlips()
         self.wants_errors = self.call.wants_errors
-        self.lessons = Lessons(state, self.plans, self.flips, self.wants_errors)
+        self.lessons = Lessons(state, self.plans, self.surveys, self.flips, self.wants_errors)
         self.seen: dict[Site, bool | None] = {}
+        self.failed: list[str] = []
         function = state.function_of(code)
         self.function = identity_of(function)
         # What goes on after a break of a frame that is left is left too.
@@ -104,7 +108,7 @@ class Frame:
         self._leave_if_mending_does_not_pay()
         if not self.plans.off:
             for _ in range(config.retrace_limit):
-                compilation = self._compilation()
+                compilation = self._compilation(surveys=self.plans.exact_asserts)
                 with attempt.breaks_are_errors():
                     outcome = self._try(compilation, self.call.with_breaks)
                 if not isinstance(outcome, Exception):
@@ -113,6 +117,7 @@ class Frame:
                         break  # stock skips such frames, which only its own settings do
                     return self._commit(compilation, outcome)
                 attempt.clean_up(outcome)
+                self.failed.append(self.lessons.told(compilation.trace, outcome))
                 try:
                     if self.lessons.after(compilation, outcome):
                         continue
@@ -153,7 +158,9 @@ class Frame:
         code = self.plans.code_for(self.code)
         try:
             with running(compilation), attempt.capturing(compilation.captures):
-                return self.stock(code, *call.args, **call.kwargs)
+                result = self.stock(code, *call.args, **call.kwargs)
+            # What a survey traced must not be used, whatever Dynamo made of it.
+            return result if compilation.trace.known(Survey) is None else Surveyed()
         except Exception as error:
             pass_on(error)
             return error
@@ -190,6 +197,7 @@ class Frame:
         outcome = self._try(compilation, self.call)
         if not isinstance(outcome, Exception):
             return self._commit(compilation, outcome)
+        self.failed.append(self.lessons.told(compilation.trace, outcome))
         if isinstance(outcome, Prepared) or self.lessons.after_the_last(outcome):
             return self._compile_as_stock()
         if attempt.is_failure(outcome) and self._takes_part():
@@ -232,7 +240,7 @@ class Frame:
         self._tell(compilation, result)
         return result
 
-    def _compilation(self) -> Compilation:
+    def _compilation(self, surveys: bool = False) -> Compilation:
         return Compilation(
             code=self.code,
             code_for=self.plans.code_for,
@@ -253,6 +261,8 @@ class Frame:
             draws=is_on(drawn.RULE, self.state.lost) and not self.plans.suspends,
             exact_asserts=self.plans.exact_asserts,
             exact_texts=self.plans.exact_texts,
+            survey_at=self.surveys.way_at if surveys else None,
+            falls_back=self.surveys.way_after if surveys else None,
         )
 
     def _likely(
@@ -277,6 +287,7 @@ class Frame:
             skipped=isinstance(outcome, Exception)
             and not self.wants_errors
             and attempt.is_break(outcome),
+            attempts=tuple(self.failed),
         )
         for listener in self.state.on_frame:
             listener(result)

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from types import CodeType
 
 from graphmend_bc import config
+from graphmend_bc.dynamo.speculation.survey import Survey
 from graphmend_bc.dynamo.substitutes.first_use import Prepared
 from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.dynamo.trace.assertions import Assertions
 from graphmend_bc.dynamo.trace.breaks import UNSAFE_SIDE_EFFECT, Break, break_of, first_line
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, TextsMoved
+from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, TextsMoved, Trace
 from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.engine.speculation_flips import SpeculationFlips
 from graphmend_bc.engine.state import MendingState
+from graphmend_bc.engine.survey_policy import Surveys
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.mark_callee import CALLS
 from graphmend_bc.rules.rule import Met
@@ -32,12 +34,14 @@ class Lessons:
     Attributes:
         state: what is known across frames.
         plans: of the frame.
+        surveys: of the frame.
         flips: its speculations that were tried the other way.
         wants_errors: whether a graph break of the frame is an error.
     """
 
     state: MendingState
     plans: Plans
+    surveys: Surveys
     flips: SpeculationFlips
     wants_errors: bool
 
@@ -53,6 +57,27 @@ class Lessons:
             or self._turn(compilation, error)
             or self._leave_asserts(compilation, error)
         )
+
+    def told(self, trace: Trace, error: Exception) -> str:
+        """What an attempt failed at, in a few words.
+
+        Args:
+            trace: the attempt.
+            error: what it ended with.
+        """
+        if (survey := trace.known(Survey)) is not None:
+            refused = [f"{why.reason.code} at {site}" for site, why in survey.refused.items()]
+            return ", ".join([*refused, *(self._told(found) for found in survey.found)])
+        if isinstance(error, SiteRefused):
+            return f"{error.refused.reason.code} at {', '.join(map(str, error.sites))}"
+        found = break_of(error)
+        if found is None:
+            return type(error).__name__
+        return self._told(found)
+
+    def _told(self, found: Break) -> str:
+        original, offset = self.state.rewrites.original(found.code, found.offset)
+        return f"{found.gb_type} at {site_of(original, max(offset, 0))}"
 
     def stops_speculating(self, compilation: Compilation, code: CodeType, error: Exception) -> bool:
         """Take speculations out if the paths they choose keep raising: calls may never go there.
@@ -94,6 +119,9 @@ class Lessons:
         trace, plans = compilation.trace, self.plans
         plans.unmet -= {*trace.used, *trace.refused}
         plans.gb_types |= trace.gb_types
+        if (survey := trace.known(Survey)) is not None:
+            self.surveys.learn(survey)
+            return True
         if isinstance(error, Prepared):
             return True
         if isinstance(error, TextsMoved):

@@ -166,7 +166,7 @@ class Plans:
                 raise given_up.again()
             if site in self.declined:
                 return False
-            self._try(code, site, self._candidates(code, site), None)
+            self._try(code, site, self.candidates(code, site), None)
         except Refused as refused:
             self._decline(site, refused)
             return False
@@ -201,7 +201,8 @@ class Plans:
                 self.unmet.add(site)
             return
 
-    def _candidates(self, code: CodeType, site: Site) -> tuple[Candidate, ...]:
+    def candidates(self, code: CodeType, site: Site) -> tuple[Candidate, ...]:
+        """The rules for a site, without capture where that failed too often."""
         found = candidates_at(Met(code, site.offset, self.gb_type(site)), self.state.lost)
         if self.captures_failed < _MOST_CAPTURES and site not in self.uncaptured:
             return found
@@ -249,7 +250,7 @@ class Plans:
         code, plan = self.codes[site.code], self.by_code[site.code]
         try:
             name = plan[site.offset].rule
-            candidates = dearer(self._candidates(code, site), name, refused)
+            candidates = dearer(self.candidates(code, site), name, refused)
         except Refused:
             candidates = ()
         try:

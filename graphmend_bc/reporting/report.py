@@ -116,11 +116,13 @@ class FrameResult:
         graphs: graphs handed to the backend.
         break_reason: why the frame's graph ended before the frame did; empty if it did not.
         skipped: True if Dynamo skipped the frame, which then runs eagerly.
+        attempts: what each attempt failed at that was made again with another plan.
     """
 
     graphs: int
     break_reason: str
     skipped: bool
+    attempts: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -150,9 +150,9 @@ def test_function_that_was_rewritten_in_vain_and_raises_after_a_break() -> None:
             return y
         """,
         [X, -X[:1]],
-        mends="capture@5",
+        mends="capture@5 hoist@12 speculate@14",
         declines=None,
-        breaks=4,
+        breaks=2,
         orders=1,
     )
 

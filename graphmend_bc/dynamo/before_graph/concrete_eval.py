@@ -23,13 +23,16 @@ from graphmend_bc.runtime.signal_handlers import pass_on
 log = logging.getLogger("graphmend_bc")
 
 
-def look(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable) -> bool | None:
+def look(
+    tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable, limit: int | None = None
+) -> bool | None:
     """The value of a condition in this call, or None if it is not to be had for free.
 
     Args:
         tx: translator of the frame that asks.
         trace: the attempt that is running.
         truth: the condition, a 0-dim bool tensor.
+        limit: most operators to run; None for `config.concrete_eval_limit`.
     """
     recorder = trace.recorder
     assert recorder is not None
@@ -39,7 +42,7 @@ def look(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable) -> 
     root = tx.output.root_tx
     try:
         check_no_function_mode(tx)
-        node, limits = truth.as_proxy().node, Limits(config.concrete_eval_limit, dear=True)
+        node, limits = truth.as_proxy().node, _limits(limit)
         piece = slice_of([node], bool, "", recorder, limits)
         arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})
         if not all(type(a) in _PLAIN for a in arguments):
@@ -51,6 +54,11 @@ def look(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable) -> 
         pass_on(error)
         log.debug("graphmend_bc could not compute the condition of this call.", exc_info=True)
     return None
+
+
+def _limits(limit: int | None) -> Limits:
+    most = config.concrete_eval_limit
+    return Limits(most, dear=True) if limit is None else Limits(min(limit, most))
 
 
 _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter, int, float, bool))

@@ -18,6 +18,7 @@ from graphmend_bc.dynamo.predication.tensor_predicates import HostNumberVariable
 from graphmend_bc.dynamo.rollback import graph_proof
 from graphmend_bc.dynamo.rollback.deopt_wrapper import keeping_modes, watched
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, modes_of
+from graphmend_bc.dynamo.speculation.survey import listen_to_jumps
 from graphmend_bc.dynamo.symbols import unbacked
 from graphmend_bc.dynamo.trace.context import current
 from graphmend_bc.dynamo.trace.features import Feature
@@ -53,6 +54,7 @@ def output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
         if compilation is not None and compilation.may_mend:
             # From the start: the first rewritten code may be met late, in a callee.
             compilation.trace.listen(self)
+            listen_to_jumps(self.root_tx, compilation)
         if compilation is not None and compilation.captures:
             unbacked.listen_to_captures(self, compilation)
 
@@ -69,6 +71,8 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
             if _may_handle(code):
                 compilation.trace.of(Rollback).handles = True
         stock(self, parent, code, *args, **kwargs)
+        if compilation is not None:
+            listen_to_jumps(self, compilation)
 
     return __init__
 

@@ -18,6 +18,7 @@ from graphmend_bc.dynamo.predication.arm_mutation import as_outside, write_back
 from graphmend_bc.dynamo.predication.cond import conditional
 from graphmend_bc.dynamo.predication.merge import Join
 from graphmend_bc.dynamo.speculation.speculate import Checks, speculate
+from graphmend_bc.dynamo.speculation.survey import goes_on_after
 from graphmend_bc.dynamo.symbols.known_integers import number_in
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.higher_order import depth_of
@@ -70,7 +71,13 @@ class SiteTracer:
         other = self._arm(when_false, live_ins, predicate, False)
         left, right = (as_outside(arm.result, arm.writes, live_ins) for arm in (taken, other))
         join = Join(self.tx, self.trace, self.site, predicate, taken, other)
-        result = join.choose(left, right)
+        try:
+            result = join.choose(left, right)
+        except Refused as refused:
+            way = None if taken.writes or other.writes else self._way_on(refused, predicate)
+            if way is None:
+                raise
+            return left if way else right
         write_back(self.tx, self.trace, self.site, predicate, taken.writes, other.writes)
         self.trace.used.setdefault(self.site, "where")
         return result
@@ -139,6 +146,13 @@ class SiteTracer:
         """
         truth = self.truth(condition)
         return ConstantVariable.create(speculate(self.tx, self.compilation, primitive, truth))
+
+    def _way_on(self, refused: Refused, predicate: TensorVariable) -> bool | None:
+        """Which arm an attempt goes on with that has failed here; None if it ends."""
+        speculation = goes_on_after(self.tx, self.compilation, self.site, refused)
+        if speculation is None:
+            return None
+        return speculate(self.tx, self.compilation, speculation, predicate)
 
     def _arm(
         self,

@@ -19,7 +19,7 @@ from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.legality.alias import Choice
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation, Tally
-from graphmend_bc.runtime import Site
+from graphmend_bc.runtime import Site, Speculate
 
 
 class SiteRefused(Exception):
@@ -137,6 +137,10 @@ class Compilation:
         exact_asserts: whether an `assert` on a tensor is the branch that it is; Dynamo makes an
             operator of it that raises another exception.
         exact_texts: whether the code that makes the text of an object is traced.
+        survey_at: which way an attempt goes on at a jump on a tensor that no plan covers, by code
+            object and offset; it gives None where the attempt ends.
+        falls_back: the speculation that is planned next for a branch, given why its arms cannot
+            both be computed; it gives None if something else is.
         graphs: how many graphs were handed to the backend.
     """
 
@@ -159,6 +163,8 @@ class Compilation:
     draws: bool = False
     exact_asserts: bool = True
     exact_texts: bool = False
+    survey_at: Callable[[CodeType, int], Speculate | None] | None = None
+    falls_back: Callable[[Site, Refused], Speculate | None] | None = None
     trace: Trace = field(default_factory=Trace)
     graphs: int = 0
 

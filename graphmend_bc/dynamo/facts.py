@@ -33,11 +33,9 @@ EQUALITY_OF_KEYS: Final = tuple(
 # Until torch 2.14, `t[k] = v` calls the method `__setitem__`; since, this slot.
 SETS_ITEMS_BY_SLOT: Final = hasattr(VariableTracker, "mp_ass_subscript_impl")
 
-# Modules that hold `get_dynamo_observed_exception`: torch 2.15 imports it by name, too.
-RAISING_MODULES: Final = tuple(
-    module.__name__
-    for module in (exc, symbolic_convert, functions)
-    if hasattr(module, "get_dynamo_observed_exception")
+# torch 2.15: `get_dynamo_observed_exception` is imported by name into these, too.
+RAISING: Final = tuple(
+    (module.__name__, "get_dynamo_observed_exception") for module in (symbolic_convert, functions)
 )
 
 # torch 2.11: special methods of the user's classes are asked for by name. Since: by slots, which
@@ -45,15 +43,7 @@ RAISING_MODULES: Final = tuple(
 HAS_SLOTS: Final = not hasattr(dicts, "DefaultDictVariable")
 
 # Functions that keep for ever which slots a type has: `base` has two more since torch 2.14.
-SLOT_CACHES: Final = tuple(
-    (f"{vts.__name__}.{module}", name)
-    for module, name in (
-        ("object_protocol", "_get_cached_slots"),
-        ("base", "_tp_type"),
-        ("base", "_compute_slotdefs"),
-    )
-    if hasattr(getattr(vts, module, None), name)
-)
+SLOT_CACHES: Final = tuple((f"{vts.__name__}.base", n) for n in ("_tp_type", "_compute_slotdefs"))
 
 # Operators that depend on the length of a deque. torch 2.14: the second, too; 2.15: the last two.
 DEQUE_OPERATORS: Final = (
@@ -137,7 +127,7 @@ def method_read(callee: VariableTracker) -> tuple[VariableTracker, str] | None:
         return callee.obj, callee.name
     kind = getattr(misc, "CallMethodVariable", None)
     if kind is not None and isinstance(callee, kind):
-        return callee.obj, callee.method_name  # type: ignore[attr-defined]
+        return callee.obj, callee.method_name
     return None
 
 
@@ -154,7 +144,7 @@ def bound_method(callee: VariableTracker) -> tuple[Any, VariableTracker] | None:
         None for anything else.
     """
     if isinstance(callee, functions.WrapperUserMethodVariable):
-        wrapped: Any = callee.fn if hasattr(callee.fn, "wrapper_obj") else callee
+        wrapped: Any = getattr(callee, "fn", callee)
         return wrapped.wrapper_obj, callee.obj
     if isinstance(callee, vts.UserMethodVariable):
         owner = callee.im_self if hasattr(callee, "im_self") else callee.obj

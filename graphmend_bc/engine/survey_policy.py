@@ -52,7 +52,7 @@ class Surveys:
         if not met.is_condition or met.guards_loop or met.ends_round:
             return None
         try:
-            candidates_at(met)
+            candidates_at(met, self.plans.state.lost)
         except Refused:
             return None
         way = speculation_at(met.graph, met.op, site, alone=True)

@@ -157,14 +157,12 @@ _CLASSES_BY_SLOT: Final = (
         "what the class of a value holds",
     ),
     Seam(_CLASS, ("lookup_cls_mro_attr",), class_lookups.looked_up, "what a class holds"),
-    *(
-        Seam(
-            owner,
-            (name,),
-            special_methods.slots_of,
-            "the operators of a class, of which Dynamo keeps the answer for ever",
-        )
-        for owner, name in facts.SLOT_CACHES
+    Seam(
+        f"{_VARIABLES}.object_protocol",
+        ("_get_cached_slots",),
+        special_methods.slots_of,
+        "the operators of a class, of which Dynamo keeps the answer for ever",
+        also=facts.SLOT_CACHES,
     ),
     Seam(_OBJECT, facts.RICHCOMPARE, special_methods.compared, "an object that is compared"),
     Seam(

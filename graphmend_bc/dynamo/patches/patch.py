@@ -31,6 +31,7 @@ class Seam:
         adds: True if nothing need be there; `make` is given None then.
         stays: True if it is left in place when mending is switched off.
         needed_by: names of the rules and features that rest on it; see `needs.py`.
+        also: more owners of the same, each with a name; those that this torch has are replaced.
     """
 
     owner: str
@@ -40,6 +41,7 @@ class Seam:
     adds: bool = False
     stays: bool = False
     needed_by: tuple[str, ...] = ESSENTIAL
+    also: tuple[tuple[str, str], ...] = ()
 
     def places(self) -> list[Place]:
         """Where it goes in this torch.
@@ -57,7 +59,8 @@ class Seam:
         found = found or [place for place in places if place.is_inherited()]
         if not found:
             raise MissingSeamError(f"has no {' or '.join(map(str, places))}")
-        return found
+        more = [Place(_resolve(at), name, at.replace(":", ".")) for at, name in self.also]
+        return found + [place for place in more if place.value() is not ABSENT]
 
     @property
     def label(self) -> str:

@@ -79,16 +79,14 @@ _FRAME: Final = (
         "guards on values that are computed from the inputs",
         needed_by=needs.OF_GUARDS,
     ),
-    *(
-        Seam(
-            module,
-            ("get_dynamo_observed_exception",),
-            unbacked.raising,
-            "an exception that tracing raises because of a number known only at run time is not"
-            " the program's",
-            needed_by=needs.OF_SYMBOLS,
-        )
-        for module in facts.RAISING_MODULES
+    Seam(
+        "torch._dynamo.exc",
+        ("get_dynamo_observed_exception",),
+        unbacked.raising,
+        "an exception that tracing raises because of a number known only at run time is not the"
+        " program's",
+        needed_by=needs.OF_SYMBOLS,
+        also=facts.RAISING,
     ),
 )
 

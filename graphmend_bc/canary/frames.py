@@ -43,10 +43,10 @@ OF_FRAMES: Final = MappingProxyType(
             backend="module",
         ),
         "convert_frame.trace_frame (frames.trace_frame)": Program(
-            "n = 1\nif x.sum() > 0: n = 2\nfor i in range(int(x[0].item())): x = x + i\n"
-            "return x * n, n",
+            "n = 1\nif x.sum() > 0: n = 2\ntorch._dynamo.graph_break()\nreturn x * n, n",
             steps=(DOWN,),
             mends="speculate",
+            whole=False,
         ),
         "InliningInstructionTranslator.__init__ (frames.inline)": Program(
             "return g(x) + 1",
@@ -60,10 +60,9 @@ OF_FRAMES: Final = MappingProxyType(
             mends="hoist",
         ),
         "exc.get_dynamo_observed_exception (unbacked.raising)": Program(
-            "n = (x * 2).sum().long().item()\n"
-            "y = x.new_ones(n)\n"
-            "try: s = f'{n:d}'\n"
-            "except (TypeError, ValueError): s = 'none'\n"
+            "y = x * 2\nn = y.sum().long().item()\ny.add_(1)\n"
+            "try: s = 'abc'[n]\n"
+            "except (TypeError, IndexError): s = 'none'\n"
             "return y, s",
             steps=("given = given * 0",),
             whole=False,
@@ -100,9 +99,11 @@ OF_FRAMES: Final = MappingProxyType(
 OF_TENSORS: Final = MappingProxyType(
     {
         "TensorVariable.call_method (frames.ask_tensor)": Program(
-            f"{_CHOSEN}return x + y._is_view()",
-            steps=(DOWN,),
-            declines="identity-compared",
+            "y = w * x\nif x.sum() > 0:\n    y.register_hook(lambda g: g * 2)\n    y = y * 2\n"
+            "return y",
+            "w = nn.Parameter(torch.ones(3))",
+            (DOWN,),
+            declines="arm-changes-state",
             whole=False,
         ),
         "TensorVariable.var_getattr (frames.ask_tensor)": Program(
@@ -132,11 +133,12 @@ OF_TENSORS: Final = MappingProxyType(
         "TensorVariable.unpack_var_sequence (frames.unpack_rows)": Program(
             f"{PRINT}\na, b, c = w * x\nreturn a",
             "w = nn.Parameter(torch.ones(3))",
+            ("given = given * ('Unbind' in result.grad_fn.name())",),
             mends="defer",
             whole=False,
         ),
         "SymNodeVariable.create (symbolic_arithmetic.symbol_made)": Program(
-            "n = x.max().long().item()\nreturn x * (6 // n)",
+            "y = x * 2\nn = y.max().long().item()\ny.add_(1)\nreturn y * (6 // n)",
             steps=("given = given * 0",),
             whole=False,
         ),
@@ -158,7 +160,7 @@ OF_OPERATORS: Final = MappingProxyType(
             mends="capture",
         ),
         "BuiltinVariable.call_function (host_arithmetic.call_builtin)": Program(
-            "v = x.max().item()\nprint(abs(v), file=out)\nreturn x",
+            "v = x.max().item()\nprint(min(v, 3.0), file=out)\nreturn x",
             steps=(DOWN,),
             mends="defer",
         ),

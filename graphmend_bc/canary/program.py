@@ -29,7 +29,8 @@ class Program:
     Attributes:
         body: source of the function; `print` goes to `file=out`.
         before: source of what the function uses.
-        steps: source of the changes, run in the program's globals; `given` is the argument.
+        steps: source of the changes, run in the program's globals: `given` is the argument,
+            `result` what the last call gave.
         mends: a strategy that must be used.
         declines: a reason for which some rule must be refused.
         whole: whether Dynamo must make one graph of each frame.
@@ -133,7 +134,8 @@ def _of_call(function: Any, scope: dict[str, Any]) -> object:
     with contextlib.redirect_stderr(out), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            result = _plain(function(scope["given"]))
+            scope["result"] = function(scope["given"])
+            result = _plain(scope["result"])
         except Exception as error:
             pass_on(error)
             result = f"{type(error).__name__}: {error}"
@@ -143,7 +145,7 @@ def _of_call(function: Any, scope: dict[str, Any]) -> object:
 def _plain(value: Any) -> object:
     """What can be compared of a value."""
     if isinstance(value, torch.Tensor):
-        return value.tolist(), str(value.dtype), type(value.grad_fn).__name__
+        return value.tolist(), str(value.dtype), value.requires_grad
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value if isinstance(value, (bool, int, float, str, type(None))) else type(value).__name__

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from graphmend_bc.dynamo.patches.patch import Place, Seam
+from graphmend_bc.dynamo.patches.patch import ABSENT, Place, Seam
 from graphmend_bc.versions import MissingSeamError
 
 
@@ -21,6 +21,8 @@ def watching(seams: Iterable[Seam]) -> Iterator[set[str]]:
     before: list[tuple[Place, Any]] = []
     try:
         for place in {str(place): place for seam in seams for place in places_of(seam)}.values():
+            if place.value() is ABSENT:
+                continue
             before.append((place, place.value()))
             place.put(place.made(_noting(str(place), reached)))
         yield reached

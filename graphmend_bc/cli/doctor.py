@@ -8,7 +8,7 @@ import platform
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -29,7 +29,7 @@ _SETTINGS = ("enabled", "contrib", "strict_versions", "rules_off", "strategies")
 class Doctor:
     """Say whether all that mends works with this torch and this Python."""
 
-    takes_program = False
+    takes_program: ClassVar[bool] = False
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print JSON instead of tables")

@@ -39,7 +39,7 @@ class Command(Protocol):
 class Run:
     """Run a program with mending on and report what was mended."""
 
-    takes_program = True
+    takes_program: ClassVar[bool] = True
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -122,7 +122,7 @@ def _print_report(report: gm.Report) -> None:
 class Explain:
     """Run a program with stock torch.compile, then compare what it compiled with mending."""
 
-    takes_program = True
+    takes_program: ClassVar[bool] = True
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         pass

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
-from torch._dynamo import exc, symbolic_convert
+from torch._dynamo import symbolic_convert
 from torch._dynamo import variables as vts
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables import dicts, functions, misc

@@ -11,12 +11,15 @@ import torch
 from torch._dynamo import convert_frame
 
 import graphmend_bc as gm
+from graphmend_bc import session, versions
 from graphmend_bc.attachment import frame_hooks
-from graphmend_bc.contrib.load import extensions
+from graphmend_bc.contrib.load import extensions, load
 from graphmend_bc.dynamo.patches import installer
+from graphmend_bc.dynamo.patches.needs import ESSENTIAL
 from graphmend_bc.dynamo.patches.patch import ABSENT, Place, Seam
 from graphmend_bc.dynamo.patches.table import SEAMS
 from graphmend_bc.engine.state import MendingState
+from graphmend_bc.rules.registry import all_rules, is_on
 from graphmend_bc.versions import MissingSeamError, UnsupportedVersionError
 
 X = torch.tensor([1.0, 2.0])
@@ -25,7 +28,8 @@ ALL = (
     *SEAMS,
     *(seam for extension in extensions() for seam in extension.seams),
 )
-NEEDED = [seam for seam in ALL if not seam.adds]
+NEEDED = [seam for seam in ALL if not seam.adds and seam.needed_by == ESSENTIAL]
+OTHERS = [seam for seam in ALL if not seam.adds and seam.needed_by != ESSENTIAL]
 
 
 def branching(x: torch.Tensor) -> torch.Tensor:
@@ -105,6 +109,76 @@ def test_a_missing_target_leaves_nothing_installed(seam: Seam) -> None:
     assert {str(place) for place in unchanged} == {str(place) for place in stays}
     gm.disable()
     assert_held(before)
+
+
+def reasons_of(function: Callable[..., Any], *calls: object) -> set[str]:
+    """Why sites are declined; the results are eager Python's."""
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="eager")
+    for call in calls:
+        assert torch.equal(compiled(call), function(call))
+    return {decline.reason for decline in gm.report().declines}
+
+
+@pytest.mark.parametrize("seam", OTHERS, ids=lambda seam: seam.label)
+def test_a_missing_target_turns_off_what_rests_on_it(
+    seam: Seam, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = held()
+    versions._warn.cache_clear()
+    with removed(seam):
+        without = held(without=seam)
+        for _ in range(2):
+            gm.enable()
+            assert session._session.state.lost.keys() == set(seam.needed_by)
+            gm.disable()
+            assert session._session.state.lost == {}
+            assert_held(without)
+    (record,) = [r for r in caplog.records if r.name == "graphmend_bc"]
+    sentence = record.getMessage()
+    assert f"torch {torch.__version__}" in sentence
+    assert all(name in sentence for name in (*seam.needed_by, str(seam.names[0])))
+    assert "\n" not in sentence
+    assert_held(before)
+    with gm.enabled():
+        assert session._session.state.lost == {}
+        assert graphs_of(branching) == 1
+    assert_held(before)
+
+
+def reads(x: torch.Tensor) -> torch.Tensor:
+    return x * int(x[0].item())
+
+
+def test_rules_that_are_off_decline_and_come_back() -> None:
+    seam = next(seam for seam in ALL if "get_guard_manager_from_source" in seam.names)
+    compares = next(seam for seam in ALL if seam.names == ("is",))
+    with removed(seam), gm.config.patch(strategies=("hoist",)), gm.enabled():
+        assert reasons_of(reads, X, X + 1) == {"torch-differs"}
+        (decline,) = gm.report().declines
+        assert "has no torch._dynamo.guards.GuardBuilder.get_guard" in decline.explanation
+    with removed(compares), gm.enabled():
+        reasons_of(branching, X, -X)
+        assert "where" not in {mend.strategy for mend in gm.report().mends}
+    with gm.config.patch(strategies=("hoist",)), gm.enabled():
+        assert reasons_of(reads, X, X + 1) == set()
+        assert {mend.strategy for mend in gm.report().mends} == {"hoist"}
+
+
+def test_a_rule_of_the_users_is_off_where_one_of_ours_that_is_like_it_is() -> None:
+    ours = gm.Rule("mine", "hoist", 59, lambda met: None)
+    other = gm.Rule("other", "speculate", 59, lambda met: None)
+    named = gm.Rule("named", "speculate", 59, lambda met: None, handler="hoist")
+    lost = {"hoist": "has no f"}
+    assert [is_on(rule, lost) for rule in (ours, other, named)] == [False, True, False]
+
+
+def test_what_rests_on_a_seam_is_known_by_name() -> None:
+    load()
+    features = {"ctc_loss", "mapping proxies"}
+    known = {rule.name for rule in all_rules()} | features
+    names = {name for seam in ALL if seam.needed_by != ESSENTIAL for name in seam.needed_by}
+    assert names <= known
 
 
 def test_a_missing_class_or_module_is_named() -> None:

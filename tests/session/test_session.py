@@ -16,7 +16,8 @@ from torch._dynamo.guards import GuardManagerWrapper
 
 import graphmend_bc as gm
 from graphmend_bc import session, versions
-from graphmend_bc.versions import UnsupportedVersionError
+from graphmend_bc.canary import check
+from graphmend_bc.versions import MissingSeamError, UnsupportedVersionError
 
 X = torch.tensor([1.0, 2.0])
 
@@ -254,19 +255,52 @@ def test_unknown_config_name_is_an_error() -> None:
     assert [d.reason for d in gm.report().declines] == ["arm-too-dear"]
 
 
-@pytest.mark.parametrize("version", ["2.10.1", "3.0.0+cpu"])
-def test_unknown_torch_is_refused_unless_forced(
-    version: str, monkeypatch: pytest.MonkeyPatch
+def test_a_torch_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", "2.10.1")
+    sentence = (
+        rf"does not know torch 2\.10; it supports torch {versions.known_torch()}\. Install one"
+    )
+    for _ in range(2):
+        with pytest.raises(UnsupportedVersionError, match=sentence):
+            gm.enable()
+        assert not gm.is_enabled()
+
+
+def test_a_newer_torch_is_tried_unless_versions_are_strict(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(torch, "__version__", version)
-    short = ".".join(version.split(".")[:2])
-    sentence = rf"does not know torch {short}; it supports torch 2\.11 to 2\.13\. Install one"
-    with pytest.raises(UnsupportedVersionError, match=sentence):
+    monkeypatch.setattr(torch, "__version__", "3.0.0+cpu")
+    sentence = (
+        rf"does not know torch 3\.0; it supports torch {versions.known_torch()}\. Install one"
+    )
+    with gm.config.patch(strict_versions=True):
+        with pytest.raises(UnsupportedVersionError, match=sentence):
+            gm.enable()
+        assert not gm.is_enabled()
+    versions._warn.cache_clear()
+    check.bypassed.cache_clear()
+    for _ in range(2):
+        gm.enable()
+        assert compiled_whole(branching)
+        gm.disable()
+    (record,) = [r for r in caplog.records if r.name == "graphmend_bc"]
+    assert "does not know torch 3.0.0+cpu" in record.getMessage()
+    assert "without" not in record.getMessage()
+
+
+def test_a_seam_that_a_newer_torch_goes_around_turns_off_what_rests_on_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch, "__version__", "3.0.0")
+    lost = {"TensorVariable.hash_impl (frames.ask_identity)": "goes around torch.hash"}
+    monkeypatch.setattr(check, "bypassed", lambda: lost)
+    with gm.enabled():
+        torch.compile(branching, backend="eager")(X)
+        assert {mend.strategy for mend in gm.report().mends}.isdisjoint({"where", "cond"})
+    lost["OutputGraph.__init__ (frames.output_graph)"] = "goes around torch.init"
+    with pytest.raises(MissingSeamError, match=r"torch 3\.0\.0, which goes around torch\.init"):
         gm.enable()
     assert not gm.is_enabled()
-    with gm.config.patch(force=True):
-        gm.enable()
-    assert gm.is_enabled()
 
 
 def test_unknown_python_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,109 @@
+"""Each seam has a tiny program that reaches it and, where nothing else does its work, needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import graphmend_bc as gm
+from graphmend_bc.canary import check
+from graphmend_bc.canary.check import PROGRAMS, findings
+from graphmend_bc.contrib.load import extensions
+from graphmend_bc.dynamo.patches import installer
+from graphmend_bc.dynamo.patches.patch import ABSENT, Place, Seam
+from graphmend_bc.dynamo.patches.table import SEAMS
+from graphmend_bc.engine.state import MendingState
+
+ALL = (
+    *installer._of_state(MendingState(), lambda *args: None, installer._Switch()),
+    *SEAMS,
+    *(seam for extension in extensions() for seam in extension.seams),
+)
+NOT_ALONE = frozenset(
+    {
+        "exc.get_dynamo_observed_exception (unbacked.raising)",
+        "TensorVariable.call_method (frames.ask_tensor)",
+        "TensorVariable.call_obj_hasattr (frames.ask_tensor)",
+        "SymNodeVariable.create (symbolic_arithmetic.symbol_made)",
+        "BuiltinVariable.call_id (frames.ask_id)",
+        "StringFormatVariable.reconstruct (object_texts.reconstruct_text)",
+        "InstructionTranslatorBase._format_value (tensor_formatting.format_value)",
+        "ConstDictVariable.repr_impl (absent_names.show_items)",
+        "UserDefinedObjectVariable.lookup_class_mro_attr (class_lookups.looked_up)",
+        "UserDefinedVariable._maybe_get_baseclass_method (class_lookups.looked_up)",
+        "UserDefinedObjectVariable.is_python_equal (special_methods.found_equal)",
+        "BuiltinVariable.call_callable (special_methods.asked_if_callable)",
+        "BuiltinVariable.call_reversed (special_methods.asked_to_reverse)",
+        "UserDefinedObjectVariable._check_for_getattr (special_methods.asked_for_getattr)",
+    }
+)
+"""Seams without which the program gives the same: another one stands behind it, or only larger
+programs need it. That they are reached is all that these programs show."""
+
+
+@pytest.fixture(autouse=True)
+def off() -> Iterator[None]:
+    gm.disable()
+    yield
+    gm.disable()
+
+
+def label(seam: Seam) -> str:
+    return seam.label
+
+
+def test_each_seam_has_one_program() -> None:
+    labels = [seam.label for seam in ALL]
+    assert len(set(labels)) == len(labels)
+    assert set(labels) == set(PROGRAMS)
+
+
+@pytest.mark.parametrize("seam", ALL, ids=label)
+def test_is_reached_and_has_its_effect(seam: Seam) -> None:
+    (found,) = findings(only=seam.label)
+    assert found.ran or PROGRAMS[seam.label].needs
+    assert found.reached or not found.ran
+    assert found.fault == ""
+    assert found.holds
+
+
+@pytest.mark.parametrize("seam", [seam for seam in ALL if seam.label not in NOT_ALONE], ids=label)
+def test_the_program_shows_that_it_is_not_there(seam: Seam) -> None:
+    staying: list[tuple[Place, object]] = []
+    if seam.stays:
+        staying = [(place, place.value()) for place in seam.places()]
+    try:
+        for place, value in staying:
+            place.put(getattr(value, "__wrapped__", ABSENT))
+        (found,) = findings(only=seam.label, without=seam.label)
+        assert found.fault or not found.ran
+    finally:
+        for place, value in staying:
+            place.put(value)
+
+
+def test_a_seam_that_is_gone_around_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`is` between tensors is compared by another table, under the name of the old one."""
+    from torch._dynamo import symbolic_convert
+
+    old = dict(symbolic_convert.compare_op_handlers)
+    name = "compare_op_handlers.is (frames.compare_identity)"
+    compare = symbolic_convert.InstructionTranslatorBase.COMPARE_OP
+
+    def around(self: object, inst: object) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(symbolic_convert, "compare_op_handlers", old)
+            compare(self, inst)
+
+    monkeypatch.setattr(symbolic_convert.InstructionTranslatorBase, "IS_OP", around, raising=True)
+    (found,) = findings(only=name)
+    assert not found.reached
+    assert not found.holds
+
+
+def test_what_is_found_quickly_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    check.bypassed.cache_clear()
+    assert check.bypassed() == {}
+    monkeypatch.setattr(check, "findings", None)
+    assert check.bypassed() == {}

@@ -56,3 +56,15 @@ def wanted_in(order: str, wanted: Wanted[T]) -> T | None:
     if unknown := wanted.keys() - set(ORDERS):
         raise ValueError(f"no such orders: {sorted(unknown)}")
     return wanted.get(order, wanted["forward"])
+
+
+def without_guarded(order: str, mends: str, wanted: str) -> str:
+    """The mends, where those made more than once may be guarded after their speculation.
+
+    There some conditions flip often enough to be computed before the graph instead.
+    """
+    if order not in ("twice", "both ways"):
+        return mends
+    known = wanted.split()
+    guarded = {f"hoist@{m.partition('@')[2]}" for m in known if m.startswith("speculate@")}
+    return " ".join(m for m in mends.split() if m not in guarded or m in known)

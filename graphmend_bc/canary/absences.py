@@ -10,6 +10,7 @@ from typing import Final
 
 from graphmend_bc.canary.frames import PRINT
 from graphmend_bc.canary.program import Program
+from graphmend_bc.dynamo import facts
 
 _OBJECT: Final = "class O: pass\no = O()"
 
@@ -34,6 +35,18 @@ OF_ITEMS: Final = MappingProxyType(
         ),
         "BuiltinVariable.call_function (absent_names.use_whole)": _asks(
             "w = len(str([d]))", "d = {}", "d['k'] = 3"
+        ),
+        "ConstDictVariable.as_python_constant (absent_names.take_whole)": _asks(
+            "w = 2 if d else 1", "d = {}", "d['k'] = 3"
+        ),
+        "ListVariable.call_method (absent_names.take_all)": _asks(
+            "k = []\nk.extend(d)\nw = len(k) + 1", "d = {}", "d['k'] = 3"
+        ),
+        "SetVariable.call_method (absent_names.take_all)": _asks(
+            "k = set()\nk.update(d)\nw = len(k) + 1", "d = {}", "d['k'] = 3"
+        ),
+        f"{facts.DICT_BUILTIN}.call_custom_dict_fromkeys (absent_names.take_keys)": _asks(
+            "w = len(dict.fromkeys(d)) + 1", "d = {}", "d['k'] = 3"
         ),
         "DefaultDictVariable.mp_subscript_impl (absent_names.default_item)": _tries(
             "d['k']", "d = collections.defaultdict()", "d['k'] = 3"
@@ -98,9 +111,9 @@ OF_CLASSES: Final = MappingProxyType(
             "O.m = staticmethod(lambda: 3)",
         ),
         "UserDefinedVariable._maybe_get_baseclass_method (class_lookups.looked_up)": _asks(
-            "w = o.m()",
-            "class D(dict):\n    def m(self): return 2\nclass E(D): pass\no = E()",
-            "E.m = lambda self: 3",
+            "w = o['k']",
+            "class D(dict):\n    def __getitem__(self, key): return 2\no = D(k=1)",
+            "D.__getitem__ = lambda self, key: 3",
         ),
         "UnspecializedNNModuleVariable.call_function (class_lookups.called)": _asks(
             "x = o(x)",
@@ -134,9 +147,8 @@ OF_SPECIAL_METHODS: Final = MappingProxyType(
             "w = 2 if o == 1 else 3", _OBJECT, "O.__eq__ = lambda self, other: True"
         ),
         "UserDefinedObjectVariable.is_python_equal (special_methods.found_equal)": _asks(
-            "w = 2 if o in {p: 1} else 3",
-            "class O:\n    def __hash__(self): return 1\n"
-            "    def __eq__(self, other): return False\no, p = O(), O()",
+            "w = 2 if o in {p: 1, o: 2} else 3",
+            "class O:\n    def __hash__(self): return 1\no, p = O(), O()",
             "O.__eq__ = lambda self, other: True",
         ),
         "BuiltinVariable.call_callable (special_methods.asked_if_callable)": _asks(

@@ -124,11 +124,18 @@ OF_TENSORS: Final = MappingProxyType(
             declines="identity-compared",
             whole=False,
         ),
-        "TensorVariable.call_method (tensor_indexing.call_method)": Program(
-            "n = i * 1\ny = x * 2\ny[n] = 5.0\nreturn y",
-            "i = torch.tensor(1)",
-            ("i = torch.tensor(2)",),
-            mends="capture",
+        **dict.fromkeys(
+            (
+                "TensorVariable.call_method (tensor_indexing.call_method)",
+                "TensorVariable.mp_ass_subscript_impl (tensor_indexing.set_item)",
+                "TensorVariable.mp_ass_subscript_impl (frames.set_item)",
+            ),
+            Program(
+                "n = i * 1\ny = x * 2\ny[n] = 5.0\nreturn y",
+                "i = torch.tensor(1)",
+                ("i = torch.tensor(2)",),
+                mends="capture",
+            ),
         ),
         "TensorVariable.unpack_var_sequence (frames.unpack_rows)": Program(
             f"{PRINT}\na, b, c = w * x\nreturn a",
@@ -140,6 +147,11 @@ OF_TENSORS: Final = MappingProxyType(
         "SymNodeVariable.create (symbolic_arithmetic.symbol_made)": Program(
             "y = x * 2\nn = y.max().long().item()\ny.add_(1)\nreturn y * (6 // n)",
             steps=("given = given * 0",),
+            whole=False,
+        ),
+        "SymNodeVariable.richcompare_impl (frames.compare_symbols)": Program(
+            "y = x * 2\nn = y.max().long().item()\nreturn y * (2 if [n] == [6] else 3)",
+            steps=("given = given * 0", "given = given + 3"),
             whole=False,
         ),
     }

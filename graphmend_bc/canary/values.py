@@ -62,6 +62,7 @@ OF_VALUES: Final = MappingProxyType(
             "once('a')\nreturn x + 1",
             "@functools.lru_cache(None)\ndef once(text): print(text, file=out)",
             ("once.cache_clear()",),
+            declines="effect-in-cache",
             whole=False,
         ),
         "StringFormatVariable.__init__ (tensor_formatting.make_format)": Program(
@@ -87,8 +88,9 @@ OF_VALUES: Final = MappingProxyType(
             mends="defer",
         ),
         "CatchWarningsCtxManagerVariable.enter (deferred_calls.enter_catching)": Program(
-            "with warnings.catch_warnings():\n    warnings.simplefilter('ignore')\n"
-            "    warnings.warn('hidden')\nreturn x + 1",
+            "with warnings.catch_warnings(record=True) as caught: warnings.warn('hidden')\n"
+            "return x + len(caught)",
+            declines="effect-moved",
             whole=False,
         ),
     }

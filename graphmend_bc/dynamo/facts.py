@@ -30,8 +30,11 @@ EQUALITY_OF_KEYS: Final = tuple(
     name for name in ("is_python_equal",) if hasattr(VariableTracker, name)
 )
 
+# Dynamo keeps how it handles a builtin, with methods of its own class bound once and for all.
+HANDLERS_OF_BUILTINS: Final = vts.BuiltinVariable.call_function_handler_cache
+
 # Until torch 2.14, `t[k] = v` calls the method `__setitem__`; since, this slot.
-SETS_ITEMS_BY_SLOT: Final = hasattr(VariableTracker, "mp_ass_subscript_impl")
+SETS_ITEMS_BY_SLOT: Final = "mp_ass_subscript_impl" in vars(vts.TensorVariable)
 
 # torch 2.15: `get_dynamo_observed_exception` is imported by name into these, too.
 RAISING: Final = tuple(

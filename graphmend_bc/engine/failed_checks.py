@@ -8,11 +8,15 @@ from types import CodeType
 from typing import Protocol
 
 from graphmend_bc import config
+from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.engine.frame_counts import FrameCounts
 from graphmend_bc.engine.governor import FailedCheck, OnFailure, after_failure, is_frequent
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import History, Tally
 from graphmend_bc.runtime import Site
+
+_VERSIONS = 4
+"""Of a frame of which two conditions are guarded."""
 
 
 class State(Protocol):
@@ -61,6 +65,7 @@ def change_after_failure(
         changes=state.counts_of(code).changes,
         firm=speculation.firm,
         retired=tally.retired,
+        single=not attempt.allows_versions(_VERSIONS),
     )
     decision = after_failure(known, config.failed_check_limit, config.flip_limit)
     if decision is OnFailure.FLIP:

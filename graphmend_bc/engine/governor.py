@@ -45,6 +45,7 @@ class FailedCheck:
         changes: how often the frame was compiled otherwise because checks failed.
         firm: True if the other value only leads to a raise.
         retired: True if the graph is not used for new calls any more.
+        single: True if the frame may not be compiled in more versions, one for each value.
     """
 
     calls: int
@@ -55,6 +56,7 @@ class FailedCheck:
     changes: int
     firm: bool = False
     retired: bool = False
+    single: bool = False
 
 
 def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnFailure:
@@ -80,7 +82,7 @@ def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnF
         return OnFailure.LEAVE_FRAME
     if flips:
         return OnFailure.FLIP
-    return OnFailure.GUARD if often else OnFailure.KEEP
+    return OnFailure.GUARD if often and not known.single else OnFailure.KEEP
 
 
 def is_frequent(failed: int, calls: int) -> bool:

@@ -228,13 +228,6 @@ class MendingState:
         with self.lock:
             return self.frames.setdefault(identity_of(code), FrameCounts())
 
-    def _giving_up(self, tally: Tally, sites: dict[Site, Refused]) -> Callable[[], None] | None:
-        def change() -> None:
-            tally.retired = True
-            self.given_up |= sites
-
-        return change if sites and not tally.retired else None
-
     def note_hoist(self, code: CodeType, site: Site) -> None:
         """A frame is in use that was compiled for one value, or kind of value, at a site.
 

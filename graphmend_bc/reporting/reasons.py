@@ -349,7 +349,7 @@ _ALL = (
         "torch-differs",
         "What would mend it rests on something that this release of torch lacks or goes around.",
         (
-            "`python -m graphmend_bc doctor` says what that is.",
+            "What that is is said by `python -m graphmend_bc doctor`.",
             "Install a release of torch that graphmend_bc knows.",
         ),
     ),

@@ -129,7 +129,7 @@ def test_code_of_the_users_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
         assert looked == []
         torch.compiler.reset()
         assert torch.compile(_steered, backend="eager")(X)[1] == 3
-        assert len(looked) == 1
+        assert looked
 
 
 def test_what_the_look_raises_stays_inside(capsys: pytest.CaptureFixture[str]) -> None:

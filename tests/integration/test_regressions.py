@@ -309,7 +309,7 @@ def test_conditions_on_numbers_of_numpy() -> None:
             must = x.shape[0] % step != 0 and x.shape[0] > n
             if must:
                 x = torch.cat([x, x[: step - x.shape[0] % step]])
-            return x * 2, must
+            return x * 2, bool(must)
         """,
         [(torch.ones(4), 2), (torch.ones(6), 2), (torch.ones(7), 3)],
     )

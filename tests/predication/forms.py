@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphmend_bc.code import facts
+from tests.orders import Wanted
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Form:
     name: str
     body: str
     mends: str = ""
-    declines: str = ""
-    breaks: int = 0
+    declines: Wanted[str] = ""
+    breaks: Wanted[int] = 0
 
 
 FORMS = (
@@ -326,6 +327,9 @@ FORMS = (
             return [i for i, t in enumerate(x.unbind()) if t > 0], x + 1
         """,
         "speculate@2",
+        # There are more conditions in it than are guarded.
+        {"forward": "", "both ways": "speculation-missed@2"},
+        {"forward": 0, "both ways": 1},
     ),
     Form(
         "generator",

@@ -385,3 +385,24 @@ def test_unknown_public_name() -> None:
     with pytest.raises(AttributeError, match="no attribute 'mend'"):
         gm.mend  # type: ignore[attr-defined]  # noqa: B018
     assert {"enable", "config", "attach", "explain"} <= set(dir(gm))
+
+
+def test_what_dynamo_kept_of_builtins_before_is_not_used() -> None:
+    class Model: ...
+
+    model = Model()
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2 if callable(model) else x * 3
+        print(x.sum())
+        return y
+
+    gm.disable()
+    assert torch.equal(torch.compile(f, backend="eager")(X), X * 3)
+    torch._dynamo.reset()
+    with gm.enabled():
+        compiled = torch.compile(f, backend="eager")
+        assert torch.equal(compiled(X), X * 3)
+        assert gm.report().mends
+        Model.__call__ = lambda self: 0  # type: ignore[attr-defined]
+        assert torch.equal(compiled(X), X * 2)

@@ -31,7 +31,13 @@ _ITEMS: Final = (
     ),
     Seam(_DICT, ("as_python_constant",), absent_names.take_whole, "whether a dict is empty"),
     *(
-        Seam(owner, ("call_method",), absent_names.take_all, "the keys of a dict, for a container")
+        Seam(
+            owner,
+            ("call_method",),
+            absent_names.take_all,
+            "the keys of a dict, for a container",
+            inherited=True,
+        )
         for owner in (f"{_VARIABLES}.lists:ListVariable", facts.SETS)
     ),
     Seam(
@@ -46,7 +52,13 @@ _ITEMS: Final = (
         absent_names.use_whole,
         "the keys of a dict, in a text or for another container",
     ),
-    Seam(_DICT, ("call_method",), absent_names.take_item, "a key that a method does not find"),
+    Seam(
+        _DICT,
+        ("call_method",),
+        absent_names.take_item,
+        "a key that a method does not find",
+        inherited=True,
+    ),
 )
 
 _ITEMS_BY_SLOT: Final = (
@@ -62,6 +74,7 @@ _ITEMS_BY_SLOT: Final = (
         ("call_method",),
         absent_names.take_item,
         "a key that a method does not find",
+        inherited=True,
     ),
     Seam(
         _OWN_DICT,
@@ -97,7 +110,13 @@ _ITEMS_BY_NAME: Final = (
 
 _ATTRIBUTES: Final = (
     *(
-        Seam(owner, facts.GETATTR, absent_names.attribute, "an attribute that a value lacks")
+        Seam(
+            owner,
+            facts.GETATTR,
+            absent_names.attribute,
+            "an attribute that a value lacks",
+            inherited=owner is _FUNCTION,
+        )
         for owner in (
             _OBJECT,
             _CLASS,
@@ -112,6 +131,7 @@ _ATTRIBUTES: Final = (
             ("call_obj_hasattr",),
             absent_names.has_attribute,
             "an attribute that is asked for",
+            inherited=True,
         )
         for owner in (_PYTHON_MODULE, _FUNCTION)
     ),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import CodeType, MappingProxyType
 from typing import Any, Protocol
 
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.patches.needs import ESSENTIAL
 from graphmend_bc.dynamo.patches.patch import Place, Seam, registered
 from graphmend_bc.dynamo.patches.table import SEAMS
@@ -108,6 +109,7 @@ class Seams:
         except BaseException:
             self._take_out(for_good=True)
             raise
+        facts.HANDLERS_OF_BUILTINS.clear()
 
     def remove(self) -> None:
         """Put back what was there; what this torch lacks is no longer of interest."""
@@ -133,6 +135,7 @@ class Seams:
             put = self._put.pop()
             if for_good or not put.stays:
                 put.undo()
+        facts.HANDLERS_OF_BUILTINS.clear()
 
     def _replace(self, seam: Seam, place: Place) -> None:
         before = place.value()

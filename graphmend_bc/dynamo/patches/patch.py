@@ -24,14 +24,14 @@ class Seam:
         owner: "module" or "module:Class", whose own attribute is replaced; or "module:dict", whose
             entry is.
         names: of the attribute, or the key of the entry. If there are more, releases of torch
-            differ in the name: all that are there are replaced, and there must be one. What a
-            class only inherits is replaced for it alone, if it has none of the names itself.
+            differ in the name: all that are there are replaced, and there must be one.
         make: makes our value of torch's.
         why: what is done there.
         adds: True if nothing need be there; `make` is given None then.
         stays: True if it is left in place when mending is switched off.
         needed_by: names of the rules and features that rest on it; see `needs.py`.
         also: more owners of the same, each with a name; those that this torch has are replaced.
+        inherited: True if a class that only inherits it gets it for itself alone.
     """
 
     owner: str
@@ -42,6 +42,7 @@ class Seam:
     stays: bool = False
     needed_by: tuple[str, ...] = ESSENTIAL
     also: tuple[tuple[str, str], ...] = ()
+    inherited: bool = False
 
     def places(self) -> list[Place]:
         """Where it goes in this torch.
@@ -56,7 +57,8 @@ class Seam:
             raise MissingSeamError(f"has no {where}") from error
         places = [Place(owner, name, where) for name in self.names]
         found = [place for place in places if self.adds or place.value() is not ABSENT]
-        found = found or [place for place in places if place.is_inherited()]
+        if self.inherited:
+            found = found or [place for place in places if place.is_inherited()]
         if not found:
             raise MissingSeamError(f"has no {' or '.join(map(str, places))}")
         more = [Place(_resolve(at), name, at.replace(":", ".")) for at, name in self.also]

@@ -84,6 +84,11 @@ def recompile_limit() -> int:
     return int(torch._dynamo.config.recompile_limit)
 
 
+def allows_versions(count: int) -> bool:
+    """True if a frame may be compiled in so many versions: no error, and within Dynamo's limit."""
+    return count <= recompile_limit() and not torch._dynamo.config.error_on_recompile
+
+
 def is_break(error: BaseException) -> bool:
     """True for the exceptions by which Dynamo stops tracing at something it cannot trace."""
     return isinstance(error, (exc.Unsupported, exc.UserError))

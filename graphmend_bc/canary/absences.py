@@ -27,42 +27,42 @@ def _tries(value: str, before: str, *steps: str) -> Program:
 
 OF_ITEMS: Final = MappingProxyType(
     {
-        "ConstDictVariable.getitem_const_raise_exception_if_absent (absent_names.subscript)": (
+        "ConstDictVariable.getitem_const_raise_exception_if_absent (absent_keys.subscript)": (
             _tries("d['k']", "d = {}", "d['k'] = 3")
         ),
-        "ConstDictVariable.repr_impl (absent_names.show_items)": _asks(
+        "ConstDictVariable.repr_impl (absent_keys.show_items)": _asks(
             "w = len(f'{d!r}')", "d = {}", "d['k'] = 3"
         ),
-        "BuiltinVariable.call_function (absent_names.use_whole)": _asks(
+        "BuiltinVariable.call_function (absent_keys.use_whole)": _asks(
             "w = len(str([d]))", "d = {}", "d['k'] = 3"
         ),
-        "ConstDictVariable.as_python_constant (absent_names.take_whole)": _asks(
+        "ConstDictVariable.as_python_constant (absent_keys.take_whole)": _asks(
             "w = 2 if d else 1", "d = {}", "d['k'] = 3"
         ),
-        "ListVariable.call_method (absent_names.take_all)": _asks(
+        "ListVariable.call_method (absent_keys.take_all)": _asks(
             "k = []\nk.extend(d)\nw = len(k) + 1", "d = {}", "d['k'] = 3"
         ),
-        "SetVariable.call_method (absent_names.take_all)": _asks(
+        "SetVariable.call_method (absent_keys.take_all)": _asks(
             "k = set()\nk.update(d)\nw = len(k) + 1", "d = {}", "d['k'] = 3"
         ),
-        f"{facts.DICT_BUILTIN}.call_custom_dict_fromkeys (absent_names.take_keys)": _asks(
+        f"{facts.DICT_BUILTIN}.call_custom_dict_fromkeys (absent_keys.take_keys)": _asks(
             "w = len(dict.fromkeys(d)) + 1", "d = {}", "d['k'] = 3"
         ),
-        "DefaultDictVariable.mp_subscript_impl (absent_names.default_item)": _tries(
+        "DefaultDictVariable.mp_subscript_impl (absent_keys.default_item)": _tries(
             "d['k']", "d = collections.defaultdict()", "d['k'] = 3"
         ),
-        "ConstDictVariable.call_method (absent_names.take_item)": _asks(
+        "ConstDictVariable.call_method (absent_keys.take_item)": _asks(
             "k, w = d.popitem()\nd[k] = w", "d = {'a': 1, 'b': 2}", "d['a'] = d.pop('a')"
         ),
-        "OrderedDictVariable.call_method (absent_names.take_item)": _asks(
+        "OrderedDictVariable.call_method (absent_keys.take_item)": _asks(
             "k, w = d.popitem()\nd[k] = w",
             "d = collections.OrderedDict(a=1, b=2)",
             "d['a'] = d.pop('a')",
         ),
-        "DunderDictVariable.install_dict_contains_guard (absent_names.ask_attributes)": _asks(
+        "DunderDictVariable.install_dict_contains_guard (absent_keys.ask_attributes)": _asks(
             "w = vars(o).get('w', 1)", _OBJECT, "o.w = 3"
         ),
-        "DunderDictVariable.install_dict_keys_match_guard (absent_names.list_attributes)": _asks(
+        "DunderDictVariable.install_dict_keys_match_guard (absent_keys.list_attributes)": _asks(
             "w = len(vars(o)) + 1", _OBJECT, "o.w = 3"
         ),
     }

@@ -6,6 +6,7 @@ from typing import Final
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.corrections import (
+    absent_keys,
     absent_names,
     class_lookups,
     module_hooks,
@@ -26,15 +27,15 @@ _ITEMS: Final = (
     Seam(
         _DICT,
         ("getitem_const_raise_exception_if_absent",),
-        absent_names.subscript,
+        absent_keys.subscript,
         "a key that a dict lacks",
     ),
-    Seam(_DICT, ("as_python_constant",), absent_names.take_whole, "whether a dict is empty"),
+    Seam(_DICT, ("as_python_constant",), absent_keys.take_whole, "whether a dict is empty"),
     *(
         Seam(
             owner,
             ("call_method",),
-            absent_names.take_all,
+            absent_keys.take_all,
             "the keys of a dict, for a container",
             inherited=True,
         )
@@ -43,49 +44,49 @@ _ITEMS: Final = (
     Seam(
         f"{_VARIABLES}.builtin:{facts.DICT_BUILTIN}",
         ("call_custom_dict_fromkeys",),
-        absent_names.take_keys,
+        absent_keys.take_keys,
         "the keys of a dict, for another one",
     ),
     Seam(
         f"{_VARIABLES}.builtin:BuiltinVariable",
         ("call_function",),
-        absent_names.use_whole,
+        absent_keys.use_whole,
         "the keys of a dict, in a text or for another container",
     ),
     Seam(
         _DICT,
         ("call_method",),
-        absent_names.take_item,
+        absent_keys.take_item,
         "a key that a method does not find",
         inherited=True,
     ),
 )
 
 _ITEMS_BY_SLOT: Final = (
-    Seam(_DICT, facts.REPR, absent_names.show_items, "the keys of a dict, in a text"),
+    Seam(_DICT, facts.REPR, absent_keys.show_items, "the keys of a dict, in a text"),
     Seam(
         f"{_VARIABLES}.user_defined:DefaultDictVariable",
         ("mp_subscript_impl",),
-        absent_names.default_item,
+        absent_keys.default_item,
         "a key that a dict with a default lacks",
     ),
     Seam(
         f"{_VARIABLES}.user_defined:OrderedDictVariable",
         ("call_method",),
-        absent_names.take_item,
+        absent_keys.take_item,
         "a key that a method does not find",
         inherited=True,
     ),
     Seam(
         _OWN_DICT,
         ("install_dict_contains_guard",),
-        absent_names.ask_attributes,
+        absent_keys.ask_attributes,
         "an attribute that is looked for in `__dict__`",
     ),
     Seam(
         _OWN_DICT,
         ("install_dict_keys_match_guard",),
-        absent_names.list_attributes,
+        absent_keys.list_attributes,
         "the attributes that `__dict__` holds",
     ),
 )
@@ -94,7 +95,7 @@ _ITEMS_BY_NAME: Final = (
     Seam(
         f"{_VARIABLES}.dicts:DefaultDictVariable",
         ("call_method",),
-        absent_names.default_item_by_method,
+        absent_keys.default_item_by_method,
         "a key that a dict with a default lacks",
     ),
     *(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import processes
+from tests.releases import since
 
 MEND = ["-m", "graphmend_bc", "run"]
 
@@ -200,7 +201,11 @@ def test_each_decline_is_explained_by_itself(tmp_path: Path) -> None:
     )
     status, out, err = python(*MEND, "program.py", cwd=tmp_path)
     assert (status, out) == (0, "")
-    opening, recurrent = (e for e in err.splitlines() if e.startswith("call-not-traced: "))
+    opening, *others = (e for e in err.splitlines() if e.startswith("call-not-traced: "))
+    if since(2, 15):  # Dynamo gives both breaks one type
+        assert (others, opening.count(f"{program}:")) == ([], 3)
+        return
+    (recurrent,) = others
     assert opening.endswith(f"({program}:4, {program}:5)")
     assert "recurrent" not in opening
     assert recurrent.endswith(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._dynamo.source import AttrSource, GlobalSource, LocalSource
 from torch._guards import Source
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node
@@ -32,6 +33,26 @@ _DEAR = ("mm", "matmul", "linear", "conv", "attention", "einsum", "embedding", "
 """Parts of names of functions that are not run twice."""
 
 
+Reader = Callable[[dict[str, Any]], Any]
+"""From a frame's locals as "L" and its globals as "G" to a value."""
+
+
+def reader(source: Source) -> Reader:
+    """What reads a value in a frame, without the `eval` that most sources do.
+
+    Args:
+        source: where it is found.
+    """
+    if type(source) is LocalSource:
+        return lambda scope: scope["L"][source.local_name]
+    if type(source) is GlobalSource:
+        return lambda scope: scope["G"][source.global_name]
+    if type(source) is AttrSource:
+        base = reader(source.base)
+        return lambda scope: getattr(base(scope), source.member)
+    return lambda scope: source.get_value(scope, {}, {})
+
+
 @dataclass(frozen=True, eq=False)
 class Slice:
     """Computes a value from the inputs of a frame, without a trace of having done so.
@@ -46,6 +67,11 @@ class Slice:
     sources: tuple[Source, ...]
     function: Callable[..., Any]
     _recent: threading.local = field(default_factory=threading.local)
+    _readers: list[Reader] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Make what reads the arguments, once: it runs before each call."""
+        self._readers.extend(map(reader, self.sources))
 
     def arguments(self, scope: dict[str, Any]) -> list[Any]:
         """The arguments in a frame.
@@ -53,7 +79,7 @@ class Slice:
         Args:
             scope: the frame's locals as "L" and its globals as "G", as Dynamo names them.
         """
-        return [source.get_value(scope, {}, {}) for source in self.sources]
+        return [read(scope) for read in self._readers]
 
     def fresh(self, scope: dict[str, Any]) -> Any:
         """The value in a frame that begins."""

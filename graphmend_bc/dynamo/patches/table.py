@@ -262,6 +262,20 @@ _OF_VALUES: Final = (
         for _ in range(facts.HAS_ATTRIBUTE_TABLES)
     ),
     Seam(
+        f"{_VARIABLES}.lists:DequeVariable",
+        ("sq_repeat_impl",),
+        bounded_deques.repeated,
+        "the largest length of a deque that is made of another one",
+        inherited=True,
+    )
+    if facts.HAS_SLOTS
+    else Seam(
+        _BUILTIN,
+        ("call_function",),
+        bounded_deques.added,
+        "the largest length of a deque that is made of others",
+    ),
+    Seam(
         f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
         ("call_function",),
         trace_time_effects.call_torch,

@@ -51,8 +51,12 @@ PARTLY: Final = MappingProxyType(
         "attempted to trace numpy function unsupported by PyTorch": (
             "Torch has no function like it, and it does not draw from NumPy's generator."
         ),
-        "setattr() on Tensor.requires_grad": (
-            "It makes a leaf of a tensor in the middle of a graph, which a graph cannot hold."
+        **dict.fromkeys(
+            (
+                "setattr() on Tensor.requires_grad",
+                "requires_grad_() intermediate leaked as output",
+            ),
+            "It makes a leaf of a tensor in the middle of a graph, which a graph cannot hold.",
         ),
         "torch.* op returned non-Tensor": (
             "The function reads or sets a setting of the process, which a graph would miss."

@@ -15,7 +15,7 @@ from torch._dynamo import variables as vts
 from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import AttrSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.variables import dicts, functions, misc
+from torch._dynamo.variables import builtin, dicts, functions, misc
 from torch._dynamo.variables.base import VariableTracker
 from torch._guards import Source
 
@@ -30,6 +30,13 @@ GETITEM: Final = ("vt_getitem", "generic_getitem")
 
 # Dynamo keeps how it handles a builtin, with methods of its own class bound once and for all.
 HANDLERS_OF_BUILTINS: Final = vts.BuiltinVariable.call_function_handler_cache
+
+# Since torch 2.15, `t.requires_grad = True` is traced where it is known not to matter.
+SETS_REQUIRES_GRAD: Final = any(
+    "method_requires_grad_" in vars(kind)["_call_setattr"].__code__.co_names
+    for kind in vars(builtin).values()
+    if isinstance(kind, type) and "_call_setattr" in vars(kind)
+)
 
 # Until torch 2.14, `t[k] = v` calls the method `__setitem__`; since, this slot.
 SETS_ITEMS_BY_SLOT: Final = "mp_ass_subscript_impl" in vars(vts.TensorVariable)

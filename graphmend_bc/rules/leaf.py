@@ -10,6 +10,9 @@ def _matches(met: Met) -> Rewrites | None:
     return {met.offset: CallOperation()} if known else None
 
 
-RULE = Rule(
-    "leaf", "leaf", 8, _matches, frozenset({"setattr() on Tensor.requires_grad"}), handler=required
+# The second since torch 2.15, which traces it where nothing that leaves the graph depends on it.
+_BREAKS = frozenset(
+    {"setattr() on Tensor.requires_grad", "requires_grad_() intermediate leaked as output"}
 )
+
+RULE = Rule("leaf", "leaf", 8, _matches, _BREAKS, handler=required)

@@ -34,7 +34,7 @@ OF_VALUES: Final = MappingProxyType(
             after="np.random.set_state(state)",
             needs="numpy",
         ),
-        "MappingProxyVariable.call_method (table._read_proxy)": Program(
+        "MappingProxyVariable.call_method (value_table._read_proxy)": Program(
             "d['k'] = d['k'] + 1\nreturn x * p['k'], p.get('j', 3)",
             "d, p = {'k': 0}, types.MappingProxyType({'k': 2})",
         ),

@@ -21,7 +21,8 @@ def watching(seams: Iterable[Seam]) -> Iterator[set[str]]:
     reached = set[str]()
     before: list[tuple[Place, Any]] = []
     try:
-        for place in {str(place): place for seam in seams for place in places_of(seam)}.values():
+        replaced = [place for seam in seams if seam.replaced for place in places_of(seam)]
+        for place in {str(place): place for place in replaced}.values():
             if place.value() is ABSENT:
                 continue
             before.append((place, place.value()))

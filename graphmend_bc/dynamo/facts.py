@@ -65,9 +65,10 @@ REVERSES_LISTS: Final = not HAS_SLOTS
 # Functions that keep for ever which slots a type has: `base` has two more since torch 2.14.
 SLOT_CACHES: Final = tuple((f"{vts.__name__}.base", n) for n in ("_tp_type", "_compute_slotdefs"))
 
-# Operators that depend on the length of a deque. torch 2.14: the second, too; 2.15: the last two.
+# Operators that depend on the length of a deque. torch 2.14: the third, too; 2.15: the last two.
 DEQUE_OPERATORS: Final = (
     "sq_concat_impl",
+    "sq_inplace_concat_impl",
     "sq_inplace_repeat_impl",
     "sq_repeat_impl",
     "_repeat_items",

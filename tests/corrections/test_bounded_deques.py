@@ -50,6 +50,7 @@ def test_what_a_full_one_is_changed_to(change: str, length: int) -> None:
     "change",
     [
         "w = window; w *= 2",
+        "w = window; w += [3]; x = x * len(w) + w[0]",
         "x = x * len(window + window)",
         "w = window + deque([7]); x = x * len(w) + w[0]",
         "w = window * 3; w.append(9); x = x * len(w) + w[0]",

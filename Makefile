@@ -8,6 +8,7 @@
 #     make sanitize  the C extension's tests under ASan and UBSan
 #     make refleaks  the same under a debug build of CPython, where there is one
 #     make census  every architecture of transformers, shrunk: whole before and after (hours; ARGS="--sample 60")
+#     make matrix  the tests on each supported pair of Python and torch (hours; ARGS='-s "suite(3.11, 2.15.0)"')
 #     make bench   what mending costs at compile time and per call (ARGS=--quick is shorter)
 
 PYTHON ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo python3)
@@ -22,12 +23,12 @@ CLANG_FORMAT ?= $(BIN)/clang-format
 RESULTS := benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
 
-.PHONY: build test orders fuzz demo lint bench census sanitize refleaks clean
+.PHONY: build test orders fuzz demo lint bench census matrix sanitize refleaks clean
 
 build: $(STAMP)
 
 # Anything that changes what is installed or compiled makes the stamp stale.
-$(STAMP): pyproject.toml constraints.txt $(wildcard setup.py csrc/*)
+$(STAMP): pyproject.toml $(wildcard constraints.txt constraints/*) $(wildcard setup.py csrc/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -c constraints.txt -e '.[cli,scan,test,dev]'
 	mkdir -p $(@D) && touch $@
@@ -74,6 +75,10 @@ census: build
 	mkdir -p $(RESULTS)
 	$(BIN)/python benchmarks/census.py --out $(RESULTS)/census.jsonl --plot $(RESULTS)/census.svg $(ARGS)
 
+matrix: build
+	mkdir -p $(RESULTS)
+	$(BIN)/python -m nox --report $(RESULTS)/matrix.json $(ARGS)
+
 sanitize: build
 	$(BIN)/python tests/sanitize.py $(ARGS)
 
@@ -81,6 +86,6 @@ refleaks: build
 	$(BIN)/python tests/refleaks.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) .stamps build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .nox .stamps build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find graphmend_bc tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 	rm -f graphmend_bc/*.so

@@ -26,9 +26,6 @@ LEFT: Final = MappingProxyType(
         "Missing tp_iternext": (
             "It follows from a break inside an iterator; mending that one removes it."
         ),
-        "requires_grad_() intermediate leaked as output": (
-            "The frame returns a tensor that depends on a leaf tensor made in the frame."
-        ),
         "setattr() on unsupported type": "The attribute belongs to a type written in C.",
         "Unexpected type in sourceless builder": "Dynamo does not support objects of this type.",
         "Uninitialized nn.Module": (

@@ -18,6 +18,12 @@ RULE = Rule(
     "probe",
     6,
     _matches,
-    frozenset({"Attempted to call function marked as skipped", "torch.* op returned non-Tensor"}),
+    frozenset(
+        {
+            "Attempted to call function marked as skipped",
+            "Call to a time function",  # since torch 2.15
+            "torch.* op returned non-Tensor",
+        }
+    ),
     handler=probed,
 )

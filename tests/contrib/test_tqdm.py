@@ -14,6 +14,7 @@ from tests.contrib.tqdm_declined import DECLINED, STOCK_DIFFERS
 from tests.contrib.tqdm_mended import MENDED
 from tests.contrib.tqdm_prelude import PRELUDE, at, program
 from tests.oracle import Outcome, check, load
+from tests.releases import since
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 BOTH = [UP, DOWN]
@@ -50,7 +51,9 @@ def test_declined(name: str) -> None:
     outcome = bars(body, declines=None, breaks=None, orders=1)
     line = at(body, "tqdm(")
     assert f"defer@{line}" not in outcome.mends
-    assert reason is None or f"{reason}@{line}" in outcome.declines, outcome
+    # Since torch 2.15 Dynamo may skip the frame before it comes to what uses the bar.
+    skipped = since(2, 15) and not outcome.graphs
+    assert reason is None or skipped or f"{reason}@{line}" in outcome.declines, outcome
 
 
 @pytest.mark.parametrize("name", sorted(STOCK_DIFFERS))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.releases import since
+
 DECLINED = {
     "read": (
         """
@@ -356,6 +358,7 @@ DECLINED = {
 
 
 STOCK_DIFFERS = {
+    *(["iterator returned"] if since(2, 14) else []),
     "contains",
     "iterator left in a variable",
     "zip left in a variable",

@@ -11,6 +11,7 @@ import torch
 
 import graphmend_bc as gm
 from tests.oracle import agrees, check
+from tests.releases import since
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 
@@ -108,7 +109,7 @@ def f(x):
 @pytest.mark.parametrize("around", AROUND)
 def test_exception_reaches_the_handler(around: str, call: str) -> None:
     found = agrees(PRELUDE + AROUND[around].format(CALLS[call]), [UP, DOWN, UP], orders=2)
-    assert found.declines
+    assert found.declines or (call == "constant" and since(2, 15))  # stock's own business there
 
 
 @pytest.mark.parametrize("call", ["closed", "write", "format", "constant"])

@@ -9,6 +9,7 @@ import torch
 
 import graphmend_bc as gm
 from tests.oracle import check
+from tests.releases import since
 
 X = torch.tensor([1.0, 2.0, 3.0])
 Z = torch.tensor([0, 1, 2])
@@ -40,6 +41,7 @@ def test_the_program_raises_as_in_eager_python(last: str, fullgraph: bool) -> No
     )
 
 
+@pytest.mark.xfail(since(2, 15), reason="The text of the error is Dynamo's, as with stock.")
 def test_the_program_goes_on() -> None:
     check(
         """

@@ -9,6 +9,7 @@ import torch
 
 from tests.backends import TORCH
 from tests.oracle import check
+from tests.releases import since
 
 X = torch.tensor([1.0, -2.0])
 
@@ -48,7 +49,7 @@ def f(x):
         "return copy.copy(x)",
         "return copy.deepcopy(x)",
         "return copy.deepcopy({'x': x * 2})",
-        "return x * len(copy.copy(COUNTS))",
+        *([] if since(2, 15) else ["return x * len(copy.copy(COUNTS))"]),  # stock traces it
         "return x * len(list.copy(Mine([1, 2])))",
     ],
 )

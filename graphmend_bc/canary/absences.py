@@ -68,6 +68,21 @@ OF_ITEMS: Final = MappingProxyType(
     }
 )
 
+OF_ITEMS_BY_NAME: Final = MappingProxyType(
+    {
+        "DefaultDictVariable.call_method (absent_keys.default_item_by_method)": _tries(
+            "d['k']", "d = collections.defaultdict()", "d['k'] = 3"
+        ),
+        "UserDefinedObjectVariable.has_key_in_generic_dict (absent_names.ask_own)": _asks(
+            "w = 2 if 'w' in o.__dict__ else 1", _OBJECT, "o.w = 3"
+        ),
+        "UserDefinedClassVariable.has_key_in_generic_dict (absent_names.ask_own)": _asks(
+            "w = 2 if 'w' in o.__dict__ else 1", "class o: pass", "o.w = 3"
+        ),
+    }
+)
+"""Where releases of torch answer by the names of methods, and not by slots."""
+
 OF_ATTRIBUTES: Final = MappingProxyType(
     {
         **{
@@ -109,6 +124,18 @@ OF_CLASSES: Final = MappingProxyType(
             "w = O.m()",
             "class A:\n    @staticmethod\n    def m(): return 2\nclass O(A): pass",
             "O.m = staticmethod(lambda: 3)",
+        ),
+        "UserDefinedObjectVariable.try_get_descritor_and_setter_py_func "
+        "(class_lookups.looked_up)": _asks(
+            "o.w = 1\nw = o.w",
+            "class D:\n    def __init__(self, n): self.n = n\n"
+            "    def __set__(self, o, value): o.n = value + self.n\n"
+            "    def __get__(self, o, kind): return o.n\n"
+            "class A: w = D(1)\nclass O(A): pass\no = O()",
+            "O.w = D(2)",
+        ),
+        "UserDefinedClassVariable.var_getattr (class_lookups.read_of_class)": _asks(
+            "w = O.n", "class A: n = 2\nclass O(A): pass", "O.n = 3"
         ),
         "UserDefinedVariable._maybe_get_baseclass_method (class_lookups.looked_up)": _asks(
             "w = o['k']",
@@ -154,8 +181,13 @@ OF_SPECIAL_METHODS: Final = MappingProxyType(
         "BuiltinVariable.call_callable (special_methods.asked_if_callable)": _asks(
             "w = 5 if callable(o) else 2", _OBJECT, "O.__call__ = lambda self: 3"
         ),
-        "BuiltinVariable.call_reversed (special_methods.asked_to_reverse)": _tries(
-            "len(list(reversed(o)))", _OBJECT, "O.__reversed__ = lambda self: iter([1, 2, 3])"
+        "BuiltinVariable.call_reversed (special_methods.asked_to_reverse)": _asks(
+            "w = len(list(reversed(o)))",
+            "class O(list): pass\no = O([1, 2])",
+            "O.__reversed__ = lambda self: iter([1, 2, 3])",
+        ),
+        "BuiltinVariable.call_function (special_methods.rejected)": _tries(
+            "3 if O[int] else 2", _OBJECT, "O.__class_getitem__ = classmethod(lambda c, k: True)"
         ),
         "builtin.vt_getitem (special_methods.subscripted)": _tries(
             "3 if O[int] else 2", _OBJECT, "O.__class_getitem__ = classmethod(lambda c, k: True)"

@@ -15,7 +15,13 @@ from typing import Final
 import torch
 
 from graphmend_bc import config
-from graphmend_bc.canary.absences import OF_ATTRIBUTES, OF_CLASSES, OF_ITEMS, OF_SPECIAL_METHODS
+from graphmend_bc.canary.absences import (
+    OF_ATTRIBUTES,
+    OF_CLASSES,
+    OF_ITEMS,
+    OF_ITEMS_BY_NAME,
+    OF_SPECIAL_METHODS,
+)
 from graphmend_bc.canary.frames import OF_FRAMES, OF_OPERATORS, OF_TENSORS
 from graphmend_bc.canary.program import Program
 from graphmend_bc.canary.values import OF_LIBRARIES, OF_VALUES
@@ -37,6 +43,7 @@ PROGRAMS: Final[Mapping[str, Program]] = MappingProxyType(
         **OF_VALUES,
         **OF_LIBRARIES,
         **OF_ITEMS,
+        **OF_ITEMS_BY_NAME,
         **OF_ATTRIBUTES,
         **OF_CLASSES,
         **OF_SPECIAL_METHODS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import linecache
 import warnings
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +15,7 @@ from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import FrameResult, Report
 from graphmend_bc.runtime.signal_handlers import pass_on
 
+_FILE: Final = "<canary>"
 _HEAD: Final = """
 import collections, contextlib, functools, inspect, types, warnings
 import torch
@@ -101,7 +103,10 @@ class Program:
             "given": torch.tensor([1.0, 2.0, 3.0]),
         }
         lines = "".join(f"    {line}\n" for line in self.body.strip().splitlines())
-        exec(f"{_HEAD}\n{self.before}\ndef f(x):\n{lines}", scope)
+        source = f"{_HEAD}\n{self.before}\ndef f(x):\n{lines}"
+        # Dynamo compiles what has no source inside a function of its own, one for all programs.
+        linecache.cache[_FILE] = len(source), None, source.splitlines(keepends=True), _FILE
+        exec(compile(source, _FILE, "exec"), scope)
         backend: Any = _itself if self.backend == "module" else self.backend
         function = torch.compile(scope["f"], backend=backend) if compiles else scope["f"]
         try:
@@ -111,6 +116,7 @@ class Program:
                 seen.append(_of_call(function, scope))
             return seen
         finally:
+            linecache.cache.pop(_FILE, None)
             exec(self.after, scope)
 
 

@@ -11,6 +11,8 @@ from graphmend_bc.canary.program import Program
 
 _FLAGS: Final = "torch.backends.cudnn"
 
+_BOUNDED: Final = "q = collections.deque([1, 1], maxlen=2)"
+
 OF_VALUES: Final = MappingProxyType(
     {
         "UserDefinedObjectVariable.var_getattr (frames.ask_object)": Program(
@@ -32,14 +34,21 @@ OF_VALUES: Final = MappingProxyType(
             after="np.random.set_state(state)",
             needs="numpy",
         ),
-        "MappingProxyVariable.call_method (table._read_proxy)": Program(
+        "MappingProxyVariable.call_method (value_table._read_proxy)": Program(
             "d['k'] = d['k'] + 1\nreturn x * p['k'], p.get('j', 3)",
             "d, p = {'k': 0}, types.MappingProxyType({'k': 2})",
         ),
         "DequeVariable.call_method (bounded_deques.bounded)": Program(
-            f"q.append(2)\n{PRINT}\nreturn x * len(q), q.maxlen, len(q + q)",
-            "q = collections.deque([1, 1], maxlen=2)",
-            mends="defer",
+            f"q.append(2)\n{PRINT}\nreturn x * len(q)", _BOUNDED, mends="defer"
+        ),
+        "DequeVariable.sq_repeat_impl (bounded_deques.repeated)": Program(
+            f"{PRINT}\nreturn x * len(q * 2)", _BOUNDED, mends="defer"
+        ),
+        "BuiltinVariable.call_function (bounded_deques.added)": Program(
+            f"{PRINT}\nreturn x * len(q + q)", _BOUNDED, mends="defer"
+        ),
+        "tp_getset.maxlen (bounded_deques.read_bound)": Program(
+            f"{PRINT}\nreturn x * q.maxlen", _BOUNDED, mends="defer"
         ),
         "TorchInGraphFunctionVariable.call_function (trace_time_effects.call_torch)": Program(
             "x = x * 2\nif x.sum() > 0: torch.set_float32_matmul_precision('high')\nreturn x",

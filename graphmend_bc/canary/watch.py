@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from typing import Any
 
 from graphmend_bc.dynamo.patches.patch import ABSENT, Place, Seam
@@ -20,7 +21,8 @@ def watching(seams: Iterable[Seam]) -> Iterator[set[str]]:
     reached = set[str]()
     before: list[tuple[Place, Any]] = []
     try:
-        for place in {str(place): place for seam in seams for place in places_of(seam)}.values():
+        replaced = [place for seam in seams if seam.replaced for place in places_of(seam)]
+        for place in {str(place): place for place in replaced}.values():
             if place.value() is ABSENT:
                 continue
             before.append((place, place.value()))
@@ -41,6 +43,10 @@ def places_of(seam: Seam) -> list[Place]:
 
 def _noting(name: str, reached: set[str]) -> Callable[[Any], Any]:
     def make(ours: Any) -> Any:
+        if not callable(ours):  # an entry of a table of attributes, with functions of its own
+            functions = {field.name: getattr(ours, field.name) for field in fields(ours)}
+            return replace(ours, **{key: make(value) for key, value in functions.items() if value})
+
         def noted(*args: Any, **kwargs: Any) -> Any:
             reached.add(name)
             return ours(*args, **kwargs)

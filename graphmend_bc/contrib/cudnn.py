@@ -76,11 +76,11 @@ def _try(make: Callable[[], contextlib.AbstractContextManager[Any]]) -> None:
 
 def _state() -> tuple[Any, ...]:
     """All that entering and leaving a block may change."""
-    precise = getattr(torch._C, "_get_fp32_precision_getter", None)
+    precise = torch._C._get_fp32_precision_getter
     return (
         torch.backends.flags_frozen(),  # type: ignore[no-untyped-call]
         *(getattr(torch._C, name)() for name in _GETTERS if hasattr(torch._C, name)),
-        *(precise("cuda", op) for op in ("all", "conv", "rnn", "matmul") if precise),
+        *(precise("cuda", op) for op in ("all", "conv", "rnn", "matmul")),
     )
 
 

@@ -12,9 +12,12 @@ from typing import Any, Final, TypeVar
 
 from torch._dynamo import symbolic_convert
 from torch._dynamo import variables as vts
+from torch._dynamo.guards import GuardBuilder
+from torch._dynamo.source import AttrSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables import builtin, dicts, functions, misc
 from torch._dynamo.variables.base import VariableTracker
+from torch._guards import Source
 
 T = TypeVar("T")
 
@@ -24,11 +27,6 @@ RICHCOMPARE: Final = ("richcompare_impl", "tp_richcompare_impl")
 REPR: Final = ("repr_impl", "tp_repr_impl")
 HASH: Final = ("hash_impl", "get_python_hash", "is_python_equal")
 GETITEM: Final = ("vt_getitem", "generic_getitem")
-
-# Until torch 2.14, keys are compared by `is_python_equal`; since, by `tp_richcompare_impl`.
-EQUALITY_OF_KEYS: Final = tuple(
-    name for name in ("is_python_equal",) if hasattr(VariableTracker, name)
-)
 
 # Dynamo keeps how it handles a builtin, with methods of its own class bound once and for all.
 HANDLERS_OF_BUILTINS: Final = vts.BuiltinVariable.call_function_handler_cache
@@ -52,12 +50,25 @@ RAISING: Final = tuple(
 # Dynamo caches for each type.
 HAS_SLOTS: Final = not hasattr(dicts, "DefaultDictVariable")
 
+# Until torch 2.14, keys are compared by `is_python_equal`, in torch 2.11 by their identity alone;
+# since, by `tp_richcompare_impl`.
+EQUALITY_OF_KEYS: Final = tuple(
+    name for name in ("is_python_equal",) if HAS_SLOTS and hasattr(VariableTracker, name)
+)
+
+# torch 2.11: `del o.name` raises nothing where there is no such attribute.
+DELETES_ANYTHING: Final = not HAS_SLOTS
+
+# torch 2.11: `reversed(o)` takes the items of a list of the user's, whatever its class says.
+REVERSES_LISTS: Final = not HAS_SLOTS
+
 # Functions that keep for ever which slots a type has: `base` has two more since torch 2.14.
 SLOT_CACHES: Final = tuple((f"{vts.__name__}.base", n) for n in ("_tp_type", "_compute_slotdefs"))
 
-# Operators that depend on the length of a deque. torch 2.14: the second, too; 2.15: the last two.
+# Operators that depend on the length of a deque. torch 2.14: the third, too; 2.15: the last two.
 DEQUE_OPERATORS: Final = (
     "sq_concat_impl",
+    "sq_inplace_concat_impl",
     "sq_inplace_repeat_impl",
     "sq_repeat_impl",
     "_repeat_items",
@@ -188,6 +199,20 @@ def lacks_key(key: object, kind: Any = dicts.ConstDictVariable) -> tuple[Any, di
     if (make := getattr(kind, "NOT_CONTAINS_GUARD", None)) is not None:
         return make, {"key": key}
     return kind.CONTAINS_GUARD, {"key": key, "invert": True}
+
+
+def asks_attribute(where: Source, name: str) -> tuple[Source, Any, dict[str, Any]]:
+    """What a guard on having an attribute looks at, what makes it, and its keyword arguments.
+
+    torch 2.11 takes the source of the attribute.
+
+    Args:
+        where: the object.
+        name: of the attribute.
+    """
+    if "attr" in inspect.signature(GuardBuilder.HASATTR).parameters:
+        return where, GuardBuilder.HASATTR, {"attr": name}
+    return AttrSource(where, name), GuardBuilder.HASATTR, {}
 
 
 def items_of_set(variable: Any) -> VariableTracker:

@@ -45,8 +45,19 @@ def test_what_a_full_one_is_changed_to(change: str, length: int) -> None:
     )
 
 
-@pytest.mark.parametrize("change", ["w = window; w *= 2", "x = x * len(window + window)"])
-def test_operators_on_a_full_one(change: str) -> None:
+@pytest.mark.parametrize("make", ["", "window = deque([1, 4, 6], maxlen=2)"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "w = window; w *= 2",
+        "w = window; w += [3]; x = x * len(w) + w[0]",
+        "x = x * len(window + window)",
+        "w = window + deque([7]); x = x * len(w) + w[0]",
+        "w = window * 3; w.append(9); x = x * len(w) + w[0]",
+        "x = x * len(2 * window) * (window * 2).maxlen",
+    ],
+)
+def test_operators_on_a_full_one(change: str, make: str) -> None:
     agrees(
         f"""
         from collections import deque
@@ -54,6 +65,7 @@ def test_operators_on_a_full_one(change: str) -> None:
         window = deque([1, 4], maxlen=2)
 
         def f(x):
+            {make or "global window"}
             if x.sum() > 0:
                 x = x * 3
             {change}

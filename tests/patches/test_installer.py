@@ -13,6 +13,7 @@ from torch._dynamo import convert_frame
 import graphmend_bc as gm
 from graphmend_bc import session, versions
 from graphmend_bc.attachment import frame_hooks
+from graphmend_bc.canary.watch import places_of
 from graphmend_bc.contrib.load import extensions, load
 from graphmend_bc.dynamo.patches import installer
 from graphmend_bc.dynamo.patches.needs import ESSENTIAL
@@ -36,8 +37,7 @@ def rests_on(seam: Seam) -> set[str]:
     return {name for other in here for name in other.needed_by}
 
 
-# What a class inherits is still there when its own is gone.
-REMOVED = [seam for seam in ALL if not seam.adds and not seam.inherited]
+REMOVED = [seam for seam in ALL if not seam.adds]
 NEEDED = [seam for seam in REMOVED if rests_on(seam) >= set(ESSENTIAL)]
 OTHERS = [seam for seam in REMOVED if not rests_on(seam) >= set(ESSENTIAL)]
 
@@ -69,7 +69,7 @@ def held(without: Seam | None = None) -> list[tuple[Place, Any]]:
     """What is in each place, as it is stored there; but in those of one seam."""
     left_out = None if without is None else (without.owner, without.names[0])
     others = [seam for seam in ALL if (seam.owner, seam.names[0]) != left_out]
-    return [(place, place.value()) for seam in others for place in seam.places()]
+    return [(place, place.value()) for seam in others for place in places_of(seam)]
 
 
 def assert_held(before: list[tuple[Place, Any]]) -> None:
@@ -80,6 +80,13 @@ def assert_held(before: list[tuple[Place, Any]]) -> None:
 def removed(seam: Seam) -> Iterator[None]:
     """A torch that lacks what a seam replaces."""
     before = [(place, place.value()) for place in seam.places()]
+    if seam.inherited:
+        before = [
+            (Place(base, place.name, base.__name__), vars(base)[place.name])
+            for place, _ in before
+            for base in place.owner.__mro__
+            if place.name in vars(base)
+        ]
     try:
         for place, _ in before:
             place.put(ABSENT)
@@ -115,7 +122,8 @@ def test_a_missing_target_leaves_nothing_installed(seam: Seam) -> None:
     assert_held(before)
     gm.enable()
     unchanged = [place for place, value in before if place.value() is value]
-    stays = [place for seam in ALL if seam.stays for place in seam.places()]
+    kept = [seam for seam in ALL if seam.stays or not seam.replaced]
+    stays = [place for seam in kept for place in seam.places()]
     assert {str(place) for place in unchanged} == {str(place) for place in stays}
     gm.disable()
     assert_held(before)

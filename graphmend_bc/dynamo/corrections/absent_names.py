@@ -24,6 +24,7 @@ from torch._dynamo.variables.user_defined import (
 )
 from torch._guards import Source
 
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.corrections.absence_guards import Absences, may_change, note_absent
 from graphmend_bc.dynamo.corrections.class_lookups import note_lookup
 from graphmend_bc.dynamo.trace.context import current
@@ -62,7 +63,7 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
             and self.source is not None
             and not any(name in vars(k) for k in self.value.__mro__)  # the metaclass has it
         ):
-            note_absent(self.source, name, GuardBuilder.HASATTR, attr=name)
+            _note_asked(self.source, name)
         return found
 
     return var_getattr
@@ -77,10 +78,20 @@ def change_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(value, DeletedVariable) and name.is_python_constant():
             key = name.as_python_constant()
             if self.source is not None and not _runs_code(self.value, key):
-                note_absent(self.source, key, GuardBuilder.HASATTR, attr=key)
+                _note_asked(self.source, key)
+            if facts.DELETES_ANYTHING and _lacks(tx, self, key):
+                text = f"{type(self.value).__name__!r} object has no attribute {key!r}"
+                exc.raise_observed_exception(AttributeError, tx, args=[text])
         return stock(self, tx, name, value, **kwargs)
 
     return change
+
+
+def _lacks(tx: Any, found: Any, name: str) -> bool:
+    effects = tx.output.side_effects
+    if effects.has_pending_mutation_of_attr(found, name):
+        return isinstance(effects.load_attr(found, name, deleted_ok=True), DeletedVariable)
+    return name not in _own(found) and not any(name in vars(k) for k in type(found.value).__mro__)
 
 
 def has_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,7 +126,12 @@ def _note_attribute(owner: Any, name: str) -> None:
             if not isinstance(value, ModuleType) or may_change(value):
                 note_own(owner.source, owner, name)
         else:
-            note_absent(owner.source, name, GuardBuilder.HASATTR, attr=name)
+            _note_asked(owner.source, name)
+
+
+def _note_asked(where: Source, name: str) -> None:
+    at, make, kwargs = facts.asks_attribute(where, name)
+    note_absent(at, name, make, **kwargs)
 
 
 def _runs_code(value: object, name: str) -> bool:

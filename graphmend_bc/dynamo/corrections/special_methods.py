@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Final
 
 import torch
@@ -18,6 +19,7 @@ from torch._dynamo.variables.user_defined import (
     UserDefinedObjectVariable,
 )
 
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.corrections.class_guards import ClassGuards, type_slots
 from graphmend_bc.dynamo.corrections.class_lookups import may_change, note_lookup
 from graphmend_bc.dynamo.trace.context import current
@@ -104,6 +106,9 @@ def asked_to_reverse(stock: Callable[..., Any]) -> Callable[..., Any]:
     def call_reversed(self: Any, tx: Any, obj: Any) -> Any:
         if isinstance(value := obj.realize(), UserDefinedObjectVariable):
             note_lookup(value, "__reversed__")
+            asked = getattr(type(value.value), "__reversed__", None)
+            if facts.REVERSES_LISTS and isinstance(asked, FunctionType):
+                return None  # so Dynamo breaks here
         return stock(self, tx, obj)
 
     return call_reversed

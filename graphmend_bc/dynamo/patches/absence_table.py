@@ -118,13 +118,7 @@ _ATTRIBUTES: Final = (
             "an attribute that a value lacks",
             inherited=owner is _FUNCTION,
         )
-        for owner in (
-            _OBJECT,
-            _CLASS,
-            _PYTHON_MODULE,
-            _FUNCTION,
-            f"{_VARIABLES}.tensor:TensorVariable",
-        )
+        for owner in (_OBJECT, _CLASS, _PYTHON_MODULE, _FUNCTION)
     ),
     *(
         Seam(
@@ -147,6 +141,15 @@ _ATTRIBUTES: Final = (
         ("load_builtin",),
         absent_names.load_builtin,
         "a global that a module lacks, where a builtin stands for it",
+    ),
+)
+
+_ATTRIBUTES_BY_SLOT: Final = (
+    Seam(
+        f"{_VARIABLES}.tensor:TensorVariable",
+        facts.GETATTR,
+        absent_names.attribute,
+        "an attribute that a tensor lacks; asking for it fails by name",
     ),
 )
 
@@ -236,7 +239,7 @@ _SPECIAL: Final = (
 )
 
 _OF_RELEASE: Final = (
-    (*_ITEMS_BY_SLOT, *_CLASSES_BY_SLOT)
+    (*_ITEMS_BY_SLOT, *_ATTRIBUTES_BY_SLOT, *_CLASSES_BY_SLOT)
     if facts.HAS_SLOTS
     else (*_ITEMS_BY_NAME, *_CLASSES_BY_NAME)
 )

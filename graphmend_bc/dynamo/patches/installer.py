@@ -101,7 +101,7 @@ class Seams:
         self._switch = _Switch()
         seams = [seam for seam in self.all() if seam.label != without]
         found = [(seam, *self._places(seam)) for seam in seams]
-        places = [(seam, place) for seam, there, _ in found for place in there]
+        places = [(seam, place) for seam, there, _ in found for place in there if seam.replaced]
         self._state.lost = {n: lost for s, _, lost in found if lost for n in s.needed_by}
         try:
             for seam, place in places:

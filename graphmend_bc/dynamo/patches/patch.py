@@ -25,24 +25,27 @@ class Seam:
             entry is.
         names: of the attribute, or the key of the entry. If there are more, releases of torch
             differ in the name: all that are there are replaced, and there must be one.
-        make: makes our value of torch's.
+        make: makes our value of torch's; for a seam that is not `replaced`, what replaces it in
+            single objects.
         why: what is done there.
         adds: True if nothing need be there; `make` is given None then.
         stays: True if it is left in place when mending is switched off.
         needed_by: names of the rules and features that rest on it; see `needs.py`.
         also: more owners of the same, each with a name; those that this torch has are replaced.
         inherited: True if a class that only inherits it gets it for itself alone.
+        replaced: False if it must be there, but only objects of one attempt have it replaced.
     """
 
     owner: str
     names: tuple[Any, ...]
-    make: Callable[[Any], Any]
+    make: Callable[..., Any]
     why: str
     adds: bool = False
     stays: bool = False
     needed_by: tuple[str, ...] = ESSENTIAL
     also: tuple[tuple[str, str], ...] = ()
     inherited: bool = False
+    replaced: bool = True
 
     def places(self) -> list[Place]:
         """Where it goes in this torch.

@@ -7,27 +7,23 @@ from __future__ import annotations
 
 import operator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.after_graph import host_arithmetic
-from graphmend_bc.dynamo.before_graph import computed_source, numpy_random
+from graphmend_bc.dynamo.before_graph import computed_source
 from graphmend_bc.dynamo.corrections import (
-    bounded_deques,
-    dropout,
-    mapping_proxies,
-    tensor_formatting,
-    trace_time_effects,
     user_sets,
 )
-from graphmend_bc.dynamo.effects import deferred_calls, object_texts
-from graphmend_bc.dynamo.patches import absence_table, needs, primitives
+from graphmend_bc.dynamo.effects import object_texts
+from graphmend_bc.dynamo.patches import absence_table, needs, primitives, value_table
 from graphmend_bc.dynamo.patches import frames as at
 from graphmend_bc.dynamo.patches.patch import Seam
 from graphmend_bc.dynamo.predication.tensor_predicates import COMPARISONS
 from graphmend_bc.dynamo.rollback import quiet_errors
+from graphmend_bc.dynamo.speculation import survey
 from graphmend_bc.dynamo.symbols import symbolic_arithmetic, tensor_indexing, unbacked
-from graphmend_bc.dynamo.trace import assertions, cached_calls
+from graphmend_bc.dynamo.trace.op_recorder import Recorder
 
 _CONVERT = "torch._dynamo.convert_frame"
 _TRANSLATOR = "torch._dynamo.symbolic_convert:InstructionTranslatorBase"
@@ -37,10 +33,6 @@ _GRAPH = "torch._dynamo.output_graph:OutputGraph"
 _VARIABLES = "torch._dynamo.variables"
 _TENSOR = f"{_VARIABLES}.tensor:TensorVariable"
 _BUILTIN = f"{_VARIABLES}.builtin:BuiltinVariable"
-
-
-def _read_proxy(stock: Any) -> Any:
-    return mapping_proxies.read_proxy(stock.__name__, stock)
 
 
 _FRAME: Final = (
@@ -217,121 +209,48 @@ _OF_OPERATORS: Final = (
     ),
 )
 
-_OF_VALUES: Final = (
+_OF_OBJECTS: Final = (
     Seam(
-        f"{_VARIABLES}.user_defined:UserDefinedObjectVariable",
-        facts.GETATTR,
-        at.ask_object,
-        "attributes of an object that a deferred call is going to change",
-        needed_by=("defer",),
+        _TRANSLATOR,
+        ("dispatch_table",),
+        survey.listen_to_jumps,
+        "jumps on tensors that no plan covers",
+        replaced=False,
     ),
     Seam(
-        f"{_VARIABLES}.misc:PythonModuleVariable",
-        facts.GETATTR,
-        at.ask_module,
-        "attributes of modules, where a feature of the trace has something to say",
-        needed_by=("flags",),
+        _GRAPH,
+        ("create_proxy",),
+        survey.watch_nodes,
+        "how many nodes a survey has added",
+        replaced=False,
     ),
     Seam(
-        f"{_VARIABLES}.misc:NumpyVariable",
-        ("call_function",),
-        numpy_random.draw_as_numpy,
-        "draws from NumPy's generator, for which Dynamo takes torch's",
-        needed_by=("draw", "drawn"),
-    ),
-    Seam(
-        f"{_VARIABLES}.dicts:MappingProxyVariable",
-        ("call_method", "mp_subscript_impl"),
-        _read_proxy,
-        "reading a proxy whose dict cannot be the one that the frame changed",
-        needed_by=("mapping proxies",),
-    ),
-    Seam(
-        f"{_VARIABLES}.lists:DequeVariable",
-        ("call_method", *facts.GETATTR, *facts.DEQUE_OPERATORS),
-        bounded_deques.bounded,
-        "the largest length of a deque that was there before",
+        "torch._subclasses.fake_tensor:FakeTensorMode",
+        ("dispatch",),
+        Recorder,
+        "the operators that a trace runs",
+        replaced=False,
     ),
     *(
         Seam(
-            f"{_VARIABLES}.lists:DequeVariable.tp_getset",
-            ("maxlen",),
-            bounded_deques.read_bound,
-            "the same, where a table is asked",
+            "torch.fx.experimental.symbolic_shapes:ShapeEnv",
+            (name,),
+            unbacked.listen_to_captures,
+            "the numbers known only at run time, where they are made",
+            needed_by=needs.OF_SYMBOLS,
+            replaced=False,
         )
-        for _ in range(facts.HAS_ATTRIBUTE_TABLES)
-    ),
-    Seam(
-        f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
-        ("call_function",),
-        trace_time_effects.call_torch,
-        "settings of the process, which Dynamo sets while it traces",
-    ),
-    Seam(
-        f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
-        ("call_function",),
-        dropout.call_torch,
-        "dropout that drops nothing gives its argument",
-    ),
-    Seam(
-        f"{_VARIABLES}.nn_module",
-        ("initialize_lazy_module",),
-        trace_time_effects.initialize_lazy,
-        "lazy modules, which Dynamo initialises while it traces",
-    ),
-    Seam(
-        f"{_VARIABLES}.functions:WrapperUserFunctionVariable",
-        ("call_function",),
-        cached_calls.call_cached,
-        "functions that cache their results: Dynamo traces them every time",
-        needed_by=needs.NOT_CACHED,
-    ),
-    Seam(
-        f"{_VARIABLES}.misc:StringFormatVariable",
-        ("__init__",),
-        tensor_formatting.make_format,
-        "when a text was made, and of what",
-    ),
-    Seam(
-        f"{_VARIABLES}.misc:StringFormatVariable",
-        ("reconstruct",),
-        object_texts.reconstruct_text,
-        "a text that is shown by an effect and made of an object",
-    ),
-    Seam(
-        "torch._dynamo.symbolic_convert",
-        ("_detect_and_normalize_assert_statement",),
-        assertions.detect_assert,
-        "`assert` on a tensor, of which Dynamo makes an operator that raises another exception",
-    ),
-    Seam(
-        _TRANSLATOR,
-        ("_convert_value",),
-        tensor_formatting.convert_value,
-        "`!r` of a tensor",
-        needed_by=("defer",),
-    ),
-    Seam(
-        _TRANSLATOR,
-        ("_format_value",),
-        tensor_formatting.format_value,
-        "`!r` is left to the format",
-        needed_by=("defer",),
-    ),
-    Seam(
-        f"{_VARIABLES}.ctx_manager:CatchWarningsCtxManagerVariable",
-        ("enter",),
-        deferred_calls.enter_catching,
-        "warnings after a `catch_warnings` stay where they are",
-        needed_by=("defer",),
+        for name in unbacked.MAKERS
     ),
 )
+"""What must be there because single objects, of one attempt, have it replaced."""
 
 SEAMS: Final = (
     *_FRAME,
+    *_OF_OBJECTS,
     *_OF_GRAPHS,
     *_OF_TENSORS,
     *_OF_OPERATORS,
-    *_OF_VALUES,
+    *value_table.SEAMS,
     *absence_table.SEAMS,
 )

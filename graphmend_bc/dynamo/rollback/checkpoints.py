@@ -20,7 +20,7 @@ from torch.utils import checkpoint
 from graphmend_bc.reporting.speculation_stats import Tally
 from graphmend_bc.runtime.deopt import Deoptimise
 
-_top_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _: None)
+_top_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class Survey(Feature):
     def extend(self, output: OutputGraph) -> None:
         """Something was met: go on for a while."""
         if not self.limit:
-            _watch_nodes(self, output)
+            watch_nodes(self, output)
         self.limit = len(output.graph.nodes) * 9 // 8 + _FURTHER
 
     def visit(self, place: Place) -> None:
@@ -89,7 +89,7 @@ class Survey(Feature):
             raise Surveyed
 
 
-def _watch_nodes(survey: Survey, output: OutputGraph) -> None:
+def watch_nodes(survey: Survey, output: OutputGraph) -> None:
     """End the survey at its limit."""
     stock = output.create_proxy
 

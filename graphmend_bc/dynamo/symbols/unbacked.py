@@ -57,7 +57,7 @@ def captured_in(trace: Trace) -> Collection[Site]:
     return () if captures is None else captures.sites
 
 
-_MAKERS = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbacked_symbool")
+MAKERS = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbacked_symbool")
 
 
 def listen_to_captures(output: OutputGraph, compilation: Compilation) -> None:
@@ -81,7 +81,7 @@ def listen_to_captures(output: OutputGraph, compilation: Compilation) -> None:
         return make
 
     env = output.shape_env
-    for name in _MAKERS:
+    for name in MAKERS:
         setattr(env, name, heard(getattr(env, name)))
 
 

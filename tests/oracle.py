@@ -20,6 +20,7 @@ import copy
 import io
 import itertools
 import logging
+import random
 import sys
 import textwrap
 import threading
@@ -209,6 +210,7 @@ def _run(
 ) -> list[Seen]:
     torch.manual_seed(0)
     numpy.random.seed(0)
+    random.seed(0)
     logging.getLogger("program").setLevel(logging.NOTSET)  # programs set it; others start anew
     # A mode that stock leaves switched must not be met by the next arm.
     with _warnings_of_programs() as shown, torch.set_grad_enabled(torch.is_grad_enabled()):
@@ -277,7 +279,7 @@ def _call(
     seen.gradients = [_show(leaf.grad) for leaf in leaves]
     seen.state = [_show(value) for value in _state(module)]
     name, keys, *numbers = numpy.random.get_state()
-    seen.random = torch.get_rng_state().tolist(), name, keys.tolist(), numbers
+    seen.random = torch.get_rng_state().tolist(), name, keys.tolist(), numbers, random.getstate()
     seen.modes = (
         torch.is_grad_enabled(),
         torch.is_autocast_enabled("cpu"),

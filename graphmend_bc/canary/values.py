@@ -34,6 +34,19 @@ OF_VALUES: Final = MappingProxyType(
             after="np.random.set_state(state)",
             needs="numpy",
         ),
+        "InstructionTranslatorBase.call_function (python_random.call_function)": Program(
+            "return x.long() * random.uniform(1, 2)",
+            "import random\nstate = random.getstate()\nrandom.seed(3)",
+            ("random.seed(4)",),
+            mends="draw",
+            after="random.setstate(state)",
+        ),
+        "RandomVariable.call_method (python_random.call_method)": Program(
+            "return x * r.random()",
+            "import random\nr = random.Random(3)",
+            ("given = given + 1",),
+            mends="draw",
+        ),
         "MappingProxyVariable.call_method (value_table._read_proxy)": Program(
             "d['k'] = d['k'] + 1\nreturn x * p['k'], p.get('j', 3)",
             "d, p = {'k': 0}, types.MappingProxyType({'k': 2})",

@@ -1,13 +1,15 @@
-"""A number from NumPy's generator is drawn before the graph, in which it is a symbol."""
+"""A number from NumPy's generator or Python's is drawn before the graph and is a symbol in it."""
 
 from graphmend_bc import config
 from graphmend_bc.legality.host_code import DRAWS
 from graphmend_bc.rewriting.plan import Capture
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.runtime.draws import PYTHON_DRAWS
 
 
 def _matches(met: Met) -> Rewrites | None:
-    known = met.gb_type and met.callee in DRAWS and "capture" in config.strategies
+    drawn = met.callee in DRAWS or met.callee in PYTHON_DRAWS
+    known = met.gb_type and drawn and "capture" in config.strategies
     return {met.offset: Capture()} if known else None
 
 

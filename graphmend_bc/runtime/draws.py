@@ -1,52 +1,100 @@
-"""Functions that draw from NumPy's global generator, called before a graph."""
+"""Functions that draw from NumPy's global generator or from Python's, called before a graph."""
 
 from __future__ import annotations
 
+import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from graphmend_bc.runtime.deopt import Deoptimise
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 
-@contextmanager
-def not_drawn(generator: Any) -> Iterator[None]:
-    """Leave a NumPy generator as it was.
+def is_python_draw(method: object) -> bool:
+    """True for a method of one of Python's generators that only draws from it or seeds it.
 
     Args:
-        generator: a `numpy.random.RandomState`.
+        method: any callable.
+
+    Example:
+        >>> is_python_draw(random.uniform), is_python_draw(random.SystemRandom().random)
+        (True, False)
     """
-    before = generator.get_state(legacy=False)
+    generator, name = getattr(method, "__self__", None), getattr(method, "__name__", None)
+    if type(generator) is not random.Random or name not in PYTHON_DRAWS:
+        return False
+    # A method may call another one, which somebody may have replaced.
+    if not vars(generator).keys() <= {"gauss_next"}:
+        return False
+    function = getattr(random.Random, name)
+    written_in = getattr(function, "__module__", "random")
+    return method == function.__get__(generator) and written_in == "random"
+
+
+PYTHON_DRAWS: Final = frozenset(
+    {
+        *("betavariate", "binomialvariate", "choice", "choices", "expovariate", "gammavariate"),
+        *("gauss", "getrandbits", "lognormvariate", "normalvariate", "paretovariate", "randint"),
+        *("random", "randrange", "sample", "seed", "shuffle", "triangular", "uniform"),
+        *("vonmisesvariate", "weibullvariate"),
+    }
+)
+"""Methods of Python's generators."""
+
+
+@contextmanager
+def not_drawn(generators: Iterable[Any]) -> Iterator[None]:
+    """Leave generators as they were.
+
+    Args:
+        generators: each a `numpy.random.RandomState` or a `random.Random`.
+    """
+    before = [(generator, _state_of(generator)) for generator in generators]
     try:
         yield
     finally:
-        generator.set_state(before)
+        for generator, state in before:
+            _set_state(generator, state)
+
+
+def _state_of(generator: Any) -> Any:
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    return generator.get_state(legacy=False)
+
+
+def _set_state(generator: Any, state: Any) -> None:
+    if isinstance(generator, random.Random):
+        generator.setstate(state)
+    else:
+        generator.set_state(state)
 
 
 @dataclass(slots=True, eq=False)
 class Draws:
-    """What one frame draws before its graph.
+    """What one frame draws before its graph."""
 
-    Attributes:
-        generator: NumPy's global generator.
-    """
-
-    generator: Any
     _before: threading.local = field(default_factory=threading.local)
 
-    def remember(self) -> None:
+    def begin(self) -> None:
         """To be called before the first draw of a call."""
-        self._before.state = self.generator.get_state(legacy=False)
+        self._before.states = {}
+
+    def remember(self, generators: Iterable[Any]) -> None:
+        """To be called before each draw; the first one from a generator counts."""
+        states = self._before.states
+        for generator in generators:
+            if id(generator) not in states:
+                states[id(generator)] = generator, _state_of(generator)
 
     def roll_back(self) -> None:
-        """Make the generator as it was before the first draw of the call that is running."""
-        state = getattr(self._before, "state", None)
-        if state is not None:
-            self.generator.set_state(state)
-            self._before.state = None
+        """Make the generators as they were before the first draw of the call that is running."""
+        for generator, state in getattr(self._before, "states", {}).values():
+            _set_state(generator, state)
+        self._before.states = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +104,8 @@ class Drawn:
     Attributes:
         draws: of the frame.
         is_first: whether it is the frame's first.
+        generators: from the values that the frame has to the generators it draws from; None if it
+            would call something else than in the trace.
         call: from the values that the frame has to arrays, and what the graph rests on.
         wanted: what that was when the graph was traced.
         mismatched: to be told if it is something else.
@@ -63,18 +113,23 @@ class Drawn:
 
     draws: Draws
     is_first: bool
-    call: Callable[..., tuple[Sequence[Any], Any]]
+    generators: Callable[..., Sequence[Any] | None]
+    call: Callable[..., tuple[Any, Any]]
     wanted: Any
     mismatched: Callable[[], None]
 
-    def __call__(self, *values: Any) -> Sequence[Any]:
+    def __call__(self, *values: Any) -> Any:
         """The arrays.
 
         Raises:
             Deoptimise: it raised, or gave something that the graph is not made for.
         """
         if self.is_first:
-            self.draws.remember()
+            self.draws.begin()
+        generators = self.generators(*values)
+        if generators is None:
+            raise Deoptimise
+        self.draws.remember(generators)
         try:
             arrays, found = self.call(*values)
         except Exception as error:

@@ -20,8 +20,8 @@ OF_SYMBOLS: Final = ("capture", "drawn", "draw", "hoist", "bounds", "hits", "row
 READING: Final = ("defer", "ask")
 """Rules with numbers of tensors that the host has after the graph."""
 
-OF_GUARDS: Final = ("hoist", "bounds", "hits", "rows", "draw", "drawn", "probe", "flags")
+OF_GUARDS: Final = ("hoist", "bounds", "hits", "rows", "draw", "drawn", "chosen", "probe", "flags")
 """Rules whose guards compute something from the inputs, or ask the process."""
 
-NOT_CACHED: Final = ("defer", "draw", "drawn", "probe", "flags")
+NOT_CACHED: Final = ("defer", "draw", "drawn", "chosen", "probe", "flags")
 """Rules that must not mend what is inside the call of a function that caches its results."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.before_graph import numpy_random
+from graphmend_bc.dynamo.before_graph import numpy_random, python_random
 from graphmend_bc.dynamo.corrections import (
     bounded_deques,
     dropout,
@@ -42,6 +42,20 @@ SEAMS: Final = (
         at.ask_module,
         "attributes of modules, where a feature of the trace has something to say",
         needed_by=("flags",),
+    ),
+    Seam(
+        _TRANSLATOR,
+        ("call_function",),
+        python_random.call_function,
+        "draws from Python's own generator",
+        needed_by=("drawn", "chosen"),
+    ),
+    Seam(
+        f"{_VARIABLES}.misc:RandomVariable",
+        ("call_method",),
+        python_random.call_method,
+        "draws from a generator of the user's, for which Dynamo takes a copy",
+        needed_by=("drawn", "chosen"),
     ),
     Seam(
         f"{_VARIABLES}.misc:NumpyVariable",

@@ -133,7 +133,7 @@ class Compilation:
         given_up: sites that were mended and are not any more, and why.
         guarded: conditions that flip: their values are computed before the graph and guarded.
         handlers: what rules make of the primitives that they mark, by the rules' names.
-        draws: whether what NumPy draws is drawn before the graph.
+        draws: whether what NumPy and Python draw is drawn before the graph.
         exact_asserts: whether an `assert` on a tensor is the branch that it is; Dynamo makes an
             operator of it that raises another exception.
         exact_texts: whether the code that makes the text of an object is traced.

@@ -1,0 +1,241 @@
+"""Python's generators: numbers are drawn before the graph, and what is chosen is guarded."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+import graphmend_bc as gm
+from tests.backends import EAGER_AND_AOT
+from tests.oracle import Outcome, check, load
+
+A, B, C = torch.ones(4, 3), -torch.ones(4, 3), torch.arange(12.0).reshape(4, 3)
+CALLS = [A, B, C, A, C]
+HEAD = """import random
+from random import choice, random as uniform_01, uniform
+R = random.Random(3)
+order, keep, fs = [0, 1, 2], [], [torch.sin, torch.cos]
+def f(x):
+    """
+
+
+def drawn(body: str, mends: str, **kwargs: object) -> Outcome:
+    """The program is whole and exact, and something was drawn before its graph."""
+    assert "draw@" in mends
+    return check(HEAD + body, CALLS, mends, fullgraph=True, **kwargs)  # type: ignore[arg-type]
+
+
+@EAGER_AND_AOT
+@pytest.mark.parametrize(
+    ("body", "mends"),
+    [
+        ("return x * random.random() + random.random()", "draw@6"),
+        ("return x * random.uniform(0.5, 2) + uniform(b=2, a=1)", "draw@6"),
+        ("return x * random.gauss(0, 1) + random.triangular() * random.getrandbits(4)", "draw@6"),
+        ("return x[: random.randint(1, 3)].clone()", "capture@6 draw@6"),
+        ("return x * choice([1, 2, 3])", "draw@6"),
+        ("return x * choice((1, 2.5))", "draw@6"),
+        ("random.seed(5)\n    return x * random.random()", "draw@6 draw@7"),
+        ("return x.long() * random.uniform(1, 2)", "draw@6"),
+        ("return x * R.random() + R.randint(1, 5) * random.random()", "draw@6"),
+        ("S = R\n    return x * S.random() - R.random()", "draw@7"),
+        ("return x + 1, random.random(), [R.random()]", "draw@6"),
+        ("g = R.random\n    return x * g()", "draw@7"),
+    ],
+)
+def test_numbers(body: str, mends: str, backend: str) -> None:
+    drawn(body, mends, backend=backend)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x[:, random.randint(0, 2)] * random.random()",
+        "return choice(fs)(x)",
+        "return R.choice(fs)(x) + random.random() * R.random()",
+        "a = [x, x + 1, x * 2]\n    return random.choice(a) * 2",
+        "a = [2, 0, 1]\n    random.shuffle(a)\n    return x[:, a]",
+        "return [x * v for v in map(R.uniform, [1, 2], [2, 3])]",
+        "a = [0, 1, 2]\n    R.shuffle(a)\n    return x[:, a], a",
+        "return x[:, random.sample(range(3), 2)]",
+        "return sum(v * n for n, v in enumerate(random.sample([x, x + 1, x * 2], k=2)))",
+        "return {k: x * 2 for k in random.choices(['a', 'b'], k=2)}",
+        "return {k: x * 2 for k in random.choices(['a', 'b'], [1, 3], k=2)}",
+        "a = random.random()\n    return (x + a) if choice('ab'.split()) == 'a' else x * random.random()",
+        "return x[random.randrange(0, 6, 3)]",
+        "return sum(x * R.random() for _ in range(3))",
+    ],
+)
+def test_what_is_chosen(body: str) -> None:
+    check(HEAD + body, CALLS, mends=None, declines=None, breaks=0)
+
+
+def test_a_choice_is_made_as_often_as_it_is_compiled() -> None:
+    outcome = check(HEAD + "return choice(fs)(x)", CALLS, mends="draw@6")
+    assert outcome.graphs == 2
+
+
+def test_a_choice_of_too_many_breaks_the_graph() -> None:
+    check(
+        HEAD + "return {choice(list('abcdefgh')): x * 2}",
+        CALLS,
+        mends="",
+        declines="hoist-not-input@6",
+        breaks=None,
+    )
+
+
+def test_what_is_drawn_steers() -> None:
+    """A draw that is made on one way only is rolled back where the speculation is wrong."""
+    drawn(
+        """if random.random() < 0.5:
+        return x * R.random()
+    print("other")
+    return x + R.randint(0, 3) * random.random()
+""",
+        "draw@6 speculate@6 draw@7 defer@8 draw@9",
+    )
+
+
+def test_an_exception_after_a_draw() -> None:
+    drawn(
+        """a = random.random()
+    if x.sum() < 0:
+        raise ValueError("below")
+    return x * a * R.random()
+""",
+        "draw@6 speculate@7 draw@9",
+    )
+
+
+def test_a_list_of_the_programs_is_shuffled_once() -> None:
+    """The graph fails after the shuffle, which the frame's own code makes again."""
+    check(
+        HEAD
+        + """R.shuffle(order)
+    y = x[:, order]
+    if y.sum() < 0:
+        raise ValueError("below")
+    order.append(order.pop(0))
+    return y
+""",
+        CALLS,
+        mends=None,
+        declines=None,
+        breaks=None,
+    )
+
+
+def test_in_an_arm() -> None:
+    check(
+        HEAD
+        + """if x.sum() > 0:
+        x = x * random.uniform(1, 2)
+    return x + R.random()
+""",
+        CALLS,
+        mends="speculate@6 draw@7 draw@8",
+        declines=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("state = R.getstate()\n    y = x * R.random()\n    R.setstate(state)\n    return y", None),
+        ("R.seed(x.shape[0])\n    return x * R.random(), R.getstate()[1][0]", None),
+        ("keep.append(g := (R.random() for _ in range(3)))\n    return x * next(g)", None),
+        ("return x * random.SystemRandom().randrange(1, 2)", None),
+        ("return x * random.Random(7).random()", ""),
+        ("return x * R.uniform(0, x.sum().item() ** 2)", None),
+        ("return x * R.choice([])", None),
+        ("return x * R.sample([1, 2], 3)[0]", None),
+    ],
+)
+def test_what_is_left_alone_is_exact(body: str, reason: str | None) -> None:
+    check(HEAD + body, CALLS, mends=None, declines=reason, breaks=None)
+
+
+def test_a_generator_of_each_module() -> None:
+    """The generator is found where the frame has it, and not compiled in."""
+    check(
+        """
+        import random
+
+        class Noise(nn.Module):
+            def __init__(self, seed):
+                super().__init__()
+                self.rng = random.Random(seed)
+
+            def forward(self, x):
+                return x * self.rng.uniform(1, 2)
+
+        layers = [Noise(seed) for seed in range(3)]
+
+        def f(x, i):
+            return layers[i](x) + x * layers[0].rng.random()
+        """,
+        [(A, 0), (B, 1), (A, 2), (C, 0)],
+        mends="draw@9 draw@14",
+    )
+
+
+def test_another_generator_under_the_same_name() -> None:
+    check(
+        HEAD
+        + """return x * R.random()
+
+def change(number):
+    global R
+    if number % 2:
+        R = random.Random(number)
+""",
+        CALLS,
+        mends="draw@6",
+    )
+
+
+@pytest.mark.parametrize("name", ["random", "uniform", "choice"])
+def test_another_function_under_the_same_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = {"random": "()", "uniform": "(1, 2)", "choice": "([1, 2, 3])"}[name]
+    module = load(f"import random\n\ndef f(x):\n    return x * random.{name}{call}")
+    seen = []
+
+    def other(*args: object) -> float:
+        seen.append(args)
+        return 3.0
+
+    with gm.enabled():
+        torch._dynamo.reset()
+        compiled = torch.compile(module.f, backend="eager")
+        for _ in range(2):
+            random.seed(1)
+            wanted = module.f(A)
+            seen.clear()
+            random.seed(1)
+            assert torch.equal(compiled(A), wanted)
+            monkeypatch.setattr(random, name, other)
+    assert len(seen) == 1
+
+
+def test_a_generator_whose_method_is_replaced() -> None:
+    check(
+        HEAD
+        + """return x * R.uniform(1, 2)
+
+def change(number):
+    if number == 2:
+        R.random = lambda: 0.25
+""",
+        CALLS,
+        mends=None,
+        declines=None,
+        breaks=None,
+    )
+
+
+def test_the_rule_may_be_switched_off() -> None:
+    with gm.config.patch(rules_off=("drawn", "chosen")):
+        check(HEAD + "return x * uniform_01()", CALLS, mends="", declines=None, breaks=None)

@@ -136,7 +136,9 @@ def test_while_a_frame_is_compiled() -> None:
 def test_while_numbers_are_drawn_before_the_graph() -> None:
     missed: list[int] = []
     generator = numpy.random.mtrand._rand  # type: ignore[attr-defined]
-    drawn = Drawn(Draws(generator), True, lambda: time.sleep(1), None, lambda: missed.append(1))
+    drawn = Drawn(
+        Draws(), True, lambda: [generator], lambda: time.sleep(1), None, lambda: missed.append(1)
+    )
     _by_alarm(Late, 0.01)
     with pytest.raises(Late):
         drawn()

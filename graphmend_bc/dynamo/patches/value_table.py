@@ -56,6 +56,7 @@ SEAMS: Final = (
         python_random.call_method,
         "draws from a generator of the user's, for which Dynamo takes a copy",
         needed_by=("drawn", "chosen"),
+        inherited=True,  # since torch 2.15
     ),
     Seam(
         f"{_VARIABLES}.misc:NumpyVariable",

@@ -22,6 +22,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import TensorVariable
 
+from graphmend_bc.code.facts import JUMPS_IF_FALSE, JUMPS_IF_TRUE
 from graphmend_bc.dynamo.before_graph.concrete_eval import look
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of, instruction_of
 from graphmend_bc.dynamo.trace.context import Compilation, current
@@ -115,9 +116,8 @@ def listen_to_jumps(translator: InstructionTranslatorBase, compilation: Compilat
 @cache
 def _with_jumps(kind: type[InstructionTranslatorBase]) -> list[Any]:
     table: list[Any] = list(kind.dispatch_table)
-    for name, opcode in dis.opmap.items():
-        if "JUMP" in name and ("IF_TRUE" in name or "IF_FALSE" in name):
-            table[opcode] = _jump(table[opcode])
+    for name in JUMPS_IF_TRUE | JUMPS_IF_FALSE:
+        table[dis.opmap[name]] = _jump(table[dis.opmap[name]])
     return table
 
 

@@ -105,7 +105,7 @@ def test_on_another_rung_than_the_one_met() -> None:
                 scale = 0.5
             else:
                 scale = 2.0
-            return x * scale
+            return x * scale + x.cos()  # long enough that the compiler does not copy it
         """,
         BOTH,
         mends="where@2 speculate@4",

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc.code import facts
 from tests.oracle import agrees, check
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
@@ -229,8 +230,9 @@ def test_effects_before_an_operator_that_raises_in_a_resumed_function() -> None:
         state = items
         """,
         [UP.double(), DOWN.double()],
-        "speculate@7",
-        "arm-does-not-trace@11 loop-unbounded@11",
+        # Stock skips a function that breaks within a loop, as this does if it is tested once a round.
+        "speculate@7" if facts.WHILE_TESTS_TWICE else "",
+        "arm-does-not-trace@11" + facts.WHILE_TESTS_TWICE * " loop-unbounded@11",
         breaks=None,
     )
 

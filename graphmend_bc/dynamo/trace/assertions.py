@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
+from graphmend_bc.dynamo.trace.breaks import instruction_of
 from graphmend_bc.dynamo.trace.context import current
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 
@@ -39,7 +40,8 @@ def detect_assert(stock: Callable[..., Any]) -> Callable[..., Any]:
             assertions.by_dynamo = True
             return True
         self.pop()  # the message
-        assertions.met.add((self.f_code, self.current_instruction.offset))
+        if (place := instruction_of(self)) is not None:
+            assertions.met.add(place)
         return False
 
     return detect

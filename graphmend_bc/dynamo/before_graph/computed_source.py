@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch._dynamo import guards
@@ -58,6 +58,7 @@ def hoisted_source(tx: InstructionTranslatorBase, piece: Slice) -> HoistedSource
 
     What the graph does to the inputs must not change the value, so it is asked once.
     """
+    piece = replace(piece, kept=True)
     local = call_before_graph(tx, piece.recent, piece.sources, "hoisted")
     return HoistedSource(piece.label, piece, local)
 
@@ -72,7 +73,7 @@ def guarding(stock: Callable[..., Any]) -> Callable[..., Any]:
         self.guard_tree_values[id(value)] = value
         module_globals = self.scope["G"]
         manager = self.guard_manager.root.lambda_manager(
-            python_lambda=lambda f_locals: source.slice.fresh({"L": f_locals, "G": module_globals}),
+            python_lambda=lambda f_locals: source.slice.in_lookup(f_locals, module_globals),
             source=source.name,
             example_value=value,
             guard_manager_enum=self.get_guard_manager_type(source, value),

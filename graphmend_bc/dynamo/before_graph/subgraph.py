@@ -61,13 +61,15 @@ class Slice:
         label: names the value; the same for the same computation.
         sources: where its arguments are found in a frame.
         function: from the arguments to the value.
+        kept: whether the frame asks for the value again that its guards have computed.
     """
 
     label: str
     sources: tuple[Source, ...]
     function: Callable[..., Any]
-    _recent: threading.local = field(default_factory=threading.local)
-    _readers: list[Reader] = field(default_factory=list)
+    kept: bool = False
+    _recent: threading.local = field(init=False, default_factory=threading.local)
+    _readers: list[Reader] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         """Make what reads the arguments, once: it runs before each call."""
@@ -85,7 +87,24 @@ class Slice:
         """The value in a frame that begins."""
         arguments = self.arguments(scope)
         value = self.run(arguments)
-        self._recent.last = [_Seen.of(argument) for argument in arguments], value
+        if self.kept:
+            self._recent.last = [_Seen.of(argument) for argument in arguments], value
+        return value
+
+    def in_lookup(self, f_locals: dict[str, Any], f_globals: dict[str, Any]) -> Any:
+        """The value in a frame that looks for its compiled version; computed once for all versions.
+
+        Args:
+            f_locals: the frame's locals. Dynamo makes this dict for one lookup.
+            f_globals: the frame's globals.
+        """
+        known = f_locals.setdefault(_LOOKUP, {})
+        if self.label not in known:
+            value = self.fresh({"L": f_locals, "G": f_globals})
+            known[self.label] = value, getattr(self._recent, "last", None)
+        value, last = known[self.label]
+        if self.kept:
+            self._recent.last = last
         return value
 
     def recent(self, *arguments: Any) -> Any:
@@ -108,8 +127,26 @@ class Slice:
 
     def run(self, arguments: Sequence[Any]) -> Any:
         """The value for some arguments."""
-        with torch.no_grad():
+        if not torch.is_grad_enabled():
             return self.function(*arguments)
+        torch._C._set_grad_enabled(False)  # as `no_grad`, which takes longer than an operator
+        try:
+            return self.function(*arguments)
+        finally:
+            torch._C._set_grad_enabled(True)
+
+
+_LOOKUP = "___graphmend_bc_lookup"
+"""The key under which the locals of a lookup hold what was computed in it."""
+
+
+def end_lookup(f_locals: dict[str, Any]) -> None:
+    """Forget what was computed in a lookup that has found nothing.
+
+    Args:
+        f_locals: the frame's locals.
+    """
+    f_locals.pop(_LOOKUP, None)
 
 
 @dataclass(frozen=True, slots=True)

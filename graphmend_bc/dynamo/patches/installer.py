@@ -11,6 +11,7 @@ from types import CodeType, MappingProxyType
 from typing import Any, Protocol
 
 from graphmend_bc.dynamo import facts
+from graphmend_bc.dynamo.before_graph.subgraph import end_lookup
 from graphmend_bc.dynamo.patches.needs import ESSENTIAL
 from graphmend_bc.dynamo.patches.patch import Place, Seam, registered
 from graphmend_bc.dynamo.patches.table import SEAMS
@@ -156,6 +157,7 @@ def _of_state(state: MendingState, ours: CompileFrame, switch: _Switch) -> tuple
 
     def compiling(stock: Callable[..., Any]) -> Callable[..., Any]:
         def compile_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
+            end_lookup(args[1])  # the frame's locals
             if not switch.on:
                 return stock(code, *args, **kwargs)
             return ours(stock, code, list(args), kwargs)

@@ -12,13 +12,16 @@ import torch
 from torch._dynamo.guards import GuardBuilder, install_guard
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.tensor import TensorVariable
+from torch.fx import Node
 
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
 from graphmend_bc.dynamo.before_graph.guarded_constants import asked
 from graphmend_bc.dynamo.before_graph.hoist import evaluated
 from graphmend_bc.dynamo.before_graph.subgraph import Limits, Slice, slice_of
+from graphmend_bc.dynamo.graph.fx_nodes import storages
 from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -63,7 +66,8 @@ def guarded_truth(
         raise Refused("hoist-varies", f"More than {_MOST} conditions of the graph flip.")
     check_no_function_mode(tx)
     name = f"{site.name}:{site.lineno} {truths.count} truth value"
-    piece = slice_of([truth.as_proxy().node], bool, name, recorder, Limits.of_hoists())
+    node = _uncopied(truth.as_proxy().node, recorder)
+    piece = slice_of([node], bool, name, recorder, Limits.of_hoists())
     root = tx.output.root_tx
     arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})
     if not all(type(argument) in _PLAIN for argument in arguments):
@@ -74,6 +78,16 @@ def guarded_truth(
     truths.count += 1
     trace.used[site] = "hoist"
     return value
+
+
+def _uncopied(node: Node, recorder: Recorder) -> Node:
+    """What a condition is a copy of, unless that may have been changed since."""
+    while node.op == "call_method" and node.target in ("clone", "detach") and len(node.args) == 1:
+        original = node.args[0]
+        if not isinstance(original, Node) or not storages([original]).isdisjoint(recorder.written):
+            break
+        node = original
+    return node
 
 
 class _Asked(Slice):

@@ -22,6 +22,7 @@ from graphmend_bc.dynamo.rollback.deopt_wrapper import add_deoptimisation
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.speculation.survey import Survey, Surveyed
 from graphmend_bc.dynamo.substitutes.first_use import Prepared
+from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers, as_symbols
 from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.dynamo.trace.assertions import Assertions
 from graphmend_bc.dynamo.trace.context import Compilation, running
@@ -94,6 +95,8 @@ class Frame:
         self.lessons = Lessons(state, self.plans, self.surveys, self.flips, self.wants_errors)
         self.seen: dict[Site, bool | None] = {}
         self.failed: list[str] = []
+        counts = state.frames.get(identity_of(code))
+        self.stored = frozenset[str]() if counts is None else counts.stored
         function = state.function_of(code)
         self.function = identity_of(function)
         # What goes on after a break of a frame that is left is left too.
@@ -157,7 +160,11 @@ class Frame:
         """One attempt by Dynamo's own `compile_frame`: what it returns, or the error it raises."""
         code = self.plans.code_for(self.code)
         try:
-            with running(compilation), attempt.capturing(compilation.captures):
+            with (
+                running(compilation),
+                attempt.capturing(compilation.captures),
+                as_symbols(frozenset() if self.plans.off else self.stored),
+            ):
                 result = self.stock(code, *call.args, **call.kwargs)
             # What a survey traced must not be used, whatever Dynamo made of it.
             return result if compilation.trace.known(Survey) is None else Surveyed()
@@ -232,7 +239,8 @@ class Frame:
             eager_fallback.note_mended(self.code)
             asserts = trace.known(Assertions)
             met = asserts is not None and bool(asserts.met)
-            self.state.counts_of(self.code).note_compiled(asserts=met)
+            stored = trace.of(StoredIntegers).names
+            self.state.counts_of(self.code).note_compiled(asserts=met, stored=stored)
         rollback = trace.known(Rollback)
         if rollback is not None and rollback.tally is not None:
             self.state.remember_tally(rollback.tally)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 
@@ -13,13 +14,16 @@ class FrameCounts:
         compiled: how often it was compiled with a mend.
         changes: how often that was thrown away because checks failed.
         asserts: whether an `assert` on a tensor is mended in it.
+        stored: names of the sources of integers that it stores in objects.
     """
 
     compiled: int = 0
     changes: int = 0
     asserts: bool = False
+    stored: frozenset[str] = frozenset()
 
-    def note_compiled(self, *, asserts: bool) -> None:
+    def note_compiled(self, *, asserts: bool, stored: AbstractSet[str]) -> None:
         """It was compiled with a mend once more."""
         self.compiled += 1
         self.asserts |= asserts
+        self.stored |= stored

@@ -20,6 +20,7 @@ from graphmend_bc.dynamo.rollback.deopt_wrapper import keeping_modes, watched
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, modes_of
 from graphmend_bc.dynamo.speculation.survey import listen_to_jumps
 from graphmend_bc.dynamo.symbols import unbacked
+from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
 from graphmend_bc.dynamo.trace.context import current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import TORCH
@@ -54,6 +55,7 @@ def output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
         if compilation is not None and compilation.may_mend:
             # From the start: the first rewritten code may be met late, in a callee.
             compilation.trace.listen(self)
+            compilation.trace.of(StoredIntegers)
             listen_to_jumps(self.root_tx, compilation)
         if compilation is not None and compilation.captures:
             unbacked.listen_to_captures(self, compilation)

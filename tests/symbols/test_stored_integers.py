@@ -1,0 +1,140 @@
+"""Counters that the program keeps in objects: symbols of a mended graph, and eager's numbers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphmend_bc.dynamo.symbols.stored_integers import as_symbols
+from tests.oracle import agrees
+from tests.settling import live
+
+CALLS = [torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, 2.0, -3.0])] * 4
+
+USES = [
+    "x * self.count",
+    "x / self.count",
+    "x + self.count // 3",
+    "x if self.count % 2 else x + 1",
+    "x * 2 if self.count > 3 else x",
+    "x.sum() / (self.count + 1.5)",
+    "x[: self.count % 3]",
+    "x + ROWS[self.count]",
+    "x + len(f'{self.count}')",
+    "x + float(self.count) * 0.1",
+    "x + (self.count - 4) ** 2",
+    "x + torch.full((3,), self.count)",
+    "x + torch.tensor(self.count)",
+    "(x, self.count)",
+    "x + (self.count == 5)",
+    "x * [1, 2, 3][self.count % 3]",
+    "x + self.count if self.count in {2, 3} else x",
+]
+
+
+@pytest.mark.parametrize("base", ["torch.nn.Module", "object"])
+@pytest.mark.parametrize("use", USES)
+def test_counter(use: str, base: str) -> None:
+    agrees(
+        f"""
+        ROWS = list(range(100))
+
+        class Counted({base}):
+            def __init__(self):
+                super().__init__()
+                self.count = 0
+
+            def step(self, x):
+                self.count += 1
+                if x.sum() > 0:
+                    x = x * 2
+                return {use}
+
+        counted = Counted()
+        state = counted.__dict__
+
+        def f(x):
+            return counted.step(x)
+        """,
+        CALLS,
+    )
+
+
+@pytest.mark.parametrize(
+    "first", ["0", "1", "-3", "2**31", "2**53 + 1", "2**62", "2**63 - 3", "2**70", "True"]
+)
+def test_where_a_counter_begins(first: str) -> None:
+    agrees(
+        f"""
+        class Counted(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.count = {first}
+
+            def step(self, x):
+                self.count = self.count + 1
+                if x.sum() > 0:
+                    x = x * 2
+                return x.double() * self.count, self.count
+
+        counted = Counted()
+        state = counted.__dict__
+
+        def f(x):
+            return counted.step(x)
+        """,
+        CALLS,
+    )
+
+
+def test_counter_that_becomes_something_else() -> None:
+    agrees(
+        """
+        class Counted:
+            count = 0
+
+            def step(self, x):
+                self.count = self.count * 2 + 1 if self.count < 20 else 0.5
+                if x.sum() > 0:
+                    x = x * 2
+                return x * self.count
+
+        counted = Counted()
+        state = counted.__dict__
+
+        def f(x):
+            return counted.step(x)
+        """,
+        CALLS,
+    )
+
+
+@pytest.mark.parametrize("base", ["torch.nn.Module", "object"])
+def test_one_graph_for_all_calls(base: str) -> None:
+    source = f"""
+class Metric({base}):
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def update(self, x):
+        self.count += 1
+        if x.isnan().any():
+            raise ValueError("nan")
+        return x.sum() / self.count
+
+metric = Metric()
+
+def f(x):
+    return metric.update(x)
+"""
+    life = live(source, [(torch.randn(4),) for _ in range(40)], 20, mends=True)
+    assert life.total.compilations <= 3
+    assert (life.rest.launches, life.rest.compilations) == (20, 0)
+    assert not life.report.declines
+
+
+def test_sources_that_the_program_has_named_stay() -> None:
+    config = torch.compiler.config
+    with config.patch(dynamic_sources="L['x']"), as_symbols({"L['self'].n", "L['self'].d['a,b']"}):
+        assert config.dynamic_sources == r"L['x'],L\['self'\]\.n$"

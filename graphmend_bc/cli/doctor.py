@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -26,28 +25,28 @@ from graphmend_bc.versions import (
 _SETTINGS = ("enabled", "contrib", "strict_versions", "rules_off", "strategies")
 
 
-class Doctor:
-    """Say whether all that mends works with this torch and this Python."""
+def examine(*, as_json: bool) -> None:
+    """Prints whether all that mends works with this torch and this Python.
 
-    takes_program: ClassVar[bool] = False
+    Args:
+        as_json: whether as JSON.
 
-    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-
-    def run(self, args: argparse.Namespace) -> None:
-        found = list(findings())
-        trouble = _trouble(found)
-        if args.json:
-            rows = [_as_dict(finding) for finding in found]
-            print(json.dumps({**_versions(), "seams": rows, "trouble": trouble}, indent=2))
-        else:
-            Table(["what", "here"], [[k, str(v)] for k, v in _versions().items()]).print(sys.stdout)
-            print()
-            _table(found).print(sys.stdout)
-            print()
-            print("\n".join(trouble) or "All that is replaced in torch is reached and works.")
-        if trouble:
-            raise SystemExit(1)
+    Raises:
+        SystemExit: with status 1, something does not.
+    """
+    found = list(findings())
+    trouble = _trouble(found)
+    if as_json:
+        rows = [_as_dict(finding) for finding in found]
+        print(json.dumps({**_versions(), "seams": rows, "trouble": trouble}, indent=2))
+    else:
+        Table(["what", "here"], [[k, str(v)] for k, v in _versions().items()]).print(sys.stdout)
+        print()
+        _table(found).print(sys.stdout)
+        print()
+        print("\n".join(trouble) or "All that is replaced in torch is reached and works.")
+    if trouble:
+        raise SystemExit(1)
 
 
 def _versions() -> dict[str, Any]:

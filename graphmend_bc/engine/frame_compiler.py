@@ -297,6 +297,7 @@ class Frame:
             and attempt.is_break(outcome),
             attempts=tuple(self.failed),
         )
+        self.state.report.compiled.note(result)
         for listener in self.state.on_frame:
             listener(result)
 

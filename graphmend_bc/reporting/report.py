@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -107,6 +107,9 @@ class Decline:
 
 E = TypeVar("E", Mend, Decline)
 
+SCHEMA = 1
+"""Version of the report's JSON."""
+
 
 @dataclass(frozen=True, slots=True)
 class FrameResult:
@@ -126,6 +129,30 @@ class FrameResult:
 
 
 @dataclass(slots=True)
+class Compiled:
+    """What was compiled, counted anew for each compilation of a frame.
+
+    Attributes:
+        frames: frames that Dynamo compiled, or tried to.
+        graphs: graphs that were handed to backends.
+        breaks: frames whose graph ended before the frame did.
+        skipped: frames that Dynamo left to eager Python, having met what it cannot trace.
+    """
+
+    frames: int = 0
+    graphs: int = 0
+    breaks: int = 0
+    skipped: int = 0
+
+    def note(self, result: FrameResult) -> None:
+        """Count what one frame came to."""
+        self.frames += 1
+        self.graphs += result.graphs
+        self.breaks += bool(result.break_reason) and not result.skipped
+        self.skipped += result.skipped
+
+
+@dataclass(slots=True)
 class Report:
     """All mends and declines, each site once, in the order in which they were found.
 
@@ -133,6 +160,7 @@ class Report:
         mends: sites that no longer break the graph.
         declines: breaks that were left.
         speculations: how often the checks of speculations failed, by site; filled in by `report()`.
+        compiled: what was compiled.
         _known: what is in the lists.
 
     Example:
@@ -143,6 +171,7 @@ class Report:
     mends: list[Mend] = field(default_factory=list)
     declines: list[Decline] = field(default_factory=list)
     speculations: list[Outcome] = field(default_factory=list)
+    compiled: Compiled = field(default_factory=Compiled)
     _known: set[tuple[Site, str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -168,18 +197,42 @@ class Report:
         self.__post_init__()
 
     def copy(self) -> Report:
-        return Report(list(self.mends), list(self.declines), list(self.speculations))
+        return Report(
+            list(self.mends),
+            list(self.declines),
+            list(self.speculations),
+            replace(self.compiled),
+        )
+
+    def summary(self) -> str:
+        """One line: what was mended, what is left, and what speculation cost."""
+        done, left = self.compiled, self.compiled.breaks + self.compiled.skipped
+        text = (
+            f"{len(self.mends)} mended, {len(self.declines)} declined; "
+            f"{done.graphs} graphs in {done.frames} compilations, {left} breaks left"
+        )
+        calls = sum(known.calls for known in self.speculations)
+        failed = sum(known.failed_checks for known in self.speculations)
+        return f"{text}; {failed} of {calls} checks failed" if calls else text
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report in the form of its JSON: see `to_json`."""
+        return {
+            "schema": SCHEMA,
+            "mends": [_as_dict(m) for m in self.mends],
+            "declines": [_as_dict(d) for d in self.declines],
+            "speculations": [_as_dict(g) for g in self.speculations],
+            "compiled": asdict(self.compiled),
+        }
 
     def to_json(self) -> str:
-        """The report as JSON: an object with the lists `mends`, `declines` and `speculations`."""
-        return json.dumps(
-            {
-                "mends": [_as_dict(m) for m in self.mends],
-                "declines": [_as_dict(d) for d in self.declines],
-                "speculations": [_as_dict(g) for g in self.speculations],
-            },
-            indent=2,
-        )
+        """The report as JSON.
+
+        Returns:
+            An object with the number `schema`, which changes when a name in it does; the lists
+            `mends`, `declines` and `speculations`; and the counts in `compiled`.
+        """
+        return json.dumps(self.as_dict(), indent=2)
 
     def to_html(self, path: str | Path) -> None:
         """Write the report as a page of its own.

@@ -31,7 +31,20 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("run --json no/out.json program.py", "the directory of 'no/out.json' does not exist"),
         ("run --json . program.py", "'.' is a directory; name a file in it."),
         ("explain", "the following arguments are required: script.py"),
-        ("explain --report out.html program.py", "unrecognized arguments: --report"),
+        ("explain --report no/out.html program.py", "the directory of 'no/out.html' does not"),
+        ("explain --attach m:f program.py", "unrecognized arguments: --attach"),
+        ("explain nowhere:f", "'nowhere:f' names no function: No module named 'nowhere'"),
+        ("explain os.path:joint", "'os.path:joint' names no function: module 'posixpath' has no"),
+        (
+            "explain os.path:join",
+            "must be a function that is called without arguments, but it takes",
+        ),
+        (
+            "run --fail-on-break=few program.py",
+            "'few' is no number of graph breaks, such as 0 or 2",
+        ),
+        ("run --fail-on-miss-rate 2 program.py", "'2' is no part of the calls, such as 0 or 0.05"),
+        ("run --fail-on-miss-rate", "argument --fail-on-miss-rate: expected one argument"),
     ],
 )
 def test_wrong_command_line(

@@ -109,7 +109,7 @@ def test_bytecode_file_needs_no_source(tmp_path: Path) -> None:
     source.unlink()
     status, out, err = python(*MEND, "program.pyc", cwd=tmp_path)
     assert (status, out) == (0, "[0.5, 0.5] [-2.0, -2.0]\n")
-    assert "graphmend_bc: 1 mended, 0 declined" in err
+    assert "graphmend_bc: 1 mended, 0 declined; 1 graphs in 1 compilations, 0 breaks left" in err
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_summary_and_reports_come_also_when_the_program_fails(tmp_path: Path) ->
     assert (status, out) == (1, "[0.5, 0.5] [-2.0, -2.0]\n")
     traceback, _, summary = err.partition("graphmend_bc: ")
     assert traceback.splitlines()[-1] == "OSError: disk on fire"
-    assert summary.splitlines()[0] == "1 mended, 0 declined"
+    assert summary.splitlines()[0] == "1 mended, 0 declined; 1 graphs in 1 compilations, 0 breaks left"
     where = f"{tmp_path / 'program.py'}:6 in halve"
     assert summary.splitlines()[2].split(maxsplit=2) == ["where", "GB0170", where]
     [mend] = json.loads((tmp_path / "out.json").read_text())["mends"]
@@ -147,7 +147,7 @@ def test_attach_compiles_a_function_that_the_program_only_calls(tmp_path: Path) 
     )
     status, out, err = python(*MEND, "--attach", "lib:f", "program.py", cwd=tmp_path)
     assert (status, out) == (0, "[3.0, 3.0]\n")
-    assert "graphmend_bc: 1 mended, 0 declined" in err
+    assert "graphmend_bc: 1 mended, 0 declined; 1 graphs in 1 compilations, 0 breaks left" in err
     assert "lib.py:3 in f" in err
 
 
@@ -173,7 +173,7 @@ def test_targets_in_the_environment_are_attached_as_by_the_option(
     )
     status, out, err = python(*MEND, "program.py", cwd=tmp_path)
     assert (status, out) == (0, "[3.0, 3.0]\n")
-    assert "graphmend_bc: 1 mended, 0 declined" in err
+    assert "graphmend_bc: 1 mended, 0 declined; 1 graphs in 1 compilations, 0 breaks left" in err
 
 
 def test_a_wrong_target_in_the_environment_is_refused_by_its_name(

@@ -1,0 +1,136 @@
+"""The subcommands: what they take. What they do is in the modules that they import, with torch."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+LIMIT_OPTION = "--fail-on-break"
+"""The option whose value may be left out; it follows an "=" then."""
+
+VALUE_OPTIONS = frozenset({"--report", "--json", "--attach", "--fail-on-miss-rate"})
+"""The options of programs that take the next argument."""
+
+
+class Command(Protocol):
+    """One subcommand; its name is the class name in lower case, its help the docstring."""
+
+    takes_program: ClassVar[bool]
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, args: argparse.Namespace) -> None: ...
+
+
+class Run:
+    """Run a program with mending on and report what was mended."""
+
+    takes_program: ClassVar[bool] = True
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        _add_files(parser)
+        parser.add_argument(
+            "--attach",
+            metavar="PATTERN",
+            action="append",
+            default=[],
+            help="also compile this function or these modules, as 'pkg.mod:Class.method' or "
+            "'pkg.models.*'; may be repeated. GRAPHMEND_BC_ATTACH does the same, with commas",
+        )
+        parser.add_argument(
+            f"{LIMIT_OPTION}",
+            metavar="N",
+            dest="most_breaks",
+            type=_count,
+            help="end with status 3 if more than N graph breaks are left (0 without =N)",
+        )
+        parser.add_argument(
+            "--fail-on-miss-rate",
+            metavar="RATE",
+            dest="most_misses",
+            type=_rate,
+            help="end with status 3 if more than this part of the speculated calls failed a check "
+            "and ran the original code (0.01 is one in a hundred)",
+        )
+        parser.add_argument("--quiet", action="store_true", help="print no summary at the end")
+
+    def run(self, args: argparse.Namespace) -> None:
+        from graphmend_bc.cli.running import run
+
+        run(args)
+
+
+class Explain:
+    """Run a program with stock torch.compile, then compare what it compiled with mending.
+
+    In the program's place may stand a function that takes no arguments, as 'pkg.mod:function'.
+    """
+
+    takes_program: ClassVar[bool] = True
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        _add_files(parser)
+
+    def run(self, args: argparse.Namespace) -> None:
+        from graphmend_bc.cli.comparing import compare
+
+        compare(args)
+
+
+class Doctor:
+    """Say whether all that mends works with this torch and this Python."""
+
+    takes_program: ClassVar[bool] = False
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+    def run(self, args: argparse.Namespace) -> None:
+        from graphmend_bc.cli.doctor import examine
+
+        examine(as_json=args.json)
+
+
+COMMANDS: Sequence[Command] = (Run(), Explain(), Doctor())
+
+
+def _add_files(parser: argparse.ArgumentParser) -> None:
+    """The options that say where a report goes."""
+    for option, kind, what in (("--report", "HTML", "a page"), ("--json", "JSON", "JSON")):
+        parser.add_argument(
+            option,
+            metavar=kind,
+            type=_writable_path,
+            help=f"write the report as {what} to this file",
+        )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of graph breaks, such as 0 or 2.")
+    return int(text)
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if not 0 <= rate <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no part of the calls, such as 0 or 0.05.")
+    return rate
+
+
+def _writable_path(text: str) -> Path:
+    """Refuses, before the program runs, a file that cannot be written after it."""
+    path = Path(text).absolute()
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a directory; name a file in it.")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"the directory of {text!r} does not exist; create it.")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written; choose another place.")
+    return path

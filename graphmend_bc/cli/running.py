@@ -1,0 +1,117 @@
+"""``run``: a program with mending on, and what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import os
+import sys
+import threading
+from collections.abc import Callable
+
+import graphmend_bc as gm
+from graphmend_bc.attachment.attach import attach_all, unmet_patterns
+from graphmend_bc.cli.program import Program
+from graphmend_bc.reporting.table import Table
+from graphmend_bc.versions import UnsupportedVersionError
+
+FELL_SHORT = 3
+"""Exit status of a program that went well but was not mended as the command line demands."""
+
+
+def run(args: argparse.Namespace) -> None:
+    """Runs ``args.program`` as Python would; its summary is printed when Python ends."""
+    from_environment = gm.config.attach
+    try:
+        with gm.config.patch(attach=""):  # the program's modules cannot be found yet
+            gm.enable()
+    except UnsupportedVersionError as error:
+        raise SystemExit(f"graphmend_bc: {error}") from None
+    program: Program = args.program
+    program.prepare()
+    for target in args.attach:
+        _attach(target, f"argument --attach: {target!r}", args.refuse)
+    _attach(from_environment, "GRAPHMEND_BC_ATTACH", args.refuse)
+    # Python joins the program's threads and prints what ended it before it calls this.
+    atexit.register(_finish, args, os.getpid())
+    program.execute()
+    if args.most_breaks is None and args.most_misses is None:
+        return
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    if shortfalls := fallen_short(gm.report(), args.most_breaks, args.most_misses):
+        print("\n".join(shortfalls), file=sys.stderr)
+        raise SystemExit(FELL_SHORT)
+
+
+def fallen_short(
+    report: gm.Report, most_breaks: int | None, most_misses: float | None
+) -> list[str]:
+    """Says in what a program stayed short of what was demanded.
+
+    Args:
+        report: what came of it.
+        most_breaks: graph breaks that may be left; None for any number.
+        most_misses: part of the speculated calls whose check may fail; None for any.
+    """
+    said = []
+    left = report.compiled.breaks + report.compiled.skipped
+    if most_breaks is not None and left > most_breaks:
+        said.append(f"graphmend_bc: {left} graph breaks are left; --fail-on-break={most_breaks}.")
+    calls = sum(speculation.calls for speculation in report.speculations)
+    failed = sum(speculation.failed_checks for speculation in report.speculations)
+    if most_misses is not None and calls and failed / calls > most_misses:
+        said.append(
+            f"graphmend_bc: the check failed in {failed} of {calls} speculated calls "
+            f"({failed / calls:.1%}); --fail-on-miss-rate={most_misses:g}."
+        )
+    return said
+
+
+def _finish(args: argparse.Namespace, pid: int) -> None:
+    if os.getpid() != pid:  # a forked child of the program reports nothing
+        return
+    report = gm.report()
+    if not args.quiet:
+        _print_report(report)
+    if unmet := unmet_patterns():
+        print(f"graphmend_bc: {unmet}", file=sys.stderr)
+    if args.json:
+        args.json.write_text(report.to_json(), encoding="utf-8")
+    if args.report:
+        report.to_html(args.report)
+
+
+def _attach(targets: str, origin: str, refuse: Callable[[str], None]) -> None:
+    """Attaches to what the user named, or refuses the command line and says where it came from."""
+    try:
+        attach_all(targets)
+    except (AttributeError, ImportError, TypeError, ValueError) as error:
+        unmet_patterns()  # the program does not run, so no other target can have met a function
+        refuse(f"{origin}: {error}")
+
+
+def _print_report(report: gm.Report) -> None:
+    print(f"graphmend_bc: {report.summary()}", file=sys.stderr)
+    mends = [[m.strategy, m.gb_id, str(m.site)] for m in report.mends]
+    declines = [[d.reason, d.gb_id, str(d.site)] for d in report.declines]
+    Table(["mended by", "break", "where"], mends).print(sys.stderr)
+    Table(["declined", "break", "where"], declines).print(sys.stderr)
+    texts: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for decline in report.declines:
+        places = texts.setdefault((decline.reason, decline.explanation, decline.hints), [])
+        places.append(f"{decline.site.filename}:{decline.site.lineno}")
+    for (reason, text, hints), places in texts.items():
+        print(f"{reason}: {text} ({', '.join(dict.fromkeys(places))})", file=sys.stderr)
+        for hint in hints:
+            print(f"    Hint: {hint}", file=sys.stderr)
+    for speculation in report.speculations:
+        if speculation.failed_checks:
+            print(f"speculated {speculation}", file=sys.stderr)
+    if not report.compiled.frames:
+        print(
+            "The program compiled nothing. Call torch.compile in it, or name what is to be "
+            "compiled: graphmend-bc run --attach 'package.module:Class.forward' ...",
+            file=sys.stderr,
+        )

@@ -22,8 +22,17 @@ def check_runs_untaken(records: Sequence[OpRecord], most_ops: int, *, writes: bo
         writes: whether they may write in place what is a result otherwise.
 
     Raises:
-        Refused: with the first operator for which it could not be shown.
+        Refused: with the first operator for which it could not be shown, but rather with one that
+            must not run in `torch.cond` either.
     """
+    try:
+        _check_runs_untaken(records, most_ops, writes)
+    except Refused:
+        check_runs_taken(records, grad=False)
+        raise
+
+
+def _check_runs_untaken(records: Sequence[OpRecord], most_ops: int, writes: bool) -> None:
     for record in records:
         name = f"The operator is {record.op}."
         writes_known = writes and record.is_aten and record.name in ops.IN_PLACE

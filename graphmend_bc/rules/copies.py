@@ -16,6 +16,6 @@ RULE = Rule(
     "copy",
     9,
     _matches,
-    frozenset({"Attempted to call function marked as skipped"}),
+    frozenset({"Attempted to call function marked as skipped", "Unsupported method call"}),
     handler=copied,
 )

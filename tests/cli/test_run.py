@@ -131,7 +131,9 @@ def test_summary_and_reports_come_also_when_the_program_fails(tmp_path: Path) ->
     assert (status, out) == (1, "[0.5, 0.5] [-2.0, -2.0]\n")
     traceback, _, summary = err.partition("graphmend_bc: ")
     assert traceback.splitlines()[-1] == "OSError: disk on fire"
-    assert summary.splitlines()[0] == "1 mended, 0 declined; 1 graphs in 1 compilations, 0 breaks left"
+    assert (
+        summary.splitlines()[0] == "1 mended, 0 declined; 1 graphs in 1 compilations, 0 breaks left"
+    )
     where = f"{tmp_path / 'program.py'}:6 in halve"
     assert summary.splitlines()[2].split(maxsplit=2) == ["where", "GB0170", where]
     [mend] = json.loads((tmp_path / "out.json").read_text())["mends"]

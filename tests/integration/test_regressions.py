@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc.code import facts
 from graphmend_bc.engine.frame_compiler import Frame
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.runtime import Site
@@ -235,7 +236,8 @@ _HOISTED = [(UP, torch.tensor([0, 1])), (DOWN, torch.tensor([0, 0])), (DOWN, tor
 
 def test_conditions_in_code_that_nothing_leads_to() -> None:
     outcome = agrees(_HOISTS_IN_RESUMED, _HOISTED)
-    assert "hoist@8" in outcome.mends
+    # A function that breaks in a loop that is tested once a round is skipped, as stock does it.
+    assert ("hoist@8" in outcome.mends) is facts.WHILE_TESTS_TWICE
 
 
 def test_resume_function_of_rewritten_code_after_a_failure_of_ours(

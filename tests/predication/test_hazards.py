@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc.code.facts import VERSION
 from tests import oracle
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
@@ -134,7 +135,7 @@ def test_batch_norm_statistics_in_an_arm() -> None:
         return x + 1
     """
     calls = [UP.repeat(2, 1) * torch.tensor([[1.0], [2.0]]), DOWN.repeat(2, 1)]
-    declined(body, calls, "arm-op-unknown", line=4)
+    declined(body, calls, "arm-mutates-tensor", line=4)
 
 
 def test_alias_of_an_input_mutated_later() -> None:
@@ -393,7 +394,8 @@ def test_leaving_the_loop_from_an_arm() -> None:
             x = x + i
         return x
     """
-    declined(body, BOTH, "loop-exit", line=3)
+    # From CPython 3.14 on, stock goes on behind a break in such a loop.
+    declined(body, BOTH, "loop-exit", line=3, breaks=1 if VERSION < (3, 14) else 3)
 
 
 def test_identity_of_a_chosen_value() -> None:

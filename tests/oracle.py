@@ -14,7 +14,6 @@ given says which lines are mended and which are declined:
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import copy
 import io
@@ -23,7 +22,6 @@ import logging
 import random
 import sys
 import textwrap
-import threading
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +35,7 @@ from torch.utils._pytree import tree_leaves
 import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.reporting.report import FrameResult
+from graphmend_bc.testing.values import DATA, Records, raised, same_objects, sharing, shown
 from tests.orders import Wanted, in_order, orders_to_make, wanted_in, without_guarded
 
 _numbers = itertools.count()
@@ -183,28 +182,6 @@ def load(source: str) -> types.ModuleType:
     return module
 
 
-class _Records(logging.Handler):
-    def __init__(self, into: list[object]) -> None:
-        super().__init__()
-        self.into = into
-
-    def emit(self, record: logging.LogRecord) -> None:
-        place = (
-            record.pathname,
-            record.lineno,
-            record.funcName,
-            record.module,
-            record.thread == threading.get_ident(),
-        )
-        text = (record.name, record.levelname, record.getMessage(), record.msg, repr(record.args))
-        trouble = record.exc_info and (record.exc_info[0], repr(record.exc_info[1]))
-        extra = sorted((k, repr(v)) for k, v in vars(record).items() if k not in _RECORD_NAMES)
-        self.into.append((*text, *place, trouble, record.stack_info, extra))
-
-
-_RECORD_NAMES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
-
-
 def _run(
     source: str, calls: Sequence[tuple[Any, ...]], grad: bool, wrap: Callable[..., Any]
 ) -> list[Seen]:
@@ -213,7 +190,7 @@ def _run(
     random.seed(0)
     logging.getLogger("program").setLevel(logging.NOTSET)  # programs set it; others start anew
     # A mode that stock leaves switched must not be met by the next arm.
-    with _warnings_of_programs() as shown, torch.set_grad_enabled(torch.is_grad_enabled()):
+    with _warnings_of_programs() as warned, torch.set_grad_enabled(torch.is_grad_enabled()):
         module = load(source)
         function = wrap(module.f)
         seen: list[Seen] = []
@@ -223,14 +200,14 @@ def _run(
                 continue
             if hasattr(module, "change"):
                 module.change(len(seen))
-            seen.append(_call(module, function, args, grad, shown))
+            seen.append(_call(module, function, args, grad, warned))
         return seen
 
 
 @contextlib.contextmanager
 def _warnings_of_programs() -> Iterator[list[object]]:
     """The warnings of programs, with their places; what others warn of is left alone."""
-    shown: list[object] = []
+    warned: list[object] = []
     with warnings.catch_warnings():
         stock = warnings.showwarning
 
@@ -239,13 +216,13 @@ def _warnings_of_programs() -> Iterator[list[object]]:
             if "Triggered internally at" in str(message):
                 return
             if filename in ("<program>", __file__):
-                shown.append((str(message), category.__name__, filename, lineno))
+                warned.append((str(message), category.__name__, filename, lineno))
             else:
                 stock(message, category, filename, lineno, *rest)
 
         warnings.showwarning = show
         warnings.filterwarnings("default", module=r"program_\d+")
-        yield shown
+        yield warned
 
 
 def _call(
@@ -253,11 +230,11 @@ def _call(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     grad: bool,
-    shown: list[object],
+    warned: list[object],
 ) -> Seen:
     seen = Seen()
-    shown.clear()
-    logger, handler, out = logging.getLogger("program"), _Records(seen.records), io.StringIO()
+    warned.clear()
+    logger, handler, out = logging.getLogger("program"), Records(seen.records), io.StringIO()
     logger.addHandler(handler)
     leaves = [t for t in [*tree_leaves(args), *_state(module)] if isinstance(t, torch.Tensor)]
     for leaf in leaves:
@@ -267,17 +244,17 @@ def _call(
             value = function(*args)
         if grad:
             _backward(value)
-        seen.value = _show(value)
+        seen.value = shown(value)
         tensors = [t for t in tree_leaves((value, args, _state(module))) if _is_tensor(t)]
-        seen.shared, seen.same = _sharing(tensors), _same(tensors)
+        seen.shared, seen.same = sharing(tensors), same_objects(tensors)
     except Exception as error:
-        seen.error = _raised(error), error.__suppress_context__, getattr(error, "__notes__", [])
+        seen.error = raised(error), error.__suppress_context__, getattr(error, "__notes__", [])
     finally:
         logger.removeHandler(handler)
-    seen.stdout, seen.warnings = out.getvalue(), list(shown)
-    seen.inputs = _show(args)
-    seen.gradients = [_show(leaf.grad) for leaf in leaves]
-    seen.state = [_show(value) for value in _state(module)]
+    seen.stdout, seen.warnings = out.getvalue(), list(warned)
+    seen.inputs = shown(args)
+    seen.gradients = [shown(leaf.grad) for leaf in leaves]
+    seen.state = [shown(value) for value in _state(module)]
     name, keys, *numbers = numpy.random.get_state()
     seen.random = torch.get_rng_state().tolist(), name, keys.tolist(), numbers, random.getstate()
     seen.modes = (
@@ -287,14 +264,6 @@ def _call(
     )
     seen.handling = type(sys.exc_info()[1]).__name__  # of this thread, after the call: none
     return seen
-
-
-def _raised(error: BaseException | None) -> Any:
-    """An exception with what it was caused by, and the class of what was handled then."""
-    if error is None:
-        return None
-    context = type(error.__context__).__name__
-    return type(error).__name__, repr(error.args), str(error), context, _raised(error.__cause__)
 
 
 def _backward(value: Any) -> None:
@@ -312,7 +281,7 @@ def _state(module: types.ModuleType) -> list[Any]:
         if isinstance(value, torch.nn.Module):
             found += [*value.parameters(), *value.buffers()]
             found.append({k: v for k, v in vars(value).items() if not k.startswith("_")})
-        elif isinstance(value, _DATA):
+        elif isinstance(value, DATA):
             found.append(value)
         elif module.__name__ in (type(value).__module__, getattr(value, "__module__", None)):
             attributes = dict(getattr(value, "__dict__", {}))
@@ -320,46 +289,8 @@ def _state(module: types.ModuleType) -> list[Any]:
     return found
 
 
-_DATA = (
-    *(torch.Tensor, numpy.ndarray, list, dict, set, collections.deque),
-    *(bool, int, float, complex, str, bytes, tuple, frozenset, type(None)),
-)
-
-
-def _show(value: Any) -> Any:
-    """A value in comparable form: all that can be seen of data, of objects their class."""
-    kind = type(value).__name__
-    if isinstance(value, torch.Tensor):
-        data = value.detach()
-        bits = repr(data.tolist() if data.layout is torch.strided else str(data))
-        shape, stride = tuple(value.shape), value.stride()
-        return str(value.dtype), shape, stride, bits, value.requires_grad, kind
-    if isinstance(value, numpy.ndarray):
-        return kind, str(value.dtype), value.shape, repr(value.tolist())
-    if isinstance(value, (list, tuple, collections.deque)):
-        return kind, [_show(item) for item in value]
-    if isinstance(value, dict):
-        return kind, [(_show(key), _show(item)) for key, item in value.items()]
-    if isinstance(value, (set, frozenset)):
-        return kind, sorted(repr(_show(item)) for item in value)
-    return (kind, repr(value)) if isinstance(value, (numpy.generic, *_DATA)) else kind
-
-
 def _is_tensor(value: object) -> bool:
     return isinstance(value, torch.Tensor)
-
-
-def _sharing(tensors: list[torch.Tensor]) -> list[tuple[int, int]]:
-    """Which of the tensors in sight share memory."""
-    places = [t.untyped_storage().data_ptr() if t.numel() else -i for i, t in enumerate(tensors, 1)]
-    pairs = itertools.combinations(range(len(tensors)), 2)
-    return [(i, j) for i, j in pairs if places[i] == places[j]]
-
-
-def _same(tensors: list[torch.Tensor]) -> list[tuple[int, int]]:
-    """Which of them are one object."""
-    pairs = itertools.combinations(range(len(tensors)), 2)
-    return [(i, j) for i, j in pairs if tensors[i] is tensors[j]]
 
 
 def _assert_same(expected: list[Seen], actual: list[Seen], arm: str) -> None:

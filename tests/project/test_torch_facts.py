@@ -21,6 +21,7 @@ NAMED = {
         "torch.utils._config_module.install_config_module",
     },
     "explanation.py": {"torch.utils._pytree.tree_map"},
+    "testing/observation.py": {"torch.utils._pytree"},
     "rules/order.py": {
         "torch._dynamo.symbolic_convert.InstructionTranslatorBase",
         "torch._dynamo.variables.base.ValueMutationNew",

@@ -1,0 +1,27 @@
+"""The examples of the docs that are whole programs run as they are printed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.processes import forked
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/breaks.md", "docs/testing.md"])
+def test_examples(page: str) -> None:
+    found = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
+    assert found
+    for example in found:
+        forked(example)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        links = re.findall(r"\]\(([^)#:]+\.\w+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        missing = [link for link in links if not (page.parent / link).exists()]
+        assert not missing, f"{page.name}: {missing}"

@@ -1,0 +1,68 @@
+"""The pytest plugin on a small project, in a process of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.processes import python
+
+PROJECT = """
+import pytest, torch, graphmend_bc
+
+def f(x):
+    return x * 2 if x.sum() > 0 else x - 1
+
+def left(x):
+    y = x + 1
+    torch._dynamo.graph_break()
+    return y * 2
+
+@pytest.fixture
+def compiled():
+    torch._dynamo.reset()
+    return torch.compile(f, backend="eager")
+
+def test_plain(compiled):
+    print("ON" if graphmend_bc.is_enabled() else "OFF")
+    compiled(torch.ones(2))
+
+@pytest.mark.graphmend
+def test_marked(compiled):
+    assert graphmend_bc.is_enabled()
+    compiled(torch.ones(2))
+    torch.compile(left, backend="eager")(torch.ones(2))
+
+@pytest.mark.no_graphmend
+def test_unmarked(compiled):
+    assert not graphmend_bc.is_enabled()
+    compiled(torch.ones(2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "plain", "summary"),
+    [
+        ([], "OFF", "1 of 1 tests compiled something: 1 sites mended, 1 breaks left."),
+        (["--graphmend"], "ON", "2 of 2 tests compiled something: 2 sites mended, 1 breaks left."),
+    ],
+)
+def test_small_project(options: list[str], plain: str, summary: str, tmp_path: Path) -> None:
+    (tmp_path / "test_project.py").write_text(PROJECT)
+    plugin = ["-p", "graphmend_bc.pytest_plugin", "-p", "no:cacheprovider", "--strict-markers"]
+    done = python("-m", "pytest", "-sq", *plugin, *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert plain in done.stdout
+    assert summary in done.stdout
+    assert "3 passed" in done.stdout
+    assert "test_project.py::test_marked: " in done.stdout
+
+
+def test_without_the_option_nothing_is_said_or_imported(tmp_path: Path) -> None:
+    (tmp_path / "test_project.py").write_text(
+        "import sys\ndef test_it():\n    assert 'torch' not in sys.modules\n"
+    )
+    done = python("-m", "pytest", "-q", "-p", "graphmend_bc.pytest_plugin", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "graphmend_bc" not in done.stdout

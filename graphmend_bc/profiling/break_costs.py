@@ -7,9 +7,16 @@ from dataclasses import dataclass, field
 from types import CodeType
 
 from graphmend_bc.dynamo.trace.generated_code import line_of_break, user_name
-from graphmend_bc.profiling.costs import BreakCost, Costs, FrameCost, GraphCost
+from graphmend_bc.profiling.costs import (
+    BreakCost,
+    Costs,
+    FailedCheckCost,
+    FrameCost,
+    GraphCost,
+)
 from graphmend_bc.profiling.records import COMPILER, EAGER, GENERATED, GRAPH, Measured, Record
 from graphmend_bc.profiling.spans import Found, found_in
+from graphmend_bc.reporting.report import Report
 
 _LEFT_ALONE = "Dynamo left the whole frame as it is"
 
@@ -49,7 +56,26 @@ def costs_of(measured: Measured) -> Costs:
         measured_calls=measured_calls,
         overhead_ns=round(measured_calls * measured.cost_ns),
         dropped_calls=measured.dropped,
+        failed_checks=_failed_checks(measured.before, measured.report),
     )
+
+
+def _failed_checks(before: Report, after: Report) -> tuple[FailedCheckCost, ...]:
+    """What speculations came to between two reports."""
+    known = {outcome.site: outcome for outcome in before.speculations}
+    found = []
+    for outcome in after.speculations:
+        first = known.get(outcome.site)
+        calls, failed, rerun_ns = outcome.calls, outcome.failed_checks, outcome.rerun_ns
+        if first is not None and first.calls <= calls:  # else mending was reset meanwhile
+            calls -= first.calls
+            failed -= first.failed_checks
+            rerun_ns -= first.rerun_ns
+        if failed > 0:
+            site = outcome.site
+            place = site.qualname, site.filename, site.lineno
+            found.append(FailedCheckCost(*place, calls, failed, rerun_ns))
+    return tuple(sorted(found, key=lambda cost: -cost.rerun_ns))
 
 
 def _between(measured: Measured, group: _Group) -> list[int]:

@@ -83,6 +83,26 @@ class GraphCost:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedCheckCost:
+    """A speculation whose check failed, so that the original code ran after the graph.
+
+    Attributes:
+        function: qualified name of the user's function that asks.
+        filename, lineno: where.
+        calls: how often graphs ran that assume an answer.
+        failed: in how many of them the check failed.
+        rerun_ns: nanoseconds in the original code then.
+    """
+
+    function: str
+    filename: str
+    lineno: int
+    calls: int
+    failed: int
+    rerun_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Costs:
     """All that a profile found.
 
@@ -97,6 +117,7 @@ class Costs:
         measured_calls: how many calls were measured.
         overhead_ns: what measuring them took, estimated from what one takes.
         dropped_calls: calls that are in the sums but not in the trace.
+        failed_checks: speculations whose checks failed, the dearest first.
     """
 
     wall_ns: int
@@ -108,6 +129,7 @@ class Costs:
     measured_calls: int
     overhead_ns: int
     dropped_calls: int
+    failed_checks: tuple[FailedCheckCost, ...] = ()
 
 
 def as_text(costs: Costs, limit: int) -> str:
@@ -120,7 +142,9 @@ def as_text(costs: Costs, limit: int) -> str:
     Returns:
         Lines of text, the dearest break first.
     """
-    lines = list(_break_lines(costs.breaks, limit))
+    lines = list(_failed_check_lines(costs.failed_checks, limit))
+    if costs.breaks or not lines:
+        lines += _break_lines(costs.breaks, limit)
     launches = sum(graph.calls for graph in costs.graphs)
     lines += [
         f"graph launches: {launches} of {len(costs.graphs)} frames, "
@@ -135,6 +159,22 @@ def as_text(costs: Costs, limit: int) -> str:
     if costs.dropped_calls:
         lines.append(f"{costs.dropped_calls} calls are counted above but are not in the trace")
     return "\n".join(lines)
+
+
+def _failed_check_lines(failed: Sequence[FailedCheckCost], limit: int) -> Iterator[str]:
+    if not failed:
+        return
+    header = ("cost", "calls", "failed", "speculation whose check failed")
+    rows = [
+        (
+            _time(found.rerun_ns),
+            str(found.calls),
+            f"{found.failed} ({_share(found.failed, found.calls)})",
+            f"{found.filename}:{found.lineno} in {found.function}",
+        )
+        for found in failed[:limit]
+    ]
+    yield str(Table(header, rows, right=frozenset(range(3))))
 
 
 def _break_lines(breaks: Sequence[BreakCost], limit: int) -> Iterator[str]:

@@ -47,7 +47,8 @@ class Measured:
         cost_ns: what measuring one call takes.
         torch_trace: what torch's profiler exported, if it ran.
         reasons: Dynamo's graph breaks.
-        report: our mends and declines.
+        before: our mends and declines, and the counts of speculations, when it began.
+        report: the same when it ended.
     """
 
     records: tuple[Record, ...]
@@ -58,6 +59,7 @@ class Measured:
     cost_ns: float
     torch_trace: Mapping[str, Any] | None
     reasons: tuple[BreakReason, ...]
+    before: Report
     report: Report
 
     @property

@@ -177,6 +177,7 @@ class _Run:
         self._hooks, self._profiler, self._call_limit = hooks, profiler, call_limit
         self._epoch_ns = self._begun_ns = self._wall_ns = 0
         self._ledger: Mapping[str, Any] | None = None
+        self._before = report()
 
     def begin(self) -> None:
         """Start the clock."""
@@ -202,6 +203,7 @@ class _Run:
             cost_ns=self._hooks.profile_cost(kind_of.__code__),
             torch_trace=None if self._profiler is None else _exported(self._profiler),
             reasons=tuple(break_reasons()),
+            before=self._before,
             report=report(),
         )
 

@@ -37,18 +37,23 @@ class Outcome:
         calls: how often graphs ran that assume a value there.
         failed_checks: how often the check failed, so that the original code ran.
         respecialised: how often the site was re-specialised to the other value.
+        rerun_ns: nanoseconds that the original code took after failed checks.
     """
 
     site: Site
     calls: int
     failed_checks: int
     respecialised: int
+    rerun_ns: int = 0
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"{self.site}: the check failed in {self.failed_checks} of {self.calls} calls, "
             f"re-specialised {self.respecialised} times"
         )
+        if not self.rerun_ns:
+            return text
+        return f"{text}; {self.rerun_ns / 1e6:.3g} ms went into running the original code"
 
 
 @dataclass(slots=True)
@@ -61,6 +66,7 @@ class Tally:
             checks by raising.
         calls: how often it ran.
         failed_checks: how often each speculation was the first whose check failed, by its index.
+        rerun_ns: nanoseconds that the original code took then.
         raised: how often the graph raised before its checks.
         streak: how many of the last calls had a failed check.
         last_failed: the number of the call whose check failed last.
@@ -71,6 +77,7 @@ class Tally:
     captured: tuple[Site, ...] = ()
     calls: int = 0
     failed_checks: Counter[int] = field(default_factory=Counter)
+    rerun_ns: Counter[int] = field(default_factory=Counter)
     raised: int = 0
     streak: int = 0
     last_failed: int = 0
@@ -86,6 +93,10 @@ class Tally:
         self.failed_checks[index] += 1
         self.streak = self.streak + 1 if self.last_failed == self.calls - 1 else 1
         self.last_failed = self.calls
+
+    def note_rerun(self, index: int, nanoseconds: int) -> None:
+        """The original code ran because the check of a speculation failed."""
+        self.rerun_ns[index] += nanoseconds
 
     def suspect(self, error: str) -> int | None:
         """The speculation that an assertion of the graph was about, or the first possible one.
@@ -145,10 +156,16 @@ class History:
 
     def outcome(self, site: Site) -> Outcome:
         """How the speculation at a site went so far."""
-        failed = sum(
-            count
+        here = [
+            (tally, index)
             for tally in self.tallies
-            for index, count in tally.failed_checks.items()
+            for index in tally.failed_checks
             if tally.speculations[index].site == site
+        ]
+        return Outcome(
+            site,
+            calls=sum(tally.calls for tally in self.tallies),
+            failed_checks=sum(tally.failed_checks[index] for tally, index in here),
+            respecialised=self.respecialised,
+            rerun_ns=sum(tally.rerun_ns[index] for tally, index in here),
         )
-        return Outcome(site, sum(tally.calls for tally in self.tallies), failed, self.respecialised)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import CO_VARARGS, CO_VARKEYWORDS
@@ -13,7 +15,18 @@ class Deoptimise(BaseException):
     """The graph's results must not be used.
 
     Not an Exception, so that no handler of the user's, copied around the graph, catches it.
+
+    Args:
+        charge: told how many nanoseconds the original code took.
     """
+
+    def __init__(self, charge: Callable[[int], None] | None = None) -> None:
+        super().__init__()
+        _raised.charge = charge  # the generated code that catches it passes nothing on
+
+
+_raised = threading.local()
+"""What was last raised in a thread."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,10 +66,15 @@ class Deoptimizer:
         names = code.co_varnames[count : count + code.co_kwonlyargcount]
         only = dict(zip(names, rest[count:], strict=True))
         function = FunctionType(code, self.module_globals, code.co_name, None, cells)
+        charge, _raised.charge = getattr(_raised, "charge", None), None
+        begun = time.perf_counter_ns()
         try:
             return False, function(*rest[:count], *extra, **only, **keywords)
         except BaseException as error:
             return True, _without_first_entry(error)
+        finally:
+            if charge is not None:
+                charge(time.perf_counter_ns() - begun)
 
 
 def _without_first_entry(error: BaseException) -> BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import math
@@ -393,3 +394,26 @@ def test_rounds_leave_reference_counts_level() -> None:
     for _ in range(300):
         round_()
     assert level() == before
+
+
+def test_failed_checks_are_told_with_their_place_and_cost() -> None:
+    def step(x: torch.Tensor) -> torch.Tensor:
+        if (x > 9).any():
+            raise ValueError
+        return x + 1
+
+    with gm.enabled():
+        compiled = torch.compile(step, backend="eager")
+        compiled(torch.ones(2))
+        with gm.profile() as prof:
+            for number in range(6):
+                with contextlib.suppress(ValueError):
+                    compiled(torch.full((2,), 10.0 if number % 2 else 1.0))
+    (found,) = prof.costs.failed_checks
+    assert (found.calls, found.failed) == (6, 3)
+    assert found.rerun_ns > 0
+    assert found.lineno == step.__code__.co_firstlineno + 1
+    table = prof.table()
+    assert "no graph breaks" not in table
+    assert "3 (50.0%)" in table
+    assert f"{__file__}:{found.lineno}" in table

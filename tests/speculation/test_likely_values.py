@@ -33,9 +33,10 @@ def test_speculations_follow_what_happens(
         misses,
         turned,
     )
-    assert str(speculation).endswith(
-        f"the check failed in {misses} of 5 calls, re-specialised {turned} times"
-    )
+    told = f"the check failed in {misses} of 5 calls, re-specialised {turned} times"
+    assert told in str(speculation)
+    assert (speculation.rerun_ns > 0) is (misses > 0)
+    assert ("ms went into running the original code" in str(speculation)) is (misses > 0)
 
 
 MANY = """

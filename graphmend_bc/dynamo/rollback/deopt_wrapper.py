@@ -154,7 +154,7 @@ def _rolling_back(
             raise Deoptimise from failed.error
         if wrong is not None:
             graph_failed(tally, wrong)
-            raise Deoptimise
+            raise Deoptimise(partial(tally.note_rerun, wrong))
         return results[:-extra] if extra else results
 
     return run_graph

@@ -62,6 +62,12 @@ DELETES_ANYTHING: Final = not HAS_SLOTS
 # torch 2.11: `reversed(o)` takes the items of a list of the user's, whatever its class says.
 REVERSES_LISTS: Final = not HAS_SLOTS
 
+# torch 2.11: by default, nothing guards on defaults of functions that are numbers or texts.
+SKIPS_DEFAULTS: Final = not HAS_SLOTS
+
+# torch 2.11: `[1, 2][o]` raises for an object whose class has `__index__`.
+REFUSES_INDEX: Final = not HAS_SLOTS
+
 # Functions that keep for ever which slots a type has: `base` has two more since torch 2.14.
 SLOT_CACHES: Final = tuple((f"{vts.__name__}.base", n) for n in ("_tp_type", "_compute_slotdefs"))
 

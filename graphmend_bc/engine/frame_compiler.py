@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from types import CodeType
@@ -163,6 +164,7 @@ class Frame:
             with (
                 running(compilation),
                 attempt.capturing(compilation.captures),
+                attempt.guarding_defaults() if compilation.may_mend else nullcontext(),
                 as_symbols(frozenset() if self.plans.off else self.stored),
             ):
                 result = self.stock(code, *call.args, **call.kwargs)

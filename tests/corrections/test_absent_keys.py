@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.corrections.test_absent_names import MENDED
+from tests.releases import since
 from tests.surroundings import changing
 
 DICTS = {
@@ -94,6 +95,8 @@ def test_key_of_each_type(key: str) -> None:
     ["del d['k']", "d.pop('k')", "d.popitem()", "d.move_to_end('k')", "next(iter(d))"],
 )
 def test_taking_what_is_not_there(taken: str) -> None:
+    if taken == "del d['k']" and not since(2, 13):
+        pytest.skip("Stock ends in an internal error.")
     changing(
         "d = collections.OrderedDict()",
         f"w = 1\ntry: {taken}\nexcept (KeyError, StopIteration): w = 2\n{MENDED}\nreturn w * x",

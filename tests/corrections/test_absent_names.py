@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.oracle import check
+from tests.releases import since
 from tests.surroundings import changing
 
 MENDED = "print('sum', x.sum())"
@@ -55,6 +56,7 @@ def test_dict_of_an_object(asked: str) -> None:
         "o.w = 3",
         "vars(o).pop('w', None)",
         "o.v = 4",
+        mends=True if since(2, 13) else None,
     )
 
 
@@ -73,6 +75,8 @@ def test_dict_of_an_object(asked: str) -> None:
 )
 @pytest.mark.parametrize("asked", list(ATTRIBUTES.values())[:3], ids=list(ATTRIBUTES)[:3])
 def test_attribute_of(owner: str, asked: str) -> None:
+    if "torch.ones" in owner and asked.startswith("try") and not since(2, 13):
+        pytest.skip("Stock ends in an internal error.")
     changing(owner, f"{asked}\n{MENDED}\nreturn w * x", "o.w = 3", "del o.w", "o.v = 2")
 
 

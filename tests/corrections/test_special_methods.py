@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.corrections.test_absent_names import MENDED
+from tests.releases import since
 from tests.surroundings import changing
 
 BEFORE = """
@@ -48,8 +49,14 @@ ASKED = {
 }
 
 
+# torch 2.11 breaks the graph where an operator raises a TypeError.
+MENDS = True if since(2, 13) else None
+
+
 @pytest.mark.parametrize("asked", ASKED)
 def test_that_comes_and_goes(asked: str) -> None:
+    if asked == "sum([*o])" and not since(2, 13):
+        pytest.skip("Stock ends in NotImplementedError.")
     method, made = ASKED[asked]
     in_base = method.replace("O.", "Base.").replace("D.__", "O.__")
     changing(
@@ -59,6 +66,7 @@ def test_that_comes_and_goes(asked: str) -> None:
         f"{method} = {made}",
         f"del {method}",
         f"{in_base} = {made}",
+        mends=MENDS,
     )
 
 
@@ -68,6 +76,7 @@ def test_that_comes_where_the_handler_is_mended() -> None:
         "try: x = x * len(o)\nexcept TypeError: print('none', x.sum())\nreturn x + 0",
         "Base.__len__ = lambda self: 0",
         "del Base.__len__",
+        mends=MENDS,
     )
 
 

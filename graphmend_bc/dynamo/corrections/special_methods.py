@@ -51,9 +51,16 @@ def rejected(stock: Callable[..., Any]) -> Callable[..., Any]:
                 if isinstance(value := value.realize(), _OF_USERS):
                     for name in _ASKED_FOR:
                         note_lookup(value, name)
+                if facts.REFUSES_INDEX and _is_index(value):
+                    text = f"An object of the class {type(value.value).__name__} is an index."
+                    raise exc.Unsupported(text, "Unsupported function call") from None
             raise
 
     return call_function
+
+
+def _is_index(value: Any) -> bool:
+    return isinstance(value, UserDefinedObjectVariable) and hasattr(value.value, "__index__")
 
 
 _OF_USERS: Final = (UserDefinedClassVariable, UserDefinedObjectVariable)

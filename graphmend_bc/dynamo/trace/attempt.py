@@ -11,6 +11,8 @@ from torch._dynamo import exc
 from torch._dynamo.utils import _get_error_on_graph_break
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from graphmend_bc.dynamo import facts
+
 _POSITIONS = {"globals": 0, "one_graph": 5}
 """Positions among the arguments that follow `code`; some callers pass them by name."""
 
@@ -71,6 +73,15 @@ def capturing(on: bool) -> AbstractContextManager[Any]:
     block: AbstractContextManager[Any] = torch._dynamo.config.patch(
         capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True
     )
+    return block
+
+
+def guarding_defaults() -> AbstractContextManager[Any]:
+    """A block in which compiled code is guarded on the defaults of functions that it calls."""
+    if not facts.SKIPS_DEFAULTS:
+        return nullcontext()
+    settings: Any = torch._dynamo.config
+    block: AbstractContextManager[Any] = settings.patch(skip_guards_on_constant_func_defaults=False)
     return block
 
 

@@ -56,6 +56,11 @@ def keep(plans: Plans) -> None:
     Args:
         plans: of the frame.
     """
+    if plans.off:
+        plans.suggestions.drop()
+        return
     for key, plan in plans.by_code.items():
+        if not plan and key not in plans.suggestions.tried:
+            continue
         code = plans.codes[key]
         plans.suggestions.keep(code, plans.first_plan(code), plan, plans.passed_over)

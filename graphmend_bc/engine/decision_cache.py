@@ -22,6 +22,7 @@ from graphmend_bc.engine.decisions import FORMAT, BadDecisionsError, Subject, de
 from graphmend_bc.engine.entry_files import EntryFiles
 from graphmend_bc.engine.proven_plan import Proven
 from graphmend_bc.rules.registry import all_rules
+from graphmend_bc.runtime.signal_handlers import pass_on
 
 log = logging.getLogger("graphmend_bc")
 
@@ -48,7 +49,7 @@ def cache_dir() -> Path:
 
 @dataclass(slots=True)
 class DecisionCache:
-    """The entries on disk. No method raises: what goes wrong is logged, once in a process.
+    """The entries on disk. What goes wrong is logged, once in a process, and not raised.
 
     Attributes:
         files: the directory, once it was used.
@@ -107,6 +108,7 @@ class DecisionCache:
         return digest_of(subject.code, _surroundings(subject))
 
     def _tell(self, error: Exception) -> None:
+        pass_on(error)
         if not self.told:
             self.told = True
             log.warning(

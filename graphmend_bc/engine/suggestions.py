@@ -12,6 +12,7 @@ from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.runtime import CodeId, Site, identity_of
+from graphmend_bc.runtime.signal_handlers import pass_on
 
 log = logging.getLogger("graphmend_bc")
 
@@ -51,6 +52,7 @@ class Suggestions:
         try:
             self.state.rewrites.rewritten(code, plan)
         except Exception as error:  # rewrites that no rule asks for together
+            pass_on(error)
             log.debug("graphmend_bc drops decisions on %s that were kept on disk: %r", code, error)
             self.cache.drop(subject)
             return None

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import torch
-
-import graphmend_bc
 from graphmend_bc import config
 from graphmend_bc.engine.code_digest import digest_of
 from graphmend_bc.engine.decisions import FORMAT, BadDecisionsError, Subject, decoded, encoded
@@ -23,6 +19,7 @@ from graphmend_bc.engine.entry_files import EntryFiles
 from graphmend_bc.engine.proven_plan import Proven
 from graphmend_bc.rules.registry import all_rules
 from graphmend_bc.runtime.signal_handlers import pass_on
+from graphmend_bc.versions import running_versions
 
 log = logging.getLogger("graphmend_bc")
 
@@ -123,5 +120,5 @@ def _surroundings(subject: Subject) -> tuple[Any, ...]:
     settings = tuple(str(getattr(config, name)) for name in _SETTINGS)
     effects = tuple(str(getattr(effect, "__qualname__", "")) for effect in config.effects)
     rules = tuple(rule.name for rule in all_rules())
-    versions = platform.python_version(), torch.__version__, graphmend_bc.__version__
-    return FORMAT, tuple(map(str, versions)), settings, effects, rules, tuple(sorted(subject.lost))
+    lost = tuple(sorted(subject.lost))
+    return FORMAT, running_versions(), settings, effects, rules, lost

@@ -18,6 +18,8 @@ from torch._dynamo.utils import compilation_time_metrics, counters
 
 import graphmend_bc as gm
 
+gm.config.disk_cache = False  # an earlier run must not spare a later one attempts
+
 ARMS = ("stock", "mended", "twin")
 
 

@@ -29,6 +29,13 @@ attach: str = Config(default="", env_name_default="GRAPHMEND_BC_ATTACH")
 Example: GRAPHMEND_BC_ATTACH="package.models.*:*.forward,package.loss:focal"
 """
 
+disk_cache: bool = Config(default=True, env_name_default="GRAPHMEND_BC_DISK_CACHE")
+"""False keeps no decisions on disk, and reads none; see docs/cache.md."""
+
+cache_dir: str = Config(default="", env_name_default="GRAPHMEND_BC_CACHE_DIR")
+"""The directory in which decisions are kept. Empty for `graphmend_bc` in `$XDG_CACHE_HOME`, or in
+`~/.cache` if that is not set."""
+
 where_op_limit = 64
 """Most operators that an arm may have for the strategy `where`, which computes both arms."""
 

@@ -15,6 +15,7 @@ from graphmend_bc.attachment.attach import attach_all
 from graphmend_bc.canary import check as canary
 from graphmend_bc.contrib.load import load as load_contrib
 from graphmend_bc.dynamo.patches.installer import Seams
+from graphmend_bc.engine.decision_cache import DecisionCache
 from graphmend_bc.engine.frame_compiler import compile_frame
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import Report
@@ -30,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class _Session:
     """The one mending state of the process and its seams; Dynamo's hooks are process-wide too."""
 
-    state: MendingState = field(default_factory=MendingState)
+    state: MendingState = field(default_factory=lambda: MendingState(decisions=DecisionCache()))
     seams: Seams | None = None
     handle: Handle | None = None
     attached: list[Attachment] = field(default_factory=list)
@@ -63,7 +64,7 @@ def enable(*, cache: bool = True) -> Handle:
 
     Args:
         cache: True to remember for a code object what worked, so that a recompilation need not
-            find it again.
+            find it again. With `config.disk_cache` another process need not either.
 
     Returns:
         A handle; `handle.remove()` switches mending off. If mending is on already, the handle it
@@ -210,7 +211,10 @@ def reset() -> None:
 
 
 def new_state(*, mends: bool) -> MendingState:
-    """A mending state that shares the session's rewrites and marks, with a report of its own."""
+    """A mending state that shares the session's rewrites and marks, with a report of its own.
+
+    It finds everything out by itself: what is kept on disk is the session's alone.
+    """
     state = _session.state
     return MendingState(rewrites=state.rewrites, left_alone=state.left_alone, mends=mends)
 

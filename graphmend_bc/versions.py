@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import platform
 import sys
 from collections.abc import Mapping
 from functools import cache
 
 import torch
 
+import graphmend_bc
 from graphmend_bc import config
 from graphmend_bc.code import facts
 
@@ -114,3 +116,8 @@ def _range(known: tuple[tuple[int, ...], ...]) -> str:
 
 def _show(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
+
+
+def running_versions() -> tuple[str, str, str]:
+    """The versions of Python, torch and this library."""
+    return platform.python_version(), str(torch.__version__), graphmend_bc.__version__

@@ -17,6 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ["GRAPHMEND_BC_DISK_CACHE"] = "0"  # nothing of the user's is read or written
     if config.getoption("--all-orders"):
         os.environ[VARIABLE] = "1"
 

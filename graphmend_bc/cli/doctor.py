@@ -14,6 +14,8 @@ import torch
 from graphmend_bc import config
 from graphmend_bc.canary.check import Finding, findings
 from graphmend_bc.dynamo.patches.needs import ESSENTIAL
+from graphmend_bc.engine.decision_cache import cache_dir
+from graphmend_bc.engine.entry_files import EntryFiles
 from graphmend_bc.reporting.table import Table
 from graphmend_bc.versions import (
     UnsupportedVersionError,
@@ -22,7 +24,7 @@ from graphmend_bc.versions import (
     known_torch,
 )
 
-_SETTINGS = ("enabled", "contrib", "strict_versions", "rules_off", "strategies")
+_SETTINGS = ("enabled", "contrib", "strict_versions", "disk_cache", "rules_off", "strategies")
 
 
 def examine(*, as_json: bool) -> None:
@@ -57,7 +59,16 @@ def _versions() -> dict[str, Any]:
         "torch is known": is_known_torch(),
         "C extension": find_spec("graphmend_bc._frame_hooks") is not None,
         **{f"config.{name}": getattr(config, name) for name in _SETTINGS},
+        **_decisions(),
     }
+
+
+def _decisions() -> dict[str, Any]:
+    """Where decisions are kept for other processes, and how many, or why they cannot be read."""
+    try:
+        return {"cache": str(cache_dir()), "cache entries": EntryFiles(cache_dir()).count()}
+    except (OSError, RuntimeError) as error:
+        return {"cache": str(error), "cache entries": 0}
 
 
 def _table(found: Sequence[Finding]) -> Table:

@@ -48,3 +48,19 @@ def settle(
         proven = {site.offset for site in used if site.code is key}
         if plan and plan.of_kind(LiftBranch).keys() <= proven:
             state.remember_plan(key, plan, plans.gb_types_of(key))
+
+
+def keep(plans: Plans) -> None:
+    """Keep on disk the plans that a frame was compiled with.
+
+    Args:
+        plans: of the frame.
+    """
+    if plans.off:
+        plans.suggestions.drop()
+        return
+    for key, plan in plans.by_code.items():
+        if not plan and key not in plans.suggestions.tried:
+            continue
+        code = plans.codes[key]
+        plans.suggestions.keep(code, plans.first_plan(code), plan, plans.passed_over)

@@ -29,7 +29,7 @@ from graphmend_bc.dynamo.trace.assertions import Assertions
 from graphmend_bc.dynamo.trace.context import Compilation, running
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import OURS
-from graphmend_bc.engine.commit import settle
+from graphmend_bc.engine.commit import keep, settle
 from graphmend_bc.engine.governor import Recompiled, leaves_frame
 from graphmend_bc.engine.retry_policy import Lessons
 from graphmend_bc.engine.rewrite_cache import site_of
@@ -89,11 +89,8 @@ class Frame:
         self.stock = stock
         self.code = code
         self.call = attempt.Arguments(args, kwargs)
-        self.plans = Plans(state, bool(code.co_flags & _SUSPENDS))
-        self.surveys = Surveys(self.plans)
-        self.flips = SpeculationFlips()
         self.wants_errors = self.call.wants_errors
-        self.lessons = Lessons(state, self.plans, self.surveys, self.flips, self.wants_errors)
+        self._begin()
         self.seen: dict[Site, bool | None] = {}
         self.failed: list[str] = []
         counts = state.frames.get(identity_of(code))
@@ -107,6 +104,13 @@ class Frame:
             or state.rewrites.is_rewritten(code)
             or function.co_filename.startswith(OURS)  # a primitive, around an arm with a break
         )
+
+    def _begin(self, suggests: bool = True) -> None:
+        """Nothing was tried yet; plans of other processes may be tried first."""
+        self.plans = Plans(self.state, bool(self.code.co_flags & _SUSPENDS), suggests)
+        self.surveys = Surveys(self.plans)
+        self.flips = SpeculationFlips()
+        self.lessons = Lessons(self.state, self.plans, self.surveys, self.flips, self.wants_errors)
 
     def compile(self) -> Any:
         self._leave_if_mending_does_not_pay()
@@ -123,7 +127,7 @@ class Frame:
                 attempt.clean_up(outcome)
                 self.failed.append(self.lessons.told(compilation.trace, outcome))
                 try:
-                    if self.lessons.after(compilation, outcome):
+                    if self._goes_on(outcome, self.lessons.after(compilation, outcome)):
                         continue
                 except Exception as failure:
                     log.exception("graphmend_bc could not place a break of %s.", self.code)
@@ -142,6 +146,13 @@ class Frame:
                         continue
                 return self._compile_unmended(outcome)
         return self._compile_as_stock()
+
+    def _goes_on(self, error: Exception, learned: bool) -> bool:
+        """Whether there is another attempt: the usual one if plans from disk were no good."""
+        if not self.lessons.drops_suggestions(error, learned):
+            return learned
+        self._begin(suggests=False)
+        return True
 
     def _leave_if_mending_does_not_pay(self) -> None:
         """Mend nothing if stock's pieces are compiled less often. They get an empty cache."""
@@ -247,6 +258,7 @@ class Frame:
         if rollback is not None and rollback.tally is not None:
             self.state.remember_tally(rollback.tally)
         settle(self.state, self.plans, self.code, trace, used | trace.used)
+        keep(self.plans)
         self._tell(compilation, result)
         return result
 

@@ -16,7 +16,10 @@ class Proven:
     Attributes:
         plan: its plan.
         gb_types: what Dynamo calls the breaks at the sites of the plan, as far as it met them.
+        refused: reason codes, why no cheaper rule mends a site; known of plans that are kept on
+            disk, and told again.
     """
 
     plan: Plan
     gb_types: Mapping[Site, str] = field(default_factory=dict)
+    refused: Mapping[Site, tuple[str, ...]] = field(default_factory=dict)

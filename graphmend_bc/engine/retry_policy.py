@@ -92,6 +92,23 @@ class Lessons:
         sites = dict.fromkeys(speculation.site for speculation, _ in compilation.trace.speculations)
         return self.plans.climb_all(sites, Refused("arm-does-not-trace", first_line(error)))
 
+    def drops_suggestions(self, error: Exception, learned: bool) -> bool:
+        """True if plans that were read from disk did not carry the frame: they are gone then.
+
+        They are not to blame for a break somewhere else.
+
+        Args:
+            error: what an attempt with them ended with.
+            learned: whether a plan or a speculation was changed after it.
+        """
+        suggestions, found = self.plans.suggestions, break_of(error)
+        raised = found is not None and found.gb_type in _PROGRAM_ERRORS
+        elsewhere = learned or (attempt.is_break(error) and not raised)
+        if not suggestions.tried or (elsewhere and not suggestions.are_changed(self.plans.by_code)):
+            return False
+        suggestions.drop()
+        return True
+
     def after_the_last(self, error: Exception) -> bool:
         """Change a plan after the last attempt failed; False if that was not for a plan.
 

@@ -13,6 +13,7 @@ from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
 from graphmend_bc.engine.escalation import dearer, planned_ahead
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
+from graphmend_bc.engine.suggestions import Suggestions
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.rewriting import Plan
@@ -45,11 +46,12 @@ class Plans:
         exact_asserts: True if an `assert` on a tensor is a branch like any other.
         exact_texts: True if texts of objects must be made where the program makes them.
         off: True if nothing is rewritten.
+        suggestions: the plans that were read from disk.
         suspends: whether the frame is that of a coroutine or a generator, which cannot deoptimise:
             what is called there gives an object that is still to be run.
     """
 
-    def __init__(self, state: MendingState, suspends: bool = False) -> None:
+    def __init__(self, state: MendingState, suspends: bool = False, suggests: bool = True) -> None:
         self.state = state
         self.by_code: dict[CodeId, Plan] = {}
         self.codes: dict[CodeId, CodeType] = {}
@@ -64,6 +66,7 @@ class Plans:
         self.exact_asserts = True
         self.exact_texts = False
         self.off = not state.mends
+        self.suggestions = Suggestions(state, suggests)
         self.suspends = suspends
 
     def code_for(self, code: CodeType) -> CodeType:
@@ -102,11 +105,16 @@ class Plans:
         key, state = identity_of(code), self.state
         proven = state.proven.get(key) if state.remember else None
         if proven is None:
-            return self._first_plan(code)
+            first = self.first_plan(code)
+            proven = self.suggestions.plan_for(code, first)
+            if proven is None:
+                return first
         self.gb_types = {**proven.gb_types, **self.gb_types}
+        for site, reasons in proven.refused.items():
+            self.passed_over.setdefault(site, [Refused(reason) for reason in reasons])
         return proven.plan
 
-    def _first_plan(self, code: CodeType) -> Plan:
+    def first_plan(self, code: CodeType) -> Plan:
         """Effects are marked before Dynamo meets them: a mark costs less than another attempt."""
         names = observer_names() | {getattr(effect, "__name__", "") for effect in config.effects}
         offsets = (

@@ -15,6 +15,7 @@ from graphmend_bc import config
 from graphmend_bc.code.kept import forget_kept
 from graphmend_bc.dynamo.rollback.cache_entries import forget_compiled
 from graphmend_bc.dynamo.trace.generated_code import resumed
+from graphmend_bc.engine.decision_cache import DecisionCache
 from graphmend_bc.engine.failed_checks import change_after_failure
 from graphmend_bc.engine.frame_counts import FrameCounts
 from graphmend_bc.engine.proven_plan import Proven
@@ -51,7 +52,8 @@ class MendingState:
         mends: False to compile as stock does and only observe.
         lost: names of the rules and features that rest on something this torch lacks or goes
             around, each with what it is.
-        remember: False to start every compilation without `proven`.
+        remember: False to start every compilation without `proven` and `decisions`.
+        decisions: plans that succeeded in other processes; None to do without.
         on_frame: called with each frame's result.
         history: how the speculations at each site went.
         given_up: sites that are not mended any more, and why.
@@ -74,6 +76,7 @@ class MendingState:
     mends: bool = True
     lost: Mapping[str, str] = field(default_factory=dict)
     remember: bool = True
+    decisions: DecisionCache | None = None
     on_frame: list[Callable[[FrameResult], None]] = field(default_factory=list)
     history: dict[Site, History] = field(default_factory=dict)
     given_up: dict[Site, Refused] = field(default_factory=dict)

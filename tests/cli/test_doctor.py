@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from graphmend_bc.canary.program import Program
 from graphmend_bc.cli import main
 from graphmend_bc.dynamo.patches.needs import ESSENTIAL
 from graphmend_bc.dynamo.patches.patch import Seam
+from graphmend_bc.engine.entry_files import EntryFiles
 from tests.patches.test_installer import REMOVED, removed
 
 RESET = "_dynamo.reset (installer.resetting)"
@@ -77,3 +79,18 @@ def test_the_table_names_what_rests_on_each(
     assert lines[-1] == "All that is replaced in torch is reached and works."
     (row,) = [line for line in lines if BRANCH in line]
     assert row.split(BRANCH)[1].split() == ["yes", "yes", *ESSENTIAL[0].split()]
+
+
+def test_the_directory_of_decisions_is_named_with_its_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(check, "PROGRAMS", {})
+    where = tmp_path / "cache"
+    with gm.config.patch(cache_dir=str(where)):
+        for count in range(2):
+            said = of_doctor(capsys)[1]
+            assert (said["cache"], said["cache entries"]) == (str(where), count)
+            EntryFiles(where).write("a" * 64, b"")
+        where.chmod(0o777)
+        said = of_doctor(capsys)[1]
+    assert said["cache"] == f"Other users can write to {where}."

@@ -41,6 +41,7 @@ def _run(script: Path, cache: Path) -> tuple[list[str], int]:
         "PATH": "/usr/bin:/bin",
         "PYTHONPATH": str(ROOT),
         "TORCHINDUCTOR_CACHE_DIR": str(cache),
+        "GRAPHMEND_BC_DISK_CACHE": "0",
     }
     ran = python(str(script), env=environment, alone=True)
     assert ran.returncode == 0, ran.stderr

@@ -1,0 +1,103 @@
+"""What worked in another process, as far as one frame tries it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from types import CodeType
+
+from graphmend_bc.engine.decisions import Subject
+from graphmend_bc.engine.proven_plan import Proven
+from graphmend_bc.engine.state import MendingState
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting import Plan
+from graphmend_bc.runtime import CodeId, Site, identity_of
+from graphmend_bc.runtime.signal_handlers import pass_on
+
+log = logging.getLogger("graphmend_bc")
+
+
+class Suggestions:
+    """The plans that are read from disk for one frame, and those that are kept there after it.
+
+    Args:
+        state: knows where they are kept.
+        reads: False if none is read.
+
+    Attributes:
+        tried: what was read, by code object.
+    """
+
+    def __init__(self, state: MendingState, reads: bool) -> None:
+        self.state = state
+        self.cache = state.decisions if state.remember else None
+        self.reads = reads
+        self.tried: dict[CodeId, tuple[Subject, Plan]] = {}
+
+    def plan_for(self, code: CodeType, first: Plan) -> Proven | None:
+        """What worked for a code object; None if that is not known.
+
+        Args:
+            code: an original code object.
+            first: its plan before any break is met.
+        """
+        if self.cache is None or not self.reads:
+            return None
+        subject = Subject(code, first, self.state.lost)
+        proven = self.cache.read(subject)
+        if proven is None:
+            return None
+        key = identity_of(code)
+        plan = self.state.without_given_up(key, proven.plan)
+        try:
+            self.state.rewrites.rewritten(code, plan)
+        except Exception as error:  # rewrites that no rule asks for together
+            pass_on(error)
+            log.debug("graphmend_bc drops decisions on %s that were kept on disk: %r", code, error)
+            self.cache.drop(subject)
+            return None
+        self.tried[key] = subject, plan
+        return Proven(plan, proven.gb_types, proven.refused)
+
+    def are_changed(self, plans: Mapping[CodeId, Plan]) -> bool:
+        """True if an attempt had a decision changed that was read.
+
+        Args:
+            plans: what is planned by now.
+        """
+        tried = ((plan, plans[key]) for key, (_, plan) in self.tried.items())
+        return any(not plan.items() <= now.items() for plan, now in tried)
+
+    def drop(self) -> None:
+        """Remove from disk what was read."""
+        for subject, _ in self.tried.values():
+            self._drop(subject)
+
+    def keep(
+        self, code: CodeType, first: Plan, plan: Plan, refusals: Mapping[Site, Iterable[Refused]]
+    ) -> None:
+        """Keep on disk what worked for a code object, in place of what was there.
+
+        Args:
+            code: an original code object.
+            first: its plan before any break is met.
+            plan: the one with which its frame was compiled.
+            refusals: why no cheaper rule mends a site.
+        """
+        if self.cache is None:
+            return
+        key, subject = identity_of(code), Subject(code, first, self.state.lost)
+        proven = self.state.proven.get(key)
+        if proven is not None and plan and proven.plan == plan:
+            refused = {
+                site: tuple(why.reason.code for why in reasons)
+                for site, reasons in refusals.items()
+                if site.code is key
+            }
+            self.cache.write(Proven(plan, proven.gb_types, refused), subject)
+        elif key in self.tried and self.tried[key][1] != plan:
+            self._drop(subject)
+
+    def _drop(self, subject: Subject) -> None:
+        if self.cache is not None:
+            self.cache.drop(subject)

@@ -31,7 +31,6 @@ LEFT: Final = MappingProxyType(
         "Uninitialized nn.Module": (
             "A module is built in forward; its parameters would be new in every call."
         ),
-        "Unsupported method call": "The method is written in C; what it does is not known.",
         "Unsupported Tensor.requires_grad_() call": (
             "It makes an input a leaf that requires a gradient, which its caller sees."
         ),
@@ -42,6 +41,7 @@ LEFT: Final = MappingProxyType(
 
 PARTLY: Final = MappingProxyType(
     {
+        "Unsupported method call": "The method is written in C; what it does is not known.",
         "Attempted to call function marked as skipped": (
             "The function is written in C or marked as not to be traced; what it does is not known."
         ),

@@ -44,7 +44,7 @@ class Outcome:
     calls: int
     failed_checks: int
     respecialised: int
-    rerun_ns: int = 0
+    rerun_ns: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         text = (

@@ -199,7 +199,7 @@ def test_the_command_line_tells_of_them_after_its_summary(tmp_path: Path) -> Non
         tmp_path, script, *mend, "--attach", "lib.*", "--attach", "none.*:*.forward"
     )
     assert (status, out) == (5, "early ")
-    assert err.startswith("graphmend_bc: 1 mended, 0 declined\n")
+    assert err.startswith("graphmend_bc: 1 mended, 0 declined;")
     assert err.endswith("graphmend_bc: attach('none.*:*.forward')" + HINT)
     assert err.count("matched no function") == 1
     assert run(tmp_path, script, *mend, "--quiet", "--attach", "lib.*") == (5, "early ", "")

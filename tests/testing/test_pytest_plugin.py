@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 from tests.processes import python
+
+INSTALLED = any(point.name == "graphmend_bc" for point in entry_points(group="pytest11"))
+"""Whether pytest finds the plugin by itself, as it does where the package was installed."""
+
+PLUGIN = [] if INSTALLED else ["-p", "graphmend_bc.pytest_plugin"]
 
 PROJECT = """
 import pytest, torch, graphmend_bc
@@ -50,7 +56,7 @@ def test_unmarked(compiled):
 )
 def test_small_project(options: list[str], plain: str, summary: str, tmp_path: Path) -> None:
     (tmp_path / "test_project.py").write_text(PROJECT)
-    plugin = ["-p", "graphmend_bc.pytest_plugin", "-p", "no:cacheprovider", "--strict-markers"]
+    plugin = [*PLUGIN, "-p", "no:cacheprovider", "--strict-markers"]
     done = python("-m", "pytest", "-sq", *plugin, *options, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert plain in done.stdout
@@ -63,6 +69,6 @@ def test_without_the_option_nothing_is_said_or_imported(tmp_path: Path) -> None:
     (tmp_path / "test_project.py").write_text(
         "import sys\ndef test_it():\n    assert 'torch' not in sys.modules\n"
     )
-    done = python("-m", "pytest", "-q", "-p", "graphmend_bc.pytest_plugin", cwd=tmp_path)
+    done = python("-m", "pytest", "-q", *PLUGIN, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "graphmend_bc" not in done.stdout

@@ -73,7 +73,7 @@ def change_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`del o.name`, which raises if there is no such attribute."""
 
     def change(
-        self: Any, tx: Any, name: VariableTracker, value: VariableTracker, **kwargs: Any
+        self: Any, tx: Any, name: VariableTracker, value: VariableTracker, *rest: Any, **kwargs: Any
     ) -> Any:
         if isinstance(value, DeletedVariable) and name.is_python_constant():
             key = name.as_python_constant()
@@ -82,7 +82,7 @@ def change_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
             if facts.DELETES_ANYTHING and _lacks(tx, self, key):
                 text = f"{type(self.value).__name__!r} object has no attribute {key!r}"
                 exc.raise_observed_exception(AttributeError, tx, args=[text])
-        return stock(self, tx, name, value, **kwargs)
+        return stock(self, tx, name, value, *rest, **kwargs)
 
     return change
 

@@ -118,6 +118,9 @@ def lift(graph: Graph, block: Block) -> Lift:
     for side in sides:
         _check_handler_reads(graph, handler, [op for op in ops if _is_in(graph, op, side)])
     stack_ins, stack_outs = _stack_interface(graph, block, join, inside)
+    below = stack.depth_before(graph, block.stop - 1) - 1 - stack_ins
+    if handler is not None and handler.depth is not None and below < handler.depth:
+        raise Refused("exception-region")  # the handler counts on what the arms would consume
     return Lift(
         block=block.index,
         decision=decision,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from bytecode import Bytecode, Instr, Label
 
+from graphmend_bc.code.facts import VERSION
 from graphmend_bc.code.listing import decode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting import Plan, rewrite, widest_plan
@@ -219,6 +220,17 @@ def test_refusals() -> None:
         "imports": "arm-imports",
         "yields": "arm-yields",
     }
+
+
+@pytest.mark.skipif(VERSION < (3, 12), reason="comprehensions are functions of their own")
+def test_arms_that_consume_what_a_handler_counts_on() -> None:
+    """A handler of a comprehension finds the list and the iterator on the stack."""
+
+    def filtered(x: list[int], total: Callable[[list[int]], int]) -> int:
+        return total([y * 2 for y in x if y] + [1])
+
+    assert refusal(filtered) == "exception-region"
+    assert rewritten(filtered, Plan())([0, 2], sum) == 5
 
 
 def test_growth_is_limited() -> None:

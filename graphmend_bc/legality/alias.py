@@ -17,13 +17,21 @@ from graphmend_bc.reporting.reasons import Refused
 
 
 def storage_of(tensor: torch.Tensor) -> int:
-    """A number that two tensors share exactly if they share memory.
+    """A number that two tensors share exactly if they share memory, while both are alive.
+
+    The number of a tensor that is gone may be given to another one; see `storage_reference`.
+    """
+    return int(storage_reference(tensor).cdata)
+
+
+def storage_reference(tensor: torch.Tensor) -> StorageWeakRef:
+    """A weak reference to a tensor's storage: while it is held, its number is given to no other.
 
     The tensors that `torch.func` wraps at each level stand for the memory of what they wrap.
     """
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
-    return int(StorageWeakRef(tensor.untyped_storage()).cdata)  # type: ignore[no-untyped-call]
+    return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)

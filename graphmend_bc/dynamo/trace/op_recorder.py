@@ -11,9 +11,10 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from graphmend_bc.dynamo.graph.equal_masks import Masks
-from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.alias import storage_of, storage_reference
 from graphmend_bc.legality.kernels import is_refused, is_same_view, may_overlap, writes_whole
 from graphmend_bc.legality.ranges import Ranges
 from graphmend_bc.legality.record import (
@@ -86,6 +87,8 @@ class Recorder:
         self._depth = 0
         self._records: list[OpRecord] | None = None
         self._masks = Masks()
+        # Storages are compared by number, and the number of a freed one must not be used again.
+        self._allocated: dict[int, StorageWeakRef] = {}
         mode.dispatch = self._observe  # type: ignore[method-assign, assignment]
 
     def detach(self) -> None:
@@ -136,6 +139,8 @@ class Recorder:
         self.unsized = self.unsized or not all(writes_whole(record, t) for t in unsized)
 
     def _note(self, record: OpRecord) -> None:
+        dense = (t for t in record.results() if t.layout is torch.strided)
+        self._allocated |= {one.cdata: one for one in map(storage_reference, dense)}
         if self._records is not None:
             self._records.append(record)
         if torch.Tag.nondeterministic_seeded in record.op.tags:

@@ -63,6 +63,9 @@ OF_VALUES: Final = MappingProxyType(
         "tp_getset.maxlen (bounded_deques.read_bound)": Program(
             f"{PRINT}\nreturn x * q.maxlen", _BOUNDED, mends="defer"
         ),
+        "BuiltinVariable.call_slice (tensor_slices.call_slice)": Program(
+            f"n = x.max().long()\n{PRINT}\nreturn slice(n), x + 1", mends="defer"
+        ),
         "TorchInGraphFunctionVariable.call_function (trace_time_effects.call_torch)": Program(
             "x = x * 2\nif x.sum() > 0: torch.set_float32_matmul_precision('high')\nreturn x",
             "precision = torch.get_float32_matmul_precision()\n"

@@ -17,6 +17,7 @@ from graphmend_bc.dynamo.effects import deferred_calls, object_texts
 from graphmend_bc.dynamo.patches import frames as at
 from graphmend_bc.dynamo.patches import needs
 from graphmend_bc.dynamo.patches.patch import Seam
+from graphmend_bc.dynamo.symbols import tensor_slices
 from graphmend_bc.dynamo.trace import assertions, cached_calls
 
 _TRANSLATOR = "torch._dynamo.symbolic_convert:InstructionTranslatorBase"
@@ -100,6 +101,13 @@ SEAMS: Final = (
         ("call_function",),
         bounded_deques.added,
         "the largest length of a deque that is made of others",
+    ),
+    Seam(
+        _BUILTIN,
+        ("call_slice",),
+        tensor_slices.call_slice,
+        "slices of tensors, of which Dynamo makes slices of numbers",
+        needed_by=("slices of tensors",),
     ),
     Seam(
         f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",

@@ -72,7 +72,7 @@ def test_slices_between_tensors_that_the_function_makes() -> None:
             return parts, [n for n in range(at)]
         """,
         CALLS,
-        mends="hoist@4 hoist@6" if since(2, 15) else "capture@4 hoist@6",
+        mends="hoist@4 hoist@6" if since(2, 14) else "capture@4 hoist@6",
         fullgraph=True,
     )
 

@@ -230,8 +230,8 @@ def test_not_for_the_flags_that_kernels_of_the_cpu_read() -> None:
                 return x * 2
         """,
         [X],
-        declines=None if since(2, 15) else "call-not-traced@2 unhandled-instruction@2",
-        breaks=2,
+        declines=None if since(2, 14) else "call-not-traced@2 unhandled-instruction@2",
+        breaks=2 if since(2, 13) else 3,
     )
 
 

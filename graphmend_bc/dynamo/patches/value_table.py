@@ -107,7 +107,6 @@ SEAMS: Final = (
         ("call_slice",),
         tensor_slices.call_slice,
         "slices of tensors, of which Dynamo makes slices of numbers",
-        needed_by=("slices of tensors",),
     ),
     Seam(
         f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",

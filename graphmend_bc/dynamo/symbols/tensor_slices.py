@@ -71,7 +71,8 @@ class TensorSliceVariable(SliceVariable):
     def var_getattr(self, tx: InstructionTranslatorBase, name: str) -> VariableTracker:
         if name in _NAMES:
             return self.bounds[_NAMES.index(name)]
-        return self.items
+        self.as_python_constant()
+        raise AssertionError("unreachable")
 
 
 facts.hide_tables(TensorSliceVariable)

@@ -188,8 +188,11 @@ def _lookup(index_at: dict[int, int], unit: int, code: CodeType) -> int:
 
 
 def _halves(name: str, tables: Tables, oparg: int) -> tuple[tuple[str, Any], ...]:
-    first, second = facts.PAIRED_OPS[name]
-    return (first, tables.slots[oparg >> 4]), (second, tables.slots[oparg & 15])
+    first, second = (
+        (half, (tables.loads if half == "LOAD_FAST" else tables.slots)[place])
+        for half, place in zip(facts.PAIRED_OPS[name], (oparg >> 4, oparg & 15), strict=True)
+    )
+    return first, second
 
 
 def _handlers(

@@ -31,10 +31,12 @@ class Tables:
         names: names of globals, attributes and modules.
         slots: the frame's slots as fast ops see them: locals (also those that are cells) by name,
             then the other cells, then free variables.
+        loads: the same slots as LOAD_FAST sees them: from 3.13 on it pushes a cell itself, and code
+            never reads a local that is one by it.
         variables: the same slots as cell ops see them.
     """
 
-    __slots__ = ("consts", "names", "slots", "variables")
+    __slots__ = ("consts", "loads", "names", "slots", "variables")
 
     def __init__(self, code: CodeType) -> None:
         local = code.co_varnames
@@ -43,6 +45,10 @@ class Tables:
         self.consts = code.co_consts
         self.names = code.co_names
         self.slots: tuple[str | CellVar | FreeVar, ...] = (*local, *cells, *free)
+        shared = facts.LOAD_CLOSURE == "LOAD_FAST" and frozenset(local) & {*code.co_cellvars}
+        self.loads = self.slots
+        if shared:
+            self.loads = (*(CellVar(n) if n in shared else n for n in local), *cells, *free)
         self.variables = (*(CellVar(name) for name in local), *cells, *free)
 
 
@@ -90,6 +96,8 @@ def _reader(number: int) -> Reader:
         return lambda tables, oparg: tables.consts[oparg]
     if number in facts.CELL_OPS:
         return lambda tables, oparg: tables.variables[oparg]
+    if facts.READ_AS.get(dis.opname[number], dis.opname[number]) == "LOAD_FAST":
+        return lambda tables, oparg: tables.loads[oparg]
     if number in dis.haslocal:
         return lambda tables, oparg: tables.slots[oparg]
     if number in dis.hasname:

@@ -383,3 +383,38 @@ def test_large_function_with_extended_arguments() -> None:
         mends="where@303 where@305",
         orders=1,
     )
+
+
+def test_arm_that_makes_a_function_of_a_parameter() -> None:
+    """Its cell is the parameter's place, which CPython 3.13 loads as it loads a local."""
+    check(
+        """
+        def f(x, z, w):
+            if x.sum() > 0:
+                def inner(y):
+                    nonlocal z
+                    z = y + w
+                    return z
+                x = x * 2
+            return x, z
+        """,
+        [(UP, 1, 2.0), (DOWN, 2, 3.0), (UP, 3, 4.0)],
+        mends=None,
+        declines=None,
+        breaks=None,
+    )
+
+
+def test_cells_of_parameters_in_both_arms() -> None:
+    check(
+        """
+        def f(x, z):
+            if x.sum() > 0:
+                y = (lambda: x * z)()
+            else:
+                y = (lambda n: x - z + n)(1)
+            return y + z
+        """,
+        [(UP, 2), (DOWN, 3)],
+        mends="where@2",
+    )

@@ -30,6 +30,9 @@ OF_ITEMS: Final = MappingProxyType(
         "ConstDictVariable.getitem_const_raise_exception_if_absent (absent_keys.subscript)": (
             _tries("d['k']", "d = {}", "d['k'] = 3")
         ),
+        "functions.bind_args_cached (absent_defaults.bind_arguments)": _tries(
+            "g()", "def g(*, n): return n", "g.__kwdefaults__ = {'n': 3}"
+        ),
         "ConstDictVariable.repr_impl (absent_keys.show_items)": _asks(
             "w = len(f'{d!r}')", "d = {}", "d['k'] = 3"
         ),

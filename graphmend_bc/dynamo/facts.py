@@ -83,6 +83,9 @@ DEQUE_OPERATORS: Final = (
 # Since torch 2.14 tables are asked for attributes, before the slot is: `deque.maxlen` is there.
 HAS_ATTRIBUTE_TABLES: Final = hasattr(VariableTracker, "lookup_tp_getset_member")
 
+# Since torch 2.14 a call that lacks an argument raises in the trace; before, it breaks the graph.
+RAISES_FOR_ARGUMENTS: Final = hasattr(functions, "BindArgsTypeError")
+
 # torch 2.11: `o.__dict__` is a `GetAttrVariable`, answered by the object's own variable.
 OWN_DICT: Final[tuple[type, ...]] = tuple(
     getattr(dicts, name) for name in ("DunderDictVariable",) if HAS_SLOTS

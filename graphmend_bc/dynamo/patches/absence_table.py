@@ -6,6 +6,7 @@ from typing import Final
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.corrections import (
+    absent_defaults,
     absent_keys,
     absent_names,
     class_lookups,
@@ -135,6 +136,15 @@ _ATTRIBUTES: Final = (
         ("method_setattr_standard",),
         absent_names.change_attribute,
         "an attribute that the frame itself sets or deletes",
+    ),
+    *(
+        Seam(
+            f"{_VARIABLES}.functions",
+            ("bind_args_cached",),
+            absent_defaults.bind_arguments,
+            "an argument for which there is no default",
+        )
+        for _ in range(facts.RAISES_FOR_ARGUMENTS)
     ),
     Seam(
         "torch._dynamo.symbolic_convert:InstructionTranslatorBase",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -243,13 +242,9 @@ class Report:
         Raises:
             OSError: the file cannot be written.
         """
-        from jinja2 import Environment
+        from graphmend_bc.reporting.page import page_of  # it needs the templates of an extra
 
-        template = (
-            resources.files("graphmend_bc.reporting").joinpath("report.html").read_text("utf-8")
-        )
-        page = Environment(autoescape=True).from_string(template).render(report=self)
-        Path(path).write_text(page, encoding="utf-8")
+        Path(path).write_text(page_of(self), encoding="utf-8")
 
     def __str__(self) -> str:
         lines = [f"{len(self.mends)} mended, {len(self.declines)} declined"]

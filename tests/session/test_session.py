@@ -172,7 +172,7 @@ def test_report_as_json_and_page(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     report.to_html(page)
     text = page.read_text()
-    assert "<h2>1 mended</h2>" in text
+    assert "<dt>mended</dt><dd>1</dd>" in text
     assert "arm-mutates-tensor" in text
     with pytest.raises(OSError, match=r"No such file"):
         report.to_html(tmp_path / "no such folder" / "report.html")

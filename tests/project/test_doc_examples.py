@@ -12,12 +12,14 @@ from tests.processes import forked
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/breaks.md", "docs/testing.md"])
-def test_examples(page: str) -> None:
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/breaks.md", "docs/report.md", "docs/testing.md"]
+)
+def test_examples(page: str, tmp_path: Path) -> None:
     found = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
     assert found
     for example in found:
-        forked(example)
+        forked(f"import os\nos.chdir({str(tmp_path)!r})\n{example}")
 
 
 def test_links_lead_somewhere() -> None:

@@ -103,6 +103,11 @@ def test_text_of_the_program_is_escaped() -> None:
     assert all("onclick" not in row for row in page.rows)
 
 
+def test_what_goes_on_after_a_break_has_the_name_of_its_function() -> None:
+    report = Report(mends=[Mend("where", site_in("m.py", 9, name="torch_dynamo_resume_in_f_at_7"))])
+    assert [row.function for row in rows_of(report)] == ["f, after the break in line 7"]
+
+
 def test_nothing_found() -> None:
     assert "Nothing was mended, and no break was left." in page_of(Report())
 

@@ -94,7 +94,36 @@ class Doctor:
         examine(as_json=args.json)
 
 
-COMMANDS: Sequence[Command] = (Run(), Explain(), Doctor())
+class Scan:
+    """List likely graph breaks of programs, wheels and directories without running anything."""
+
+    takes_program: ClassVar[bool] = False
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "paths",
+            metavar="PATH",
+            nargs="+",
+            help="a .py or .pyc file (Python 3.8 and later), a directory, a wheel or a zip",
+        )
+        parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+        parser.add_argument(
+            f"{LIMIT_OPTION}",
+            metavar="N",
+            dest="most_breaks",
+            nargs="?",
+            const=0,
+            type=_count,
+            help="end with status 3 if there are more than N likely graph breaks (0 without =N)",
+        )
+
+    def run(self, args: argparse.Namespace) -> None:
+        from graphmend_bc.cli.scanning import scan_paths
+
+        scan_paths(args)
+
+
+COMMANDS: Sequence[Command] = (Run(), Explain(), Scan(), Doctor())
 
 
 def _add_files(parser: argparse.ArgumentParser) -> None:

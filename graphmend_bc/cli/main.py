@@ -2,7 +2,8 @@
 
 ``run`` executes a program as ``python`` would, with mending on, and says at the end what was
 mended and what was declined. ``explain`` executes it with stock ``torch.compile`` and then shows
-each compiled callable before and after mending. ``doctor`` says what can be mended with this torch.
+each compiled callable before and after mending. ``scan`` lists likely breaks of programs that it
+only reads. ``doctor`` says what can be mended with this torch.
 
 Nothing here imports torch, which takes seconds: a command does when it runs.
 """

@@ -73,6 +73,15 @@ class Explain:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         _add_files(parser)
+        parser.add_argument(
+            "--attach",
+            metavar="FUNCTION",
+            action="append",
+            default=[],
+            help="also compare the first call of this function, which the program need not "
+            "compile, as 'pkg.mod:Class.method', '__main__:step' or 'pkg.models.*'; "
+            "may be repeated",
+        )
 
     def run(self, args: argparse.Namespace) -> None:
         from graphmend_bc.cli.comparing import compare
@@ -111,8 +120,6 @@ class Scan:
             f"{LIMIT_OPTION}",
             metavar="N",
             dest="most_breaks",
-            nargs="?",
-            const=0,
             type=_count,
             help="end with status 3 if there are more than N likely graph breaks (0 without =N)",
         )

@@ -82,6 +82,8 @@ def _with_limit(argv: Sequence[str]) -> list[str]:
 
     argparse would take the name of the program for the limit.
     """
+    if argv[:1] == ["scan"]:  # all of its arguments are its own
+        return [f"{argument}=0" if argument == LIMIT_OPTION else argument for argument in argv]
     given, left = [], iter(argv)
     for argument in left:
         given.append(f"{argument}=0" if argument == LIMIT_OPTION else argument)

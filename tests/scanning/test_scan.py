@@ -211,7 +211,7 @@ def test_command_line_without_torch(tmp_path: Path) -> None:
     done = python(*run, "model.py", "--fail-on-break=9", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "model.py:10  Net.forward  if: sum" in done.stdout
-    assert python(*run, "--fail-on-break", "model.py", cwd=tmp_path).returncode == 3
+    assert python(*run, "--json", "--fail-on-break", "model.py", cwd=tmp_path).returncode == 3
     assert python(*run, "none.py", cwd=tmp_path).returncode == 2
 
 

@@ -45,7 +45,8 @@ class Run:
             metavar="N",
             dest="most_breaks",
             type=_count,
-            help="end with status 3 if more than N graph breaks are left (0 without =N)",
+            help="end with status 3 if more than N graph breaks are left; "
+            "written --fail-on-break=N, and without =N for 0",
         )
         parser.add_argument(
             "--fail-on-miss-rate",
@@ -121,7 +122,8 @@ class Scan:
             metavar="N",
             dest="most_breaks",
             type=_count,
-            help="end with status 3 if there are more than N likely graph breaks (0 without =N)",
+            help="end with status 3 if there are more than N likely graph breaks; "
+            "written --fail-on-break=N, and without =N for 0",
         )
 
     def run(self, args: argparse.Namespace) -> None:

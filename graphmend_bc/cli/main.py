@@ -58,9 +58,13 @@ def build_parser() -> argparse.ArgumentParser:
         subparser.set_defaults(command=command, refuse=subparser.error)
         if not command.takes_program:
             continue
-        subparser.add_argument("-m", dest="is_module", action="store_true", help="run a module")
+        subparser.add_argument(
+            "-m", dest="is_module", action="store_true", help="the program is a module"
+        )
         subparser.add_argument("name", metavar="script.py", help="the program (with -m, a module)")
-        subparser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER)
+        subparser.add_argument(
+            "arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="the program's own"
+        )
     return parser
 
 

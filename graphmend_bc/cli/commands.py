@@ -45,7 +45,8 @@ class Run:
             metavar="N",
             dest="most_breaks",
             type=_count,
-            help="end with status 3 if more than N graph breaks are left (0 without =N)",
+            help="end with status 3 if more than N graph breaks are left; "
+            "written --fail-on-break=N, and without =N for 0",
         )
         parser.add_argument(
             "--fail-on-miss-rate",
@@ -73,6 +74,15 @@ class Explain:
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         _add_files(parser)
+        parser.add_argument(
+            "--attach",
+            metavar="FUNCTION",
+            action="append",
+            default=[],
+            help="also compare the first call of this function, which the program need not "
+            "compile, as 'pkg.mod:Class.method', '__main__:step' or 'pkg.models.*'; "
+            "may be repeated",
+        )
 
     def run(self, args: argparse.Namespace) -> None:
         from graphmend_bc.cli.comparing import compare
@@ -94,7 +104,35 @@ class Doctor:
         examine(as_json=args.json)
 
 
-COMMANDS: Sequence[Command] = (Run(), Explain(), Doctor())
+class Scan:
+    """List likely graph breaks of programs, wheels and directories without running anything."""
+
+    takes_program: ClassVar[bool] = False
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "paths",
+            metavar="PATH",
+            nargs="+",
+            help="a .py or .pyc file (Python 3.8 and later), a directory, a wheel or a zip",
+        )
+        parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+        parser.add_argument(
+            f"{LIMIT_OPTION}",
+            metavar="N",
+            dest="most_breaks",
+            type=_count,
+            help="end with status 3 if there are more than N likely graph breaks; "
+            "written --fail-on-break=N, and without =N for 0",
+        )
+
+    def run(self, args: argparse.Namespace) -> None:
+        from graphmend_bc.cli.scanning import scan_paths
+
+        scan_paths(args)
+
+
+COMMANDS: Sequence[Command] = (Run(), Explain(), Scan(), Doctor())
 
 
 def _add_files(parser: argparse.ArgumentParser) -> None:

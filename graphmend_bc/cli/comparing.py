@@ -10,9 +10,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import graphmend_bc as gm
+from graphmend_bc.attachment.targets import Pattern, meaning_of
+from graphmend_bc.cli.called_functions import CallRecorder
 from graphmend_bc.cli.compiled_callables import CompileRecorder, FirstCall
 from graphmend_bc.reporting.table import Table
 
@@ -25,12 +28,21 @@ def compare(args: argparse.Namespace) -> None:
     else:
         args.program.prepare()
     recorder = CompileRecorder()
+    calls = CallRecorder([_meaning(target, args.refuse) for target in args.attach], recorder)
     try:
-        with recorder.recording():
+        with recorder.recording(), calls.recording():
             args.program.execute() if function is None else function()
     finally:
         if not isinstance(sys.exception(), KeyboardInterrupt):
             _compare(recorder.calls, function, args)
+
+
+def _meaning(target: str, refuse: Callable[[str], None]) -> CodeType | Pattern:
+    try:
+        return meaning_of(target, None)
+    except (TypeError, ValueError) as error:
+        refuse(f"argument --attach: {target!r}: {error}")
+        raise
 
 
 def _function(
@@ -87,8 +99,10 @@ def _compare(
         calls = [FirstCall(args.name, function, {}, (), {}, True)]
     if not calls:
         print(
-            "The program called no function that torch.compile returned, "
-            "so there is nothing to compare."
+            "The program called no function that torch.compile returned"
+            f"{', and none that --attach names' if args.attach else ''}, "
+            "so there is nothing to compare. Name what could be compiled: "
+            "graphmend-bc explain --attach 'package.module:Class.forward' ..."
         )
         return
     compared = [Compared.of(call) for call in calls]

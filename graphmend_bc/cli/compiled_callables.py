@@ -83,7 +83,7 @@ class CompileRecorder:
         # The hook sits on the wrapper that torch.compile made: Dynamo never sees it.
         def remember(_: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             handle.remove()
-            self._remember(type(model).__name__, model, options, args, kwargs)
+            self.remember(type(model).__name__, model, options, args, kwargs)
 
         handle = compiled.register_forward_pre_hook(remember, with_kwargs=True)
         return compiled
@@ -99,13 +99,13 @@ class CompileRecorder:
             if not seen and not torch.compiler.is_compiling():
                 seen = True
                 label = getattr(function, "__qualname__", type(function).__name__)
-                self._remember(label, function, options, args, kwargs)
+                self.remember(label, function, options, args, kwargs)
             return compiled(*args, **kwargs)
 
         self._compiled[watched] = compiled
         return watched
 
-    def _remember(
+    def remember(
         self,
         label: str,
         function: Callable[..., Any],
@@ -113,6 +113,7 @@ class CompileRecorder:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
+        """Keep one call; the arguments' tensors are cloned before it can write to them."""
         taken = sum(call.label.partition(" #")[0] == label for call in self.calls)
         if taken:
             label = f"{label} #{taken + 1}"

@@ -2,7 +2,8 @@
 
 ``run`` executes a program as ``python`` would, with mending on, and says at the end what was
 mended and what was declined. ``explain`` executes it with stock ``torch.compile`` and then shows
-each compiled callable before and after mending. ``doctor`` says what can be mended with this torch.
+each compiled callable before and after mending. ``scan`` lists likely breaks of programs that it
+only reads. ``doctor`` says what can be mended with this torch.
 
 Nothing here imports torch, which takes seconds: a command does when it runs.
 """
@@ -57,9 +58,13 @@ def build_parser() -> argparse.ArgumentParser:
         subparser.set_defaults(command=command, refuse=subparser.error)
         if not command.takes_program:
             continue
-        subparser.add_argument("-m", dest="is_module", action="store_true", help="run a module")
+        subparser.add_argument(
+            "-m", dest="is_module", action="store_true", help="the program is a module"
+        )
         subparser.add_argument("name", metavar="script.py", help="the program (with -m, a module)")
-        subparser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER)
+        subparser.add_argument(
+            "arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="the program's own"
+        )
     return parser
 
 
@@ -81,6 +86,8 @@ def _with_limit(argv: Sequence[str]) -> list[str]:
 
     argparse would take the name of the program for the limit.
     """
+    if argv[:1] == ["scan"]:  # all of its arguments are its own
+        return [f"{argument}=0" if argument == LIMIT_OPTION else argument for argument in argv]
     given, left = [], iter(argv)
     for argument in left:
         given.append(f"{argument}=0" if argument == LIMIT_OPTION else argument)

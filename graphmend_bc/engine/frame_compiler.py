@@ -125,7 +125,7 @@ class Frame:
                         break  # stock skips such frames, which only its own settings do
                     return self._commit(compilation, outcome)
                 attempt.clean_up(outcome)
-                self.failed.append(self.lessons.told(compilation.trace, outcome))
+                self._note_failed(compilation, outcome)
                 try:
                     if self._goes_on(outcome, self.lessons.after(compilation, outcome)):
                         continue
@@ -146,6 +146,12 @@ class Frame:
                         continue
                 return self._compile_unmended(outcome)
         return self._compile_as_stock()
+
+    def _note_failed(self, compilation: Compilation, error: Exception) -> None:
+        self.failed.append(self.lessons.told(compilation.trace, error))
+        if log.isEnabledFor(logging.DEBUG):
+            site, number = site_of(self.code, 0), len(self.failed)
+            log.debug("Attempt %d at %s failed: %s.", number, site, self.failed[-1])
 
     def _goes_on(self, error: Exception, learned: bool) -> bool:
         """Whether there is another attempt: the usual one if plans from disk were no good."""
@@ -217,7 +223,7 @@ class Frame:
         outcome = self._try(compilation, self.call)
         if not isinstance(outcome, Exception):
             return self._commit(compilation, outcome)
-        self.failed.append(self.lessons.told(compilation.trace, outcome))
+        self._note_failed(compilation, outcome)
         if isinstance(outcome, Prepared) or self.lessons.after_the_last(outcome):
             return self._compile_as_stock()
         if attempt.is_failure(outcome) and self._takes_part():

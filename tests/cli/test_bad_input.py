@@ -32,7 +32,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("run --json . program.py", "'.' is a directory; name a file in it."),
         ("explain", "the following arguments are required: script.py"),
         ("explain --report no/out.html program.py", "the directory of 'no/out.html' does not"),
-        ("explain --attach m:f program.py", "unrecognized arguments: --attach"),
+        ("explain --quiet program.py", "unrecognized arguments: --quiet"),
         ("explain nowhere:f", "'nowhere:f' names no function: No module named 'nowhere'"),
         ("explain os.path:joint", "'os.path:joint' names no function: module 'posixpath' has no"),
         (

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 
+from graphmend_bc.code.resume_names import without_resumption
 from graphmend_bc.dynamo.trace.generated_code import line_of_break, user_name
 from graphmend_bc.profiling.costs import (
     BreakCost,
@@ -73,7 +74,7 @@ def _failed_checks(before: Report, after: Report) -> tuple[FailedCheckCost, ...]
             rerun_ns -= first.rerun_ns
         if failed > 0:
             site = outcome.site
-            place = site.qualname, site.filename, site.lineno
+            place = without_resumption(site.qualname), site.filename, site.lineno
             found.append(FailedCheckCost(*place, calls, failed, rerun_ns))
     return tuple(sorted(found, key=lambda cost: -cost.rerun_ns))
 

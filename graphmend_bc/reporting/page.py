@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import resources
@@ -51,17 +50,6 @@ class Row:
     declines: list[Decline] = field(default_factory=list)
     speculations: list[Outcome] = field(default_factory=list)
     source: tuple[SourceLine, ...] = ()
-
-    @property
-    def function(self) -> str:
-        """The function, by the name that the program gives it.
-
-        Dynamo's own name of what goes on after a break is `torch_dynamo_resume_in_f_at_12`.
-        """
-        resumed = re.fullmatch(r"torch_dynamo_resume_in_(.+)_at_(\d+)", self.site.qualname)
-        if resumed is None:
-            return self.site.qualname
-        return f"{resumed[1]}, after the break in line {resumed[2]}"
 
     @property
     def is_whole(self) -> bool:

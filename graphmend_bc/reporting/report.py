@@ -271,4 +271,6 @@ def _as_dict(entry: Mend | Decline | Outcome) -> dict[str, Any]:
     def without_code(items: list[tuple[str, Any]]) -> dict[str, Any]:
         return {name: value for name, value in items if not isinstance(value, CodeId)}
 
-    return asdict(entry, dict_factory=without_code)
+    written = asdict(entry, dict_factory=without_code)
+    written["site"]["function"] = entry.site.function
+    return written

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import CodeType
 
+from graphmend_bc.code.resume_names import in_words
 from graphmend_bc.runtime.code_id import CodeId, identity_of
 
 
@@ -43,5 +44,10 @@ class Site:
             code=identity_of(code),
         )
 
+    @property
+    def function(self) -> str:
+        """The function, by the name that the program gives it."""
+        return in_words(self.qualname)
+
     def __str__(self) -> str:
-        return f"{self.filename}:{self.lineno} in {self.qualname}"
+        return f"{self.filename}:{self.lineno} in {self.function}"

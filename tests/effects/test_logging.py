@@ -67,6 +67,29 @@ def test_module_level_functions() -> None:
     )
 
 
+def test_caller_whose_name_ends_as_that_of_a_resumed_function() -> None:
+    check(
+        """
+        logger = logging.getLogger("program")
+
+        def tell(x):
+            logger.warning("x is %s", x.sum(), stacklevel=2)
+
+        def f(x):
+            return look_at_1(x + 1)
+
+        def look_at_1(x):
+            torch._dynamo.graph_break()
+            tell(x)
+            return x * 2
+        """,
+        BOTH,
+        mends="defer@4",
+        declines="call-not-traced@10",
+        breaks=2,
+    )
+
+
 @pytest.mark.parametrize("method", ["info", "warning", "error", "exception"])
 def test_adapter(method: str) -> None:
     check(

@@ -16,6 +16,7 @@ from torch._dynamo import guards
 
 import graphmend_bc as gm
 from graphmend_bc import session
+from graphmend_bc.code.resume_names import without_resumption
 from graphmend_bc.engine.state import MendingState
 from tests import oracle
 from tests.fuzz.programs import Program
@@ -248,7 +249,6 @@ def _run(program: Program, wrap: Callable[..., Any]) -> list[Seen]:
     return seen
 
 
-_RESUMED = re.compile(r"(?:torch_dynamo_resume_in_)+(\w+?)(?:_at_\d+)+\b")
 _TRACEBACK = re.compile(r"from user code:.*?(?=Set TORCHDYNAMO_VERBOSE)")
 _NEGATIVE_ZERO = re.compile(r"-0\.0(?!\d)")
 
@@ -259,7 +259,7 @@ def _shown(seen: Seen, name: str) -> str:
     That is the sign of a gradient that is zero; and where a break stays, log records carry the name
     of Dynamo's function, and Dynamo's own errors say which of its frames they were raised in.
     """
-    text = _TRACEBACK.sub("", _RESUMED.sub(r"\1", repr(getattr(seen, name))))
+    text = _TRACEBACK.sub("", without_resumption(repr(getattr(seen, name))))
     return _NEGATIVE_ZERO.sub("0.0", text) if name == "gradients" else text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from html.parser import HTMLParser
 from pathlib import Path
 from types import CodeType
@@ -103,9 +104,15 @@ def test_text_of_the_program_is_escaped() -> None:
     assert all("onclick" not in row for row in page.rows)
 
 
-def test_what_goes_on_after_a_break_has_the_name_of_its_function() -> None:
-    report = Report(mends=[Mend("where", site_in("m.py", 9, name="torch_dynamo_resume_in_f_at_7"))])
-    assert [row.function for row in rows_of(report)] == ["f, after the break in line 7"]
+@pytest.mark.parametrize("qualifier", ["", "Net.", "make.<locals>."])
+def test_what_goes_on_after_a_break_has_the_name_of_its_function(qualifier: str) -> None:
+    name = f"{qualifier}torch_dynamo_resume_in_f_at_7"
+    report = Report(mends=[Mend("where", site_in("m.py", 9, name=name))])
+    wanted = f"{qualifier}f, after the break in line 7"
+    assert html.escape(wanted) in page_of(report)
+    assert str(report.mends[0]) == f"where      m.py:9 in {wanted}"
+    assert "torch_dynamo" not in page_of(report) + str(report)
+    assert report.as_dict()["mends"][0]["site"]["function"] == wanted
 
 
 def test_nothing_found() -> None:

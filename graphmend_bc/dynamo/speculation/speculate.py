@@ -21,13 +21,13 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr, expect_true
 
 from graphmend_bc import config
+from graphmend_bc.code.resume_names import is_resumed
 from graphmend_bc.dynamo.before_graph.concrete_eval import look
 from graphmend_bc.dynamo.graph.emit import as_tensor, call, compared, method
 from graphmend_bc.dynamo.speculation.guarded_truth import guarded_truth
 from graphmend_bc.dynamo.speculation.index_bounds import check_indices
 from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.dynamo.trace.generated_code import without_resumption
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.runtime import Speculate
@@ -134,7 +134,7 @@ def check_numbers(frame: InstructionTranslatorBase) -> None:
     Raises:
         Refused: one of its variables is such an array.
     """
-    if without_resumption(frame.f_code.co_name) == frame.f_code.co_name:
+    if not is_resumed(frame.f_code.co_name):
         return
     for name, value in frame.f_locals.items():
         if is_numpy_ndarray(value) and value.ndim == 0:

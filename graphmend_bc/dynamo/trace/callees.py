@@ -11,9 +11,9 @@ from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 
+from graphmend_bc.code.resume_names import without_resumption
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.trace.context import Compilation
-from graphmend_bc.dynamo.trace.generated_code import without_resumption
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.stack import Place, is_machinery

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dis
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -16,6 +15,8 @@ import torch
 import torch._dynamo
 from torch._dynamo import convert_frame, utils
 from torch._dynamo.resume_execution import ContinueExecutionCache
+
+from graphmend_bc.code.resume_names import is_resumed, without_resumption
 
 
 class Kind(Enum):
@@ -52,7 +53,6 @@ _PLUMBING = (
 )
 _GRAPH = "__compiled_fn_"
 _RESUMPTION = "__resume_at_"
-_RESUMED = re.compile(r"(?:torch_dynamo_resume_in_)+(.*?)(?:_at_\d+)+$")
 
 
 def _nothing() -> None:
@@ -103,11 +103,6 @@ def user_name(code: CodeType) -> str:
     return without_resumption(code.co_qualname)
 
 
-def without_resumption(name: str) -> str:
-    """A function's name, qualified or not, without what Dynamo adds when it resumes it."""
-    return _RESUMED.sub(r"\1", name)
-
-
 def resumed(code: CodeType) -> CodeType | None:
     """The code object that a resume function goes on with; None for any other code.
 
@@ -150,7 +145,7 @@ def line_of_break(code: CodeType) -> int | None:
 def _is_resumption(value: object) -> bool:
     """Whether generated code goes on with the user's function by this name or code object."""
     if isinstance(value, CodeType):  # of a function with free variables
-        return _RESUMED.search(value.co_name) is not None
+        return is_resumed(value.co_name)
     return isinstance(value, str) and value.startswith(_RESUMPTION)
 
 

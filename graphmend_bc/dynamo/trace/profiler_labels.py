@@ -17,6 +17,8 @@ from torch._dynamo.output_graph import OutputGraph
 from torch.autograd import profiler
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
+from graphmend_bc.code.resume_names import in_words
+
 #: All names in traces begin with this.
 PREFIX = "graphmend_bc"
 
@@ -101,4 +103,4 @@ def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _title(code: CodeType) -> str:
-    return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+    return f"{in_words(code.co_qualname)} ({code.co_filename}:{code.co_firstlineno})"

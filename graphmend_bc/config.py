@@ -1,8 +1,9 @@
 """Settings of graphmend_bc, in the form of torch's own config modules.
 
 Every name can be set (`graphmend_bc.config.where_op_limit = 16`), patched for a while
-(`with graphmend_bc.config.patch(where_op_limit=16): ...`) and, where an environment name is given,
-preset from outside. An unknown name is an AttributeError.
+(`with graphmend_bc.config.patch(where_op_limit=16): ...`) and preset from outside
+(`GRAPHMEND_BC_WHERE_OP_LIMIT=16`, `GRAPHMEND_BC_RULES_OFF=cond,where`). An unknown name is an
+AttributeError, and a value that is not valid a ValueError, wherever it comes from.
 
 Example:
     >>> import graphmend_bc
@@ -16,23 +17,26 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils._config_module import Config, install_config_module
 
-enabled: bool = Config(default=True, env_name_default="GRAPHMEND_BC_ENABLED")
-"""False makes `enable()` a no-op; for switching everything off from outside."""
+import graphmend_bc.setting_checks as checks
 
-strict_versions: bool = Config(default=False, env_name_default="GRAPHMEND_BC_STRICT_VERSIONS")
+enabled: bool = True
+"""False makes `enable()` and `attach()` do nothing. `GRAPHMEND_BC=0` sets it for good: the program
+cannot set it to True then."""
+
+strict_versions: bool = False
 """True refuses a torch that is newer than the newest one known. By default `enable()` tries there
 what it replaces in torch, and mends by the rules for which that works."""
 
-attach: str = Config(default="", env_name_default="GRAPHMEND_BC_ATTACH")
+attach: str = ""
 """Targets that `enable()` and `python -m graphmend_bc run` attach to, separated by commas.
 
 Example: GRAPHMEND_BC_ATTACH="package.models.*:*.forward,package.loss:focal"
 """
 
-disk_cache: bool = Config(default=True, env_name_default="GRAPHMEND_BC_DISK_CACHE")
+disk_cache: bool = True
 """False keeps no decisions on disk, and reads none; see docs/cache.md."""
 
-cache_dir: str = Config(default="", env_name_default="GRAPHMEND_BC_CACHE_DIR")
+cache_dir: str = ""
 """The directory in which decisions are kept. Empty for `graphmend_bc` in `$XDG_CACHE_HOME`, or in
 `~/.cache` if that is not set."""
 
@@ -78,7 +82,7 @@ strategies: tuple[str, ...] = (
 )
 """The strategies that may be used; a site that needs another one is declined (`strategy-off`)."""
 
-contrib: bool = Config(default=True, env_name_default="GRAPHMEND_BC_CONTRIB")
+contrib: bool = True
 """False leaves what serves a single library or kind of model (`graphmend_bc/contrib/`) as stock
 has it. It counts when mending is switched on."""
 
@@ -117,4 +121,23 @@ if TYPE_CHECKING:
         """As `torch._dynamo.config.patch`: what sets something for a while."""
 
 
-install_config_module(sys.modules[__name__])
+def _install() -> None:
+    """Make this module a config module of torch's that checks what it is set to."""
+    module, known = sys.modules[__name__], strategies
+    kinds = checks.kinds_of(
+        vars(module),
+        {
+            "failed_check_limit": checks.Count(least=1),
+            "strategies": checks.Names(lambda: known),
+            "rules_off": checks.Names(checks.rule_names, known_outside=False),
+            "effects": checks.Functions(),
+        },
+    )
+    checks.preset(vars(module), kinds)
+    if not checks.parsed(checks.Switch(), "GRAPHMEND_BC", True):
+        vars(module)["enabled"] = Config(default=False, env_name_force="GRAPHMEND_BC")
+    install_config_module(module)
+    checks.check_when_set(module, kinds)
+
+
+_install()

@@ -22,6 +22,7 @@ from graphmend_bc.reporting.report import Report
 from graphmend_bc.rewriting import rewrite as rewrite_code
 from graphmend_bc.rewriting import widest_plan
 from graphmend_bc.runtime import identity_of
+from graphmend_bc.setting_checks import Switch, check_environment, checked
 from graphmend_bc.versions import check_versions, is_known_torch, tell_of_torch
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -73,6 +74,7 @@ def enable(*, cache: bool = True) -> Handle:
     Raises:
         UnsupportedVersionError: this Python is not known, this torch is too old, or it lacks what
             every mend rests on (`MissingSeamError`).
+        ValueError: `cache` is no bool, or an environment variable has no valid value.
         ImportError, TypeError, ValueError: as `attach()`, for a target in the config, or a rule was
             registered under the name of one in `graphmend_bc/contrib/`. Whatever is raised, nothing
             is switched on or attached.
@@ -91,16 +93,18 @@ def enable(*, cache: bool = True) -> Handle:
         'where'
         >>> handle.remove()
     """
+    remember = checked(Switch(), "The argument cache of enable()", cache)
     check_versions()
     if _session.handle is None:
         _switch_on()
-    _session.state.remember = cache
+    _session.state.remember = remember
     assert _session.handle is not None
     return _session.handle
 
 
 def _switch_on() -> None:
     """Attach and install all that `enable()` does, or nothing."""
+    check_environment()
     attached = attach_all(config.attach)
     try:
         seams = _seams(_session.state) if config.enabled else None

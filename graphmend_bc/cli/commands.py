@@ -59,6 +59,7 @@ class Run:
         parser.add_argument("--quiet", action="store_true", help="print no summary at the end")
 
     def run(self, args: argparse.Namespace) -> None:
+        _check_environment(args)
         from graphmend_bc.cli.running import run
 
         run(args)
@@ -85,6 +86,7 @@ class Explain:
         )
 
     def run(self, args: argparse.Namespace) -> None:
+        _check_environment(args)
         from graphmend_bc.cli.comparing import compare
 
         compare(args)
@@ -99,6 +101,7 @@ class Doctor:
         parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
     def run(self, args: argparse.Namespace) -> None:
+        _check_environment(args)
         from graphmend_bc.cli.doctor import examine
 
         examine(as_json=args.json)
@@ -133,6 +136,16 @@ class Scan:
 
 
 COMMANDS: Sequence[Command] = (Run(), Explain(), Scan(), Doctor())
+
+
+def _check_environment(args: argparse.Namespace) -> None:
+    """Refuse the command line if GRAPHMEND_BC_* variables have values that are not valid."""
+    try:
+        from graphmend_bc.setting_checks import check_environment
+
+        check_environment()
+    except ValueError as error:
+        args.refuse(str(error))
 
 
 def _add_files(parser: argparse.ArgumentParser) -> None:

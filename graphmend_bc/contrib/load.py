@@ -11,6 +11,7 @@ from typing import Final
 import graphmend_bc.contrib as room
 from graphmend_bc import config
 from graphmend_bc.extension import Extension, register
+from graphmend_bc.rules.registry import all_rules
 
 _NOT_EXTENSIONS: Final = frozenset({"load"})
 _registered: Final = ExitStack()
@@ -25,6 +26,12 @@ def extensions() -> tuple[Extension, ...]:
         for module in iter_modules(room.__path__)
         if module.name not in _NOT_EXTENSIONS
     )
+
+
+def rule_names() -> tuple[str, ...]:
+    """The names of all rules: ours, those of this folder even if it is off, and the user's."""
+    optional = (rule for extension in extensions() for rule in extension.rules)
+    return tuple(sorted({rule.name for rule in (*all_rules(), *optional)}))
 
 
 def load() -> None:

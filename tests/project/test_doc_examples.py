@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/breaks.md", "docs/report.md", "docs/testing.md"]
+    "page",
+    ["README.md", "docs/breaks.md", "docs/report.md", "docs/settings.md", "docs/testing.md"],
 )
 def test_examples(page: str, tmp_path: Path) -> None:
     found = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)

@@ -29,7 +29,9 @@ from graphmend_bc.dynamo.trace.assertions import Assertions
 from graphmend_bc.dynamo.trace.context import Compilation, running
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import OURS
+from graphmend_bc.dynamo.trace.internal_errors import InternalError, is_internal
 from graphmend_bc.engine.commit import keep, settle
+from graphmend_bc.engine.failures import report_failure
 from graphmend_bc.engine.governor import Recompiled, leaves_frame
 from graphmend_bc.engine.retry_policy import Lessons
 from graphmend_bc.engine.rewrite_cache import site_of
@@ -70,8 +72,20 @@ def compile_frame(
     Raises:
         Exception: what Dynamo's own raises.
     """
-    state.forget_dead()
-    return Frame(state, stock, code, args, kwargs).compile()
+    frame = Frame(state, stock, code, args, kwargs)
+    try:
+        state.forget_dead()
+        outcome = frame.compile()
+    except Exception as error:
+        pass_on(error)
+        outcome = frame.compile_without_us(InternalError(error))
+    if not isinstance(outcome, Exception):
+        return outcome
+    try:
+        # Stock could not do without us either: the user sees what was raised.
+        raise outcome if not isinstance(outcome, InternalError) else outcome.failure
+    finally:
+        del outcome  # its traceback holds this frame
 
 
 class Frame:
@@ -113,6 +127,7 @@ class Frame:
         self.lessons = Lessons(self.state, self.plans, self.surveys, self.flips, self.wants_errors)
 
     def compile(self) -> Any:
+        """What Dynamo's own function returns, or what it raises."""
         self._leave_if_mending_does_not_pay()
         if not self.plans.off:
             for _ in range(config.retrace_limit):
@@ -126,26 +141,25 @@ class Frame:
                     return self._commit(compilation, outcome)
                 attempt.clean_up(outcome)
                 self._note_failed(compilation, outcome)
-                try:
-                    if self._goes_on(outcome, self.lessons.after(compilation, outcome)):
-                        continue
-                except Exception as failure:
-                    log.exception("graphmend_bc could not place a break of %s.", self.code)
-                    outcome = failure
-                else:
-                    if attempt.is_break(outcome):
-                        if self.wants_errors:
-                            settle(self.state, self.plans, self.code, compilation.trace, {})
-                            self._explain(outcome)
-                            try:
-                                raise outcome
-                            finally:
-                                del outcome  # its traceback holds this frame
-                        break
-                    if self.lessons.stops_speculating(compilation, self.code, outcome):
-                        continue
-                return self._compile_unmended(outcome)
+                if isinstance(outcome, InternalError):
+                    return self._compile_unmended(outcome)
+                if self._goes_on(outcome, self.lessons.after(compilation, outcome)):
+                    continue
+                if attempt.is_break(outcome):
+                    if self.wants_errors:
+                        settle(self.state, self.plans, self.code, compilation.trace, {})
+                        self._explain(outcome)
+                        return outcome
+                    break
+                if not self.lessons.stops_speculating(compilation, self.code, outcome):
+                    return self._compile_unmended(outcome)
         return self._compile_as_stock()
+
+    def compile_without_us(self, error: InternalError) -> Any:
+        """As `compile`, where we failed outside of an attempt: nothing is mended or remembered."""
+        self._report(error)
+        self.plans.off = True
+        return self._try(self._compilation(), self.call)
 
     def _note_failed(self, compilation: Compilation, error: Exception) -> None:
         self.failed.append(self.lessons.told(compilation.trace, error))
@@ -176,8 +190,20 @@ class Frame:
 
     def _try(self, compilation: Compilation, call: attempt.Arguments) -> Any:
         """One attempt by Dynamo's own `compile_frame`: what it returns, or the error it raises."""
-        code = self.plans.code_for(self.code)
+        outcome = self._outcome(compilation, call)
+        error = outcome if isinstance(outcome, Exception) else None
+        failure = compilation.trace.failure
+        if failure is None and error is not None and is_internal(error):
+            failure = error
+        if failure is None:
+            return outcome
+        if error is not None:
+            attempt.clean_up(error)
+        return InternalError(failure, error)
+
+    def _outcome(self, compilation: Compilation, call: attempt.Arguments) -> Any:
         try:
+            code = self.plans.code_for(self.code)
             with (
                 running(compilation),
                 attempt.capturing(compilation.captures),
@@ -200,15 +226,16 @@ class Frame:
         can_leave = self._takes_part() and eager_fallback.can_leave(error)
         if can_leave and self.state.leaves_call(self.code):
             log.info("%s runs without compilation in this call. It raises %r.", site, error)
-            raise eager_fallback.RunsEagerly from error
+            left = eager_fallback.RunsEagerly()
+            left.__cause__ = error
+            return left
         self.plans.off = True
-        if rewritten:
-            log.warning(
-                "graphmend_bc leaves %s as it is, because tracing its rewritten code failed: %r",
-                site,
-                error,
-            )
+        if rewritten or isinstance(error, InternalError):
+            self._report(error)
         return self._compile_as_stock()
+
+    def _report(self, error: Exception) -> None:
+        report_failure(self.state, site_of(self.code, 0), error, self.lessons.place_of(error))
 
     def _takes_part(self) -> bool:
         """Whether stock might have met no error, having skipped the frame in another call."""
@@ -226,15 +253,13 @@ class Frame:
         self._note_failed(compilation, outcome)
         if isinstance(outcome, Prepared) or self.lessons.after_the_last(outcome):
             return self._compile_as_stock()
-        if attempt.is_failure(outcome) and self._takes_part():
+        is_internal = isinstance(outcome, InternalError) and not self.plans.off
+        if is_internal or (attempt.is_failure(outcome) and self._takes_part()):
             attempt.clean_up(outcome)
             return self._compile_unmended(outcome)
         settle(self.state, self.plans, self.code, compilation.trace, {})
         self._tell(compilation, outcome)
-        try:
-            raise outcome
-        finally:
-            del outcome
+        return outcome
 
     def _commit(self, compilation: Compilation, result: Any) -> Any:
         """Accept an attempt."""

@@ -21,7 +21,7 @@ from graphmend_bc.engine.survey_policy import Surveys
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.mark_callee import CALLS
 from graphmend_bc.rules.rule import Met
-from graphmend_bc.runtime import identity_of
+from graphmend_bc.runtime import Site, identity_of
 
 _PROGRAM_ERRORS = frozenset({"Observed exception"})
 """Break types that are the program's own exceptions: there is nothing to mend."""
@@ -76,8 +76,20 @@ class Lessons:
         return self._told(found)
 
     def _told(self, found: Break) -> str:
+        return f"{found.gb_type} at {self._site(found)}"
+
+    def _site(self, found: Break) -> Site:
         original, offset = self.state.rewrites.original(found.code, found.offset)
-        return f"{found.gb_type} at {site_of(original, max(offset, 0))}"
+        return site_of(original, max(offset, 0))
+
+    def place_of(self, error: Exception) -> Site | None:
+        """The user's instruction at which an attempt ended; None if it was in none.
+
+        Args:
+            error: what it ended with.
+        """
+        found = break_of(error)
+        return None if found is None else self._site(found)
 
     def stops_speculating(self, compilation: Compilation, code: CodeType, error: Exception) -> bool:
         """Take speculations out if the paths they choose keep raising: calls may never go there.

@@ -10,7 +10,9 @@ from types import CodeType
 from graphmend_bc import config
 from graphmend_bc.catalog.observers import observer_names
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
+from graphmend_bc.dynamo.trace.internal_errors import InternalError
 from graphmend_bc.engine.escalation import dearer, planned_ahead
+from graphmend_bc.engine.failures import report_failure
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.engine.suggestions import Suggestions
@@ -22,6 +24,7 @@ from graphmend_bc.rules import defer
 from graphmend_bc.rules.registry import candidates_at, is_on
 from graphmend_bc.rules.rule import Candidate, Met
 from graphmend_bc.runtime import CodeId, Site, identity_of
+from graphmend_bc.runtime.signal_handlers import pass_on
 
 log = logging.getLogger("graphmend_bc")
 
@@ -86,8 +89,9 @@ class Plans:
             return state.rewrites.rewritten(code, self.by_code[key])
         except Refused as refused:
             log.debug("graphmend_bc leaves %s alone: %s", code, refused)
-        except Exception:
-            log.exception("graphmend_bc could not rewrite %s; it is compiled as stock would.", code)
+        except Exception as error:
+            pass_on(error)
+            report_failure(state, site_of(code, 0), InternalError(error))
         self._set(code, Plan())
         return code
 

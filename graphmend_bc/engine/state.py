@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from graphmend_bc import config
 from graphmend_bc.code.kept import forget_kept
 from graphmend_bc.dynamo.rollback.cache_entries import forget_compiled
+from graphmend_bc.dynamo.trace.breaks import first_line
 from graphmend_bc.dynamo.trace.generated_code import resumed
 from graphmend_bc.engine.decision_cache import DecisionCache
 from graphmend_bc.engine.failed_checks import change_after_failure
@@ -148,8 +149,8 @@ class MendingState:
         with self.lock:
             return self.report.add(entry)
 
-    def note_decline(self, decline: Decline) -> None:
-        """Report a decline. A condition that flips and cannot be guarded is not tried again."""
+    def note_decline(self, decline: Decline) -> bool:
+        """As `note`. A condition that flips and cannot be guarded is not tried again."""
         with self.lock:
             is_new = self.report.add(decline)
             if decline.site in self.guarded:
@@ -157,6 +158,7 @@ class MendingState:
                 self.given_up.setdefault(decline.site, refused)
         if is_new:
             declines_log.info("%s", decline)
+        return is_new
 
     def note_mended(self, function: CodeId) -> None:
         """A function was rewritten, or has a mend in a graph of one that resumes it."""
@@ -295,6 +297,8 @@ class MendingState:
             site_of(code, 0),
             error,
         )
+        refused = Refused("does-not-compile", f"Its guards fail: {first_line(error)}")
+        self.note_decline(Decline.of(refused, site_of(code, 0)))
 
     def without_given_up(self, key: CodeId, plan: Plan) -> Plan:
         """A plan without the sites that are not mended any more."""

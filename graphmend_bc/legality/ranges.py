@@ -6,7 +6,6 @@ has the range of its dtype. Sizes known only as symbols are compared without add
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,8 +29,6 @@ from graphmend_bc.legality.integers import (
     number_in,
 )
 from graphmend_bc.legality.record import OpRecord
-
-log = logging.getLogger("graphmend_bc")
 
 
 class Ranges:
@@ -93,13 +90,8 @@ class Ranges:
         rule = RULES.get(record.name)
         if rule is None or record.op._schema.is_mutable:
             return
-        results = record.results()
-        try:
-            ranges = rule(self, _with_numbers(record))
-        except Exception:
-            log.exception("graphmend_bc takes the range of %s as unknown.", record.name)
-            return
-        for result, found in zip(results, ranges, strict=False):
+        ranges = rule(self, _with_numbers(record))
+        for result, found in zip(record.results(), ranges, strict=False):
             if is_integral(result) and fits(found, result.dtype):
                 self._known[result] = found
 

@@ -422,6 +422,11 @@ _ALL = (
         ("Remove the decorator to have the function mended.",),
     ),
     Reason(
+        "does-not-compile",
+        "Dynamo or the backend fails on the function without its graph breaks.",
+        ("The log of the logger `graphmend_bc` has the error; it may be a bug of theirs.",),
+    ),
+    Reason(
         "internal-error",
         "The rewriter failed; this is a bug in graphmend_bc.",
         ("Please report it with the log of the logger `graphmend_bc`.",),

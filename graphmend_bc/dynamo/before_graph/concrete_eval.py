@@ -44,12 +44,13 @@ def look(
         check_no_function_mode(tx)
         node, limits = truth.as_proxy().node, _limits(limit)
         piece = slice_of([node], bool, "", recorder, limits)
-        arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})
-        if not all(type(a) in _PLAIN for a in arguments):
-            return None
-        return bool(piece.run(arguments))
     except Refused as refused:
         log.debug("graphmend_bc does not compute the condition of this call: %s", refused)
+        return None
+    try:
+        arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})
+        if all(type(a) in _PLAIN for a in arguments):
+            return bool(piece.run(arguments))
     except Exception as error:  # what it is that fails is found out by the program itself
         pass_on(error)
         log.debug("graphmend_bc could not compute the condition of this call.", exc_info=True)

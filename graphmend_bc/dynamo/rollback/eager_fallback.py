@@ -20,6 +20,7 @@ from torch._dynamo.types import ConvertFrameReturn
 
 from graphmend_bc.dynamo.rollback.cache_entries import counted
 from graphmend_bc.dynamo.trace.generated_code import OURS, TORCH
+from graphmend_bc.dynamo.trace.internal_errors import is_ours
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 
@@ -60,7 +61,7 @@ def can_leave(error: Exception) -> bool:
         isinstance(error, (exc.TorchRuntimeError, IndexError)) or type(error) is RuntimeError
     )
     conversion = _CURRENT.get()
-    return conversion is not None and conversion.is_call and is_torchs and not _is_ours(error)
+    return conversion is not None and conversion.is_call and is_torchs and not is_ours(error)
 
 
 def note_mended(code: CodeType) -> None:
@@ -83,15 +84,6 @@ def counted_versions(code: CodeType) -> int:
     if conversion is None or not conversion.is_call or conversion.frame is None:
         return 0
     return counted(code, conversion.frame)
-
-
-def _is_ours(error: Exception) -> bool:
-    """True if this library raised it, or what it called that is not torch."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    for frame in reversed(frames):
-        if frame.f_code.co_filename.startswith((OURS, TORCH)):
-            return frame.f_code.co_filename.startswith(OURS)
-    return False
 
 
 def _is_hooks(error: Exception) -> bool:

@@ -60,6 +60,7 @@ class Trace:
             if there are several, and whether any was.
         proven: whether there was a graph, and it was shown to be exact.
         recorder: listens to the fake tensor mode once a site needs it.
+        failure: an error of ours that Dynamo may have made another one of.
         features: what each feature keeps.
     """
 
@@ -75,6 +76,7 @@ class Trace:
     questions: list[VariableTracker] = field(default_factory=list)
     proven: bool = False
     recorder: Recorder | None = None
+    failure: Exception | None = None
     features: Features = field(default_factory=Features)
 
     def of(self, kind: type[F]) -> F:
@@ -106,6 +108,7 @@ class Trace:
         """Stop listening."""
         if self.recorder is not None:
             self.recorder.detach()
+            self.failure = self.recorder.failure
             self.recorder = None
 
 

@@ -24,6 +24,7 @@ from graphmend_bc.legality.record import (
     stops_process,
     written_by,
 )
+from graphmend_bc.runtime.signal_handlers import pass_on
 
 
 class Recorder:
@@ -59,6 +60,7 @@ class Recorder:
             same, which counts as nothing.
         ranges: between which numbers the elements of integer tensors lie.
         strided: whether `as_strided` was called, which sees memory outside its argument.
+        failure: the first error of ours; what is known of the trace is not complete then.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Recorder:
         self.checks = False
         self.rejects = False
         self.resets = False
+        self.failure: Exception | None = None
         self._running = running
         self.ranges = Ranges()
         self._mode = mode
@@ -120,7 +123,8 @@ class Recorder:
             and is_same_view(args[0], args[1])
         )
         if self._depth == 0 and isinstance(func, OpOverload) and func._schema.is_mutable:
-            self._note_sizes(OpRecord(func, tuple(args), dict(kwargs or {}), None))
+            before = OpRecord(func, tuple(args), dict(kwargs or {}), None)
+            self._learn(self._note_sizes, before)
         self._depth += 1
         try:
             result = self._dispatch(func, types, args, kwargs or {})
@@ -130,8 +134,17 @@ class Recorder:
         # `prim` holds questions about a tensor, such as its device.
         is_ours = isinstance(func, OpOverload) and func.namespace != "prim"
         if self._depth == 0 and is_ours and not neutral:
-            self._note(OpRecord(func, tuple(args), dict(kwargs or {}), result))
+            self._learn(self._note, OpRecord(func, tuple(args), dict(kwargs or {}), result))
         return result
+
+    def _learn(self, note: Callable[[OpRecord], None], record: OpRecord) -> None:
+        """Keep an error of ours: Dynamo takes it for the operator's, which may mean anything."""
+        try:
+            note(record)
+        except Exception as error:
+            pass_on(error)
+            self.failure = self.failure or error
+            raise
 
     def _note_sizes(self, record: OpRecord) -> None:
         """Before a write: afterwards a size may be taken to be what it was compared to."""
@@ -185,6 +198,8 @@ class Recorder:
 def _squeezes_unknown(record: OpRecord) -> bool:
     """True if `squeeze` asks of a size known only at run time whether it is 1."""
     sizes = record.args[0].shape
+    if not sizes:  # a tensor without dimensions takes 0 and -1 for one
+        return False
     dims = record.args[1] if len(record.args) > 1 else range(len(sizes))
     asked = [sizes[dim] for dim in ([dims] if isinstance(dims, int) else dims)]
     return bool(free_unbacked_symbols(asked))

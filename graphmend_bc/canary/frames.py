@@ -21,7 +21,7 @@ OF_FRAMES: Final = MappingProxyType(
         "convert_frame.compile_frame (installer.compiling)": Program(
             f"{_BRANCH}\nreturn x", steps=(DOWN,), mends="where"
         ),
-        "ConvertFrameAssert.__call__ (installer.converting)": Program(
+        "convert_frame._compile (installer.converting)": Program(
             f"{_BRANCH}\nreturn x + torch.ones(3)",
             steps=("given = torch.ones(4)", DOWN),
         ),

@@ -9,6 +9,7 @@ from types import CodeType
 
 from graphmend_bc import config
 from graphmend_bc.catalog.observers import observer_names
+from graphmend_bc.dynamo.trace import code_notes
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
 from graphmend_bc.dynamo.trace.internal_errors import InternalError
 from graphmend_bc.engine.escalation import dearer, planned_ahead
@@ -86,7 +87,9 @@ class Plans:
         try:
             if key not in self.by_code:
                 self._set(code, state.without_given_up(key, self._known_plan(code)))
-            return state.rewrites.rewritten(code, self.by_code[key])
+            rewritten = state.rewrites.rewritten(code, self.by_code[key])
+            code_notes.carry_over(code, rewritten)
+            return rewritten
         except Refused as refused:
             log.debug("graphmend_bc leaves %s alone: %s", code, refused)
         except Exception as error:

@@ -184,8 +184,8 @@ def _of_state(state: MendingState, ours: CompileFrame, switch: _Switch) -> tuple
             "one call per frame to compile: the mending loop runs around it",
         ),
         Seam(
-            f"{convert}:ConvertFrameAssert",
-            ("__call__",),
+            convert,
+            ("_compile",),
             converting,
             "one call of a frame is left to eager Python",
         ),

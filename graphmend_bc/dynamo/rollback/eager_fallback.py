@@ -6,6 +6,7 @@ x.clamp_(max=y)       for a larger `y` lets the fake `x` grow, and the guards th
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -95,18 +96,26 @@ def _is_hooks(error: Exception) -> bool:
 def convert(
     unguarded: Callable[[CodeType, Exception], None], stock: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """`ConvertFrameAssert.__call__`: what becomes of a frame that is called.
+    """`_compile`: what becomes of a frame that is called.
+
+    Not of what calls it: Dynamo looks there, up the stack, for `disable(recursive=False)`, and
+    takes a frame of ours for the caller of the frame.
 
     Args:
         unguarded: told of a mended frame whose guards could not be made.
         stock: Dynamo's own.
     """
+    parameters = inspect.signature(stock)
 
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        conversion = _Conversion(not self._export, args[0] if args else kwargs.get("frame"))
+    def _compile(*args: Any, **kwargs: Any) -> Any:
+        given = parameters.bind(*args, **kwargs).arguments
+        frame = given.get("frame")  # None if a recorded one is compiled again
+        conversion = _Conversion(frame is not None and not given.get("export"), frame)
         token = _CURRENT.set(conversion)
+        # The innermost frames of the stack, which Dynamo does not log: one more is ours.
+        kwargs["skip"] = given.get("skip", 0) + 1
         try:
-            return stock(self, *args, **kwargs)
+            return stock(*args, **kwargs)
         except RunsEagerly:
             pass
         except Exception as error:
@@ -119,4 +128,4 @@ def convert(
         skip = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
         return ConvertFrameReturn(frame_exec_strategy=skip, apply_to_code=False)
 
-    return __call__
+    return _compile

@@ -5,19 +5,16 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-import graphmend_bc as gm
 from graphmend_bc.attachment.targets import Pattern, meaning_of
 from graphmend_bc.cli.called_functions import CallRecorder
+from graphmend_bc.cli.comparison import Compared, Comparison
 from graphmend_bc.cli.compiled_callables import CompileRecorder, FirstCall
-from graphmend_bc.reporting.table import Table
 
 
 def compare(args: argparse.Namespace) -> None:
@@ -72,90 +69,20 @@ def _function(
     return found  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """One callable, stock and mended.
-
-    Attributes:
-        label: its name.
-        found: the comparison; the exception's text if it could not be run again.
-    """
-
-    label: str
-    found: gm.Explanation | str
-
-    @classmethod
-    def of(cls, call: FirstCall) -> Compared:
-        try:
-            return cls(call.label, call.explain())
-        except Exception as error:  # one program's call must not hide the others
-            return cls(call.label, f"{type(error).__name__}: {error}")
-
-
 def _compare(
     calls: Sequence[FirstCall], function: Callable[[], Any] | None, args: argparse.Namespace
 ) -> None:
     if not calls and function is not None:
         calls = [FirstCall(args.name, function, {}, (), {}, True)]
-    if not calls:
-        print(
-            "The program called no function that torch.compile returned"
-            f"{', and none that --attach names' if args.attach else ''}, "
-            "so there is nothing to compare. Name what could be compiled: "
-            "graphmend-bc explain --attach 'package.module:Class.forward' ..."
-        )
-        return
-    compared = [Compared.of(call) for call in calls]
-    _print(compared)
+    nothing = (
+        "The program called no function that torch.compile returned"
+        f"{', and none that --attach names' if args.attach else ''}, "
+        "so there is nothing to compare. Name what could be compiled: "
+        "graphmend-bc explain --attach 'package.module:Class.forward' ..."
+    )
+    comparison = Comparison([Compared.of(call) for call in calls], "" if calls else nothing)
+    comparison.print()
     if args.json:
-        rows = [_as_dict(one) for one in compared]
-        args.json.write_text(json.dumps({"compiled": rows}, indent=2), encoding="utf-8")
+        args.json.write_text(comparison.to_json(), encoding="utf-8")
     if args.report:
-        report = gm.Report()
-        for one in compared:
-            if not isinstance(one.found, str):
-                entries: list[gm.Mend | gm.Decline] = [*one.found.mends, *one.found.declines]
-                for entry in entries:
-                    report.add(entry)
-        report.to_html(args.report)
-
-
-def _print(compared: Sequence[Compared]) -> None:
-    counts, sites, texts = [], [], dict[str, None]()
-    for one in compared:
-        if isinstance(one.found, str):
-            sites.append([one.label, "could not be run again", "", one.found])
-            continue
-        pairs = [
-            (one.found.before.graph_count, one.found.after.graph_count),
-            (one.found.before.graph_break_count, one.found.after.graph_break_count),
-            (one.found.before.skipped_frames, one.found.after.skipped_frames),
-        ]
-        counts.append([one.label, *(f"{before} -> {after}" for before, after in pairs)])
-        sites += [[one.label, m.strategy, m.gb_id, str(m.site)] for m in one.found.mends]
-        for d in one.found.declines:
-            sites.append([one.label, f"declined: {d.reason}", d.gb_id, str(d.site)])
-            hints = "".join(f"\n    Hint: {hint}" for hint in d.hints)
-            texts[f"{d.reason}: {d.explanation}{hints}"] = None
-    Table(["compiled", "graphs", "breaks", "skipped frames"], counts).print(sys.stdout)
-    print()
-    Table(["compiled", "mended by", "break", "where"], sites).print(sys.stdout)
-    for text in texts:
-        print(text)
-
-
-def _as_dict(one: Compared) -> dict[str, Any]:
-    if isinstance(one.found, str):
-        return {"name": one.label, "error": one.found}
-    report = gm.Report(one.found.mends, one.found.declines)
-    counts = {
-        when: {
-            "graphs": found.graph_count,
-            "breaks": found.graph_break_count,
-            "skipped_frames": found.skipped_frames,
-            "break_reasons": list(found.break_reasons),
-        }
-        for when, found in (("before", one.found.before), ("after", one.found.after))
-    }
-    entries = report.as_dict()
-    return {"name": one.label, **counts, "mends": entries["mends"], "declines": entries["declines"]}
+        comparison.to_html(args.report)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from graphmend_bc.reporting.speculation_stats import Outcome
+from graphmend_bc.reporting.table import Table
 from graphmend_bc.runtime import Site
 
 if TYPE_CHECKING:
@@ -126,25 +127,47 @@ def excerpt(filename: str, lineno: int) -> Iterable[SourceLine]:
         yield SourceLine(number, lines[number - 1].rstrip("\n"), number == lineno)
 
 
-def page_of(report: Report) -> str:
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What stands above the rows of a page.
+
+    Attributes:
+        figures: by their names.
+        counts: a table below them.
+        notes: sentences below that.
+    """
+
+    figures: Mapping[str, str]
+    counts: Table | None = None
+    notes: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, report: Report) -> Opening:
+        """What a report says of all places together."""
+        calls = sum(known.calls for known in report.speculations)
+        failed = sum(known.failed_checks for known in report.speculations)
+        rerun_ns = sum(known.rerun_ns for known in report.speculations)
+        figures = {
+            "mended": len(report.mends),
+            "declined": len(report.declines),
+            "graphs": report.compiled.graphs,
+            "compilations": report.compiled.frames,
+            "breaks left": report.compiled.breaks + report.compiled.skipped,
+            "failed checks": f"{failed} of {calls}",
+            "in original code": f"{rerun_ns / 1e6:.3g} ms",
+        }
+        return cls({name: str(value) for name, value in figures.items()})
+
+
+def page_of(report: Report, opening: Opening | None = None) -> str:
     """The report as HTML that needs no other file.
 
     Args:
         report: what was found. All its text is escaped.
+        opening: what stands above its rows; None for the report's own figures.
     """
     from jinja2 import Environment
 
     template = resources.files("graphmend_bc.reporting").joinpath("report.html").read_text("utf-8")
-    calls = sum(known.calls for known in report.speculations)
-    failed = sum(known.failed_checks for known in report.speculations)
-    figures = [
-        ("mended", len(report.mends)),
-        ("declined", len(report.declines)),
-        ("graphs", report.compiled.graphs),
-        ("compilations", report.compiled.frames),
-        ("breaks left", report.compiled.breaks + report.compiled.skipped),
-        ("failed checks", f"{failed} of {calls}"),
-        ("in original code", f"{sum(k.rerun_ns for k in report.speculations) / 1e6:.3g} ms"),
-    ]
     page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(template)
-    return page.render(report=report, rows=rows_of(report), figures=figures)
+    return page.render(opening=opening or Opening.of(report), rows=rows_of(report))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
+from graphmend_bc.reporting.report import Report
 from tests.processes import python
 
 PROGRAM = """
@@ -120,3 +123,72 @@ def test_attach_that_names_nothing(tmp_path: Path) -> None:
     done = python("-m", "graphmend_bc", "explain", "--attach", "no:f", "program.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "argument --attach: 'no:f': attach() cannot find 'no:f'" in done.stderr
+
+
+PARTLY = """
+import torch
+
+def loud(x):
+    torch._dynamo.graph_break()
+    return abs(x) if x.min() < 0 else x + 1
+
+@torch.compile(backend="eager")
+def through(x):
+    return loud(x.sin()) * 2
+
+@torch.compile(backend="eager")
+def plain(x):
+    return x + 1
+
+@torch.compile(backend="eager")
+def once(x, calls=[]):
+    calls.append(x)
+    if len(calls) > 1:
+        raise ValueError("not <again>")
+    return x
+
+for function in (through, plain, once):
+    function(torch.ones(2))
+"""
+
+
+COUNTS = ("graphs", "breaks", "skipped_frames")
+
+
+def test_console_page_and_json_agree(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PARTLY)
+    options = ("--json", "out.json", "--report", "out.html", "program.py")
+    done = python("-m", "graphmend_bc", "explain", *options, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    data = json.loads((tmp_path / "out.json").read_text())
+    assert data["schema"] == json.loads(Report().to_json())["schema"]
+    through, plain, once = data["compiled"]
+    assert once == {"name": "once", "error": "ValueError: not <again>"}
+    rows = [
+        [one["name"], *(f"{one['before'][key]} -> {one['after'][key]}" for key in COUNTS)]
+        for one in (through, plain)
+    ]
+    assert through["before"]["graphs"] > through["after"]["graphs"] > 1
+    assert plain["before"] == plain["after"]
+    assert rows == [re.split(r"  +", line) for line in done.stdout.splitlines()[1:3]]
+    page = (tmp_path / "out.html").read_text().replace("&gt;", ">")
+    cells = re.findall(r"<td>(.*?)</td>", page)
+    assert cells == [cell for row in rows for cell in row]
+    figures = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page))
+    for name, key in zip(("graphs", "breaks", "skipped frames"), COUNTS, strict=True):
+        sums = (sum(one[when][key] for one in (through, plain)) for when in ("before", "after"))
+        assert figures[name] == " -> ".join(map(str, sums))
+    assert figures["mended"] == str(len(through["mends"])) == "1"
+    assert figures["declined"] == str(len(through["declines"]))
+    assert "once could not be run again: ValueError: not &lt;again>" in page
+
+
+def test_files_are_written_also_if_there_is_nothing_to_compare(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import torch")
+    options = ("--json", "out.json", "--report", "out.html", "program.py")
+    done = python("-m", "graphmend_bc", "explain", *options, cwd=tmp_path)
+    data = json.loads((tmp_path / "out.json").read_text())
+    assert (set(data), data["compiled"]) == ({"schema", "compiled"}, [])
+    page = (tmp_path / "out.html").read_text()
+    assert done.stdout.partition(".")[0] in page
+    assert "no break was left" not in page

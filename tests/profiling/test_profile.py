@@ -6,6 +6,7 @@ import contextlib
 import gc
 import json
 import math
+import random
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -417,3 +418,25 @@ def test_failed_checks_are_told_with_their_place_and_cost() -> None:
     assert "no graph breaks" not in table
     assert "3 (50.0%)" in table
     assert f"{__file__}:{found.lineno}" in table
+
+
+def test_what_guards_call_has_no_line() -> None:
+    """Neither Python made of guards, nor what is computed for them, nor what keeps the draws."""
+
+    def crop(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        x = x[:, : lengths.max().item()] * 2
+        log("cropped")
+        return x + random.random() if x.shape[0] > 4 else x
+
+    lengths = torch.tensor([2, 3])
+    for options in ({}, {"dynamic": True}):
+        torch._dynamo.reset()
+        with gm.enabled():
+            step = torch.compile(crop, backend="eager", **options)
+            with gm.profile() as prof:
+                for rows in range(2, 8):
+                    step(torch.ones(rows, 5), lengths + rows % 2)
+            assert any(mend.strategy == "hoist" for mend in gm.report().mends)
+        frames = {frame.function for cost in prof.costs.breaks for frame in cost.frames}
+        assert frames >= {"tag", "spell"}
+        assert frames <= {"tag", "spell", "log", crop.__qualname__}

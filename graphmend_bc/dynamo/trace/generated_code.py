@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import os
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -27,7 +28,8 @@ class Kind(Enum):
         GENERATED: what Dynamo made of a frame; it calls graphs and the code between them.
         COMPILER: Dynamo compiling a frame, with all that it calls.
         WRAPPER: calls a graph if the function has `GRAPH_MARK`, something else if not.
-        PLUMBING: code of the compilers or ours around these, not worth a line of its own.
+        PLUMBING: code of the compilers or ours around these, and what guards call: not worth a
+            line of its own.
     """
 
     EAGER = auto()
@@ -47,10 +49,17 @@ TORCH = os.path.dirname(torch.__file__) + os.sep
 """What the names of torch's own files begin with."""
 _PLUMBING = (
     OURS,
-    *(TORCH + name + os.sep for name in ("_dynamo", "_functorch", "_inductor", "compiler")),
-    TORCH + "_compile.py",
+    *(TORCH + name + os.sep for name in ("_dynamo", "_functorch", "_inductor", "compiler", "fx")),
+    *(TORCH + name for name in ("_compile.py", os.path.join("utils", "_pytree.py"))),
     contextlib.__file__,
+    "<eval_with_key>",  # what torch.fx made of a graph, such as one that guards compute
 )
+_MADE_FROM_TEXT = ("___make_guard_fn.", "__create_fn__.")
+"""Begins the names of functions that Dynamo makes of guards, and Python of the fields of data."""
+
+_AROUND_GUARDS = (random.Random.getstate.__code__, random.Random.setstate.__code__)
+"""Called by Dynamo, from C, so that what guards call does not change what is drawn."""
+
 _GRAPH = "__compiled_fn_"
 _RESUMPTION = "__resume_at_"
 
@@ -86,9 +95,12 @@ def kind_of(code: CodeType) -> Kind:
         return Kind.WRAPPER
     if code.co_filename == convert_frame.__file__:
         return Kind.COMPILER
-    if code.co_filename.startswith(_PLUMBING):
-        return Kind.PLUMBING
-    return Kind.EAGER
+    return Kind.PLUMBING if _is_plumbing(code) else Kind.EAGER
+
+
+def _is_plumbing(code: CodeType) -> bool:
+    is_made = code.co_filename == "<string>" and code.co_qualname.startswith(_MADE_FROM_TEXT)
+    return is_made or code in _AROUND_GUARDS or code.co_filename.startswith(_PLUMBING)
 
 
 def user_name(code: CodeType) -> str:

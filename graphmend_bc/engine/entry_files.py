@@ -46,8 +46,8 @@ class EntryFiles:
             file = os.open(f"{key}.json", flags, dir_fd=directory)
             try:
                 found = os.fstat(file)
-                if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
-                    raise PermissionError(f"{key}.json is not a file of this user's.")
+                if not stat.S_ISREG(found.st_mode) or _is_others(found):
+                    raise PermissionError(f"{key}.json is not a file that only this user writes.")
                 content = os.read(file, LARGEST + 1)
             finally:
                 os.close(file)
@@ -105,12 +105,17 @@ class EntryFiles:
             raise PermissionError(f"{self.path} belongs to another user.")
         directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            found = os.fstat(directory)
-            if found.st_uid != os.getuid() or found.st_mode & stat.S_IWOTH:
+            if _is_others(os.fstat(directory)):
                 raise PermissionError(f"Other users can write to {self.path}.")
             yield directory
         finally:
             os.close(directory)
+
+
+def _is_others(found: os.stat_result) -> bool:
+    """Whether another user, of the same group or not, owns it or can write to it."""
+    writable = stat.S_IWGRP | stat.S_IWOTH
+    return found.st_uid != os.getuid() or bool(found.st_mode & writable)
 
 
 def _files(directory: int) -> list[tuple[int, str, int]]:

@@ -328,6 +328,11 @@ def everyones(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where.chmod(0o777)
 
 
+def the_groups(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    where.mkdir()
+    where.chmod(0o770)
+
+
 def full(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -346,7 +351,7 @@ def read_only(where: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "open", opened)
 
 
-@pytest.mark.parametrize("trouble", [foreign, loop, file, everyones, full, read_only])
+@pytest.mark.parametrize("trouble", [foreign, loop, file, everyones, the_groups, full, read_only])
 def test_directory_that_cannot_be_used_is_told_once(
     trouble: Any, on_disk: Path, monkeypatch: pytest.MonkeyPatch, told: list[str]
 ) -> None:
@@ -374,6 +379,18 @@ def test_link_of_ones_own_is_followed_and_one_among_the_entries_is_not(
     moved = entry.rename(tmp_path / "moved.json")
     entry.symlink_to(moved)
     assert attempts_of(f, X) == [2]
+
+
+@pytest.mark.parametrize("mode", [0o660, 0o602])
+def test_entry_that_others_can_write_to_is_not_read(
+    mode: int, on_disk: Path, told: list[str]
+) -> None:
+    f = load(BRANCH).f
+    assert attempts_of(f, X) == [2]
+    entry_of(on_disk).chmod(mode)
+    assert attempts_of(f, X) == [2]
+    assert len(told) == 1
+    assert "is not a file that only this user writes" in told[0]
 
 
 def test_oldest_entries_are_removed_and_nothing_else(on_disk: Path) -> None:

@@ -35,14 +35,37 @@ cost. `graphmend_bc.config.rules_off` switches rules off by name, `config.strate
 `graphmend_bc.register_rule` adds one of yours:
 
 ```python
+import zlib
+
+import torch
+from torch._dynamo.variables.constant import ConstantVariable
+
 import graphmend_bc as gm
+from graphmend_bc.dynamo.trace.known_calls import known_call
 
 
-def matches(met: gm.Met):  # calls of vendor_trace(...) may run after the graph
-    return {met.offset: gm.MarkCallee()} if met.callee == "vendor_trace" else None
+def matches(met: gm.Met):  # a break at what looks like a call of zlib.crc32
+    return {met.offset: gm.MarkCallee()} if met.callee == "crc32" else None
 
 
-handle = gm.register_rule(gm.Rule("vendor-trace", "defer", 4, matches, handler="defer"))
+def checksum(callee, tx, function, args, kwargs):  # the call's value; None: as without the rule
+    if function is not zlib.crc32 or kwargs or not all(a.is_python_constant() for a in args):
+        return None
+    return ConstantVariable.create(zlib.crc32(*(a.as_python_constant() for a in args)))
+
+
+handler = known_call("polyfill", checksum)
+gm.register_rule(gm.Rule("crc32", "polyfill", 4, matches, handler=handler))
+
+
+@torch.compile(backend="eager", fullgraph=True)  # stock Dynamo cannot trace zlib.crc32
+def salted(x):
+    return x + zlib.crc32(b"salt")
+
+
+with gm.enabled():
+    salted(torch.zeros(2))
+    print(gm.report().mends)
 ```
 
 A rewrite has one of five shapes (`graphmend_bc/rewriting/plan.py`):

@@ -23,6 +23,17 @@ def test_examples(page: str, tmp_path: Path) -> None:
         forked(f"import os\nos.chdir({str(tmp_path)!r})\n{example}")
 
 
+def test_the_rule_of_the_docs_mends() -> None:
+    (example,) = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs/breaks.md").read_text(encoding="utf-8"), re.S
+    )
+    out, _ = forked(example)
+    assert out.count("Mend(strategy='polyfill'") == 1
+    assert "gb_type='Attempted to call function marked as skipped'" in out
+    with pytest.raises(Exception, match=r"zlib|crc32"):  # it is the rule that mends
+        forked(re.sub(r"gm\.register_rule\(.*\)\n", "", example))
+
+
 def test_links_lead_somewhere() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         links = re.findall(r"\]\(([^)#:]+\.\w+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphmend_bc import config as config
-    from graphmend_bc.attachment import attach as attach
+    from graphmend_bc.attachment.attach import attach as attach
     from graphmend_bc.explanation import Explanation as Explanation
     from graphmend_bc.explanation import explain as explain
     from graphmend_bc.extension import Extension as Extension

@@ -63,6 +63,9 @@ def pytest_terminal_summary(
         f"{len(compiled)} of {len(reports)} tests compiled something: {mends} sites mended, "
         f"{left} breaks left."
     )
+    speculated = [report.speculated for report in compiled if report.speculated.calls]
+    if speculated:
+        terminalreporter.line(f"{sum(speculated[1:], speculated[0])}.".capitalize())
     for name, report in reports:
         for decline in report.declines:
             terminalreporter.line(f"{name}: {decline.reason} at {decline.site}")

@@ -53,8 +53,8 @@ class Run:
             metavar="RATE",
             dest="most_misses",
             type=_rate,
-            help="end with status 3 if more than this part of the speculated calls failed a check "
-            "and ran the original code (0.01 is one in a hundred)",
+            help="end with status 3 if a check failed, so that the original code ran, in more than "
+            "this part of the calls of graphs that speculate (0.01 is one in a hundred)",
         )
         parser.add_argument("--quiet", action="store_true", help="print no summary at the end")
 

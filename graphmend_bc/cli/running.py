@@ -59,12 +59,11 @@ def fallen_short(
     left = report.compiled.breaks + report.compiled.skipped
     if most_breaks is not None and left > most_breaks:
         said.append(f"graphmend_bc: {left} graph breaks are left; --fail-on-break={most_breaks}.")
-    calls = sum(speculation.calls for speculation in report.speculations)
-    failed = sum(speculation.failed_checks for speculation in report.speculations)
-    if most_misses is not None and calls and failed / calls > most_misses:
+    found = report.speculated
+    if most_misses is not None and found.miss_rate > most_misses:
         said.append(
-            f"graphmend_bc: the check failed in {failed} of {calls} speculated calls "
-            f"({failed / calls:.1%}); --fail-on-miss-rate={most_misses:g}."
+            f"graphmend_bc: the check failed in {found.failed} of {found.calls} speculated calls "
+            f"({found.miss_rate:.1%}); --fail-on-miss-rate={most_misses:g}."
         )
     return said
 

@@ -24,7 +24,7 @@ from graphmend_bc.engine.rewrite_cache import Rewrites, site_of
 from graphmend_bc.engine.speculation_flips import SpeculationFlips
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline, FrameResult, Mend, Report
-from graphmend_bc.reporting.speculation_stats import History, Tally
+from graphmend_bc.reporting.speculation_stats import History, Speculated, Tally
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.runtime import CodeId, Site, forget_dead_code, identity_of
 
@@ -198,6 +198,8 @@ class MendingState:
         with self.lock:
             report = self.report.copy()
             report.speculations = [history.outcome(site) for site, history in self.history.items()]
+            graphs = {id(t): t for history in self.history.values() for t in history.tallies}
+            report.speculated = Speculated.of(graphs.values())
             return report
 
     def graph_failed(self, code: CodeType, tally: Tally, index: int | None) -> None:

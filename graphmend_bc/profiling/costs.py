@@ -89,7 +89,7 @@ class FailedCheckCost:
     Attributes:
         function: qualified name of the user's function that asks.
         filename, lineno: where.
-        calls: how often graphs ran that assume an answer.
+        calls: how often a graph that assumes an answer came by.
         failed: in how many of them the check failed.
         rerun_ns: nanoseconds in the original code then.
     """

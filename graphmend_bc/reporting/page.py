@@ -76,7 +76,7 @@ class Row:
 
     @property
     def calls(self) -> int:
-        """Calls of the graphs that assume something here."""
+        """Calls in which a graph that assumes something here came by."""
         return max((known.calls for known in self.speculations), default=0)
 
     @property
@@ -144,8 +144,7 @@ class Opening:
     @classmethod
     def of(cls, report: Report) -> Opening:
         """What a report says of all places together."""
-        calls = sum(known.calls for known in report.speculations)
-        failed = sum(known.failed_checks for known in report.speculations)
+        calls, failed = report.speculated.calls, report.speculated.failed
         rerun_ns = sum(known.rerun_ns for known in report.speculations)
         figures = {
             "mended": len(report.mends),
@@ -153,7 +152,7 @@ class Opening:
             "graphs": report.compiled.graphs,
             "compilations": report.compiled.frames,
             "breaks left": report.compiled.breaks + report.compiled.skipped,
-            "failed checks": f"{failed} of {calls}",
+            "failed checks": f"{failed} of {calls} calls",
             "in original code": f"{rerun_ns / 1e6:.3g} ms",
         }
         return cls({name: str(value) for name, value in figures.items()})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.reporting.speculation_stats import Outcome
+from graphmend_bc.reporting.speculation_stats import Outcome, Speculated
 from graphmend_bc.runtime.code_id import CodeId
 from graphmend_bc.runtime.site import Site
 
@@ -106,8 +106,8 @@ class Decline:
 
 E = TypeVar("E", Mend, Decline)
 
-SCHEMA = 1
-"""Version of the report's JSON."""
+SCHEMA = 2
+"""Version of the report's JSON: of its names and of what its numbers count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +159,7 @@ class Report:
         mends: sites that no longer break the graph.
         declines: breaks that were left.
         speculations: how often the checks of speculations failed, by site; filled in by `report()`.
+        speculated: in how many calls one failed, of all graphs together; likewise.
         compiled: what was compiled.
         _known: what is in the lists.
 
@@ -171,6 +172,7 @@ class Report:
     declines: list[Decline] = field(default_factory=list)
     speculations: list[Outcome] = field(default_factory=list)
     compiled: Compiled = field(default_factory=Compiled)
+    speculated: Speculated = field(default_factory=Speculated)
     _known: set[tuple[Site, str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -201,6 +203,7 @@ class Report:
             list(self.declines),
             list(self.speculations),
             replace(self.compiled),
+            self.speculated,
         )
 
     def summary(self) -> str:
@@ -210,9 +213,7 @@ class Report:
             f"{len(self.mends)} mended, {len(self.declines)} declined; "
             f"{done.graphs} graphs in {done.frames} compilations, {left} breaks left"
         )
-        calls = sum(known.calls for known in self.speculations)
-        failed = sum(known.failed_checks for known in self.speculations)
-        return f"{text}; {failed} of {calls} checks failed" if calls else text
+        return f"{text}; {self.speculated}" if self.speculated.calls else text
 
     def as_dict(self) -> dict[str, Any]:
         """The report in the form of its JSON: see `to_json`."""
@@ -221,6 +222,7 @@ class Report:
             "mends": [_as_dict(m) for m in self.mends],
             "declines": [_as_dict(d) for d in self.declines],
             "speculations": [_as_dict(g) for g in self.speculations],
+            "speculated": asdict(self.speculated),
             "compiled": asdict(self.compiled),
         }
 
@@ -229,7 +231,7 @@ class Report:
 
         Returns:
             An object with the number `schema`, which changes when a name in it does; the lists
-            `mends`, `declines` and `speculations`; and the counts in `compiled`.
+            `mends`, `declines` and `speculations`; and the counts in `speculated` and `compiled`.
         """
         return json.dumps(self.as_dict(), indent=2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from graphmend_bc.runtime.site import Site
@@ -34,7 +35,8 @@ class Outcome:
 
     Attributes:
         site: where the program asks.
-        calls: how often graphs ran that assume a value there.
+        calls: how often a graph that assumes a value there came by; not if an earlier check of it
+            failed, since the program goes another way then.
         failed_checks: how often the check failed, so that the original code ran.
         respecialised: how often the site was re-specialised to the other value.
         rerun_ns: nanoseconds that the original code took after failed checks.
@@ -54,6 +56,36 @@ class Outcome:
         if not self.rerun_ns:
             return text
         return f"{text}; {self.rerun_ns / 1e6:.3g} ms went into running the original code"
+
+
+@dataclass(frozen=True, slots=True)
+class Speculated:
+    """How the graphs went that rest on speculations, each call counted once.
+
+    Attributes:
+        calls: how often such graphs ran.
+        failed: in how many of these calls a check failed; at most one does in a call.
+    """
+
+    calls: int = 0
+    failed: int = 0
+
+    @classmethod
+    def of(cls, tallies: Iterable[Tally]) -> Speculated:
+        """What some graphs came to together."""
+        found = list(tallies)
+        return cls(sum(t.calls for t in found), sum(t.failed_checks.total() for t in found))
+
+    def __add__(self, other: Speculated) -> Speculated:
+        return Speculated(self.calls + other.calls, self.failed + other.failed)
+
+    def __str__(self) -> str:
+        return f"a check failed in {self.failed} of {self.calls} speculated calls"
+
+    @property
+    def miss_rate(self) -> float:
+        """The part of the calls in which a check failed; 0 without calls."""
+        return self.failed / self.calls if self.calls else 0.0
 
 
 @dataclass(slots=True)
@@ -87,6 +119,12 @@ class Tally:
     def hits(self) -> int:
         """Calls whose results were used."""
         return self.calls - self.failed_checks.total() - self.raised
+
+    def reached(self, site: Site) -> int:
+        """In how many calls no check before those of a site failed."""
+        sites = [known.site for known in self.speculations]
+        first = sites.index(site) if site in sites else 0
+        return self.calls - sum(self.failed_checks[index] for index in range(first))
 
     def note_failed_check(self, index: int) -> None:
         """In the last call the check of a speculation failed."""
@@ -164,7 +202,7 @@ class History:
         ]
         return Outcome(
             site,
-            calls=sum(tally.calls for tally in self.tallies),
+            calls=sum(tally.reached(site) for tally in self.tallies),
             failed_checks=sum(tally.failed_checks[index] for tally, index in here),
             respecialised=self.respecialised,
             rerun_ns=sum(tally.rerun_ns[index] for tally, index in here),

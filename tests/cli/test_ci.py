@@ -52,6 +52,30 @@ for i in range(10):
 """
 
 
+MISSED_AT_MANY = """
+import torch
+
+def f(x):
+    for i in range(6):
+        if x[i] > 9:
+            raise ValueError(i)
+        x = x + 0
+    if x.isnan().any():
+        raise KeyError
+    return x + 1
+
+compiled = torch.compile(f, backend="eager")
+for i in range(8):
+    x = torch.ones(6)
+    if i % 2:
+        x[i % 6] = 10.0
+    try:
+        compiled(x)
+    except ValueError:
+        pass
+"""
+
+
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["run", "--help"]])
 def test_torch_is_not_imported_for_a_word(arguments: list[str]) -> None:
     program = f"""
@@ -80,6 +104,8 @@ finally:
         (BROKEN, [], 0, ""),
         (MISSED, ["--fail-on-miss-rate=0.05"], 3, "the check failed in 1 of 10 speculated calls"),
         (MISSED, ["--fail-on-miss-rate", "0.2"], 0, ""),
+        (MISSED_AT_MANY, ["--fail-on-miss-rate=0.4"], 3, "in 4 of 8 speculated calls (50.0%)"),
+        (MISSED_AT_MANY, ["--fail-on-miss-rate=0.5"], 0, "a check failed in 4 of 8 speculated"),
     ],
 )
 def test_exit_status(

@@ -65,6 +65,35 @@ def test_small_project(options: list[str], plain: str, summary: str, tmp_path: P
     assert "test_project.py::test_marked: " in done.stdout
 
 
+CHECKED = """
+import pytest, torch
+
+def f(x):
+    if x[0] > 9:
+        raise ValueError
+    if x[1] > 9:
+        raise ValueError
+    return x + 1
+
+@pytest.mark.parametrize("bad", [[0, 0, 0], [0, 99, 0]])
+def test_it(bad):
+    torch._dynamo.reset()
+    compiled = torch.compile(f, backend="eager")
+    for value in bad:
+        try:
+            compiled(torch.tensor([0.0, value]))
+        except ValueError:
+            assert value
+"""
+
+
+def test_failed_checks_of_all_tests_are_told(tmp_path: Path) -> None:
+    (tmp_path / "test_project.py").write_text(CHECKED)
+    done = python("-m", "pytest", "-q", "--graphmend", *PLUGIN, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "A check failed in 1 of 6 speculated calls." in done.stdout
+
+
 def test_without_the_option_nothing_is_said_or_imported(tmp_path: Path) -> None:
     (tmp_path / "test_project.py").write_text(
         "import sys\ndef test_it():\n    assert 'torch' not in sys.modules\n"

@@ -11,6 +11,8 @@ from graphmend_bc.canary.program import Program
 
 _FLAGS: Final = "torch.backends.cudnn"
 
+_MOVED: Final = "torch.compiler.config.reorderable_logging_functions"
+
 _BOUNDED: Final = "q = collections.deque([1, 1], maxlen=2)"
 
 OF_VALUES: Final = MappingProxyType(
@@ -117,6 +119,14 @@ OF_VALUES: Final = MappingProxyType(
             "return x + len(caught)",
             declines="effect-moved",
             whole=False,
+        ),
+        "DebuggingVariable.call_function (reordered_calls.call_reordered)": Program(
+            "return inner(x) + 1",
+            "def say(value): print(value, file=out)\n"
+            "def inner(x):\n    say(x.sum())\n    return x * 2\n"
+            f"{_MOVED}.add(say)",
+            mends="defer",
+            after=f"{_MOVED}.discard(say)",
         ),
     }
 )

@@ -160,10 +160,9 @@ def observer_of(function: object, registered: Iterable[object] = ()) -> Observer
     """
     if function is builtins.print:
         return Observer(PRINT_BREAK, stream="file", raises=True, objects="text")
+    if is_among(function, registered):
+        return Observer("", returns_none=False, gradients="refuse", objects="read")
     owner, method = getattr(function, "__self__", None), getattr(function, "__func__", function)
-    for known in registered:
-        if known is function or known == function or known is method:
-            return Observer("", returns_none=False, gradients="refuse", objects="read")
     if isinstance(owner, _STREAMS):
         name = getattr(function, "__name__", "")
         plain = getattr(io.TextIOBase, name, None) is not None and type(owner) in _STREAMS
@@ -174,6 +173,21 @@ def observer_of(function: object, registered: Iterable[object] = ()) -> Observer
         if found is not None and found.of_class == is_class:
             return found
     return _cached(method, owner) if owner is None or isinstance(owner, _LOGGERS) else None
+
+
+def is_among(function: object, named: Iterable[object]) -> bool:
+    """Whether a user has named a function, or a method by itself or as its class has it.
+
+    Args:
+        function: any callable, bound methods included.
+        named: what the user gave.
+
+    Example:
+        >>> is_among(logging.getLogger("a").info, {logging.Logger.info})
+        True
+    """
+    method = getattr(function, "__func__", function)
+    return any(known is function or known is method or known == function for known in named)
 
 
 def _listed(function: Any, table: Observers) -> Observer | None:

@@ -7,10 +7,10 @@ rather than for its version; each shows the difference in a line or two.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
-from torch._dynamo import symbolic_convert
+from torch._dynamo import symbolic_convert, trace_rules
 from torch._dynamo import variables as vts
 from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import AttrSource
@@ -95,6 +95,14 @@ OWN_DICT: Final[tuple[type, ...]] = tuple(
 # Since: `sets.SetVariable`, `DictBuiltinVariable`.
 SETS: Final = f"{vars(vts)['SetVariable'].__module__}:SetVariable"
 DICT_BUILTIN: Final = "DictBuiltinVariable" if HAS_SLOTS else "BuiltinVariable"
+
+
+# What tells that a graph calls a function as it is. torch 2.11 lacks the second.
+PUT_INTO_GRAPHS: Final[tuple[Callable[[object], bool], ...]] = tuple(
+    getattr(trace_rules, name)
+    for name in ("is_callable_allowed", "is_leaf_function")
+    if hasattr(trace_rules, name)
+)
 
 
 _SAME_SLOT: Final = (GETATTR, RICHCOMPARE, REPR, ("next_variable", "tp_iternext_impl"))

@@ -27,6 +27,7 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
 )
 from graphmend_bc.dynamo.graph.modes import check_modes
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
+from graphmend_bc.dynamo.trace.users_options import is_opaque
 from graphmend_bc.reporting.reasons import Refused
 
 _DEAR = ("mm", "matmul", "linear", "conv", "attention", "einsum", "embedding", "lstm", "gru", "rnn")
@@ -312,6 +313,7 @@ def _check(node: Node, limits: Limits, *, writes: bool) -> None:
     foreign = (
         isinstance(target, HigherOrderOperator)
         or (isinstance(target, OpOverload) and target.namespace not in ("aten", "prims"))
+        or is_opaque(target)
         or "functorch" in str(getattr(target, "__module__", ""))  # means nothing without its level
     )
     if foreign or "out" in node.kwargs or (_writes(node) and not writes):

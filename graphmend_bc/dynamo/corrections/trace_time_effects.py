@@ -2,6 +2,7 @@
 
 torch.set_float32_matmul_precision("high")     sets it for the process, and again in the graph
 self.lazy(x)                                   gives a lazy module its parameters
+g(x), after torch.compiler.allow_in_graph(g)   runs the user's code, and again in the graph
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+
 from graphmend_bc.dynamo.trace.context import SiteRefused, current
+from graphmend_bc.dynamo.trace.users_options import is_opaque
 from graphmend_bc.reporting.reasons import Refused
 
 _SETTER = re.compile(r"(^|_)set_")
@@ -32,9 +36,27 @@ def call_torch(stock: Callable[..., Any]) -> Callable[..., Any]:
         name = getattr(self.value, "__name__", "")
         if _SETTER.search(name) and name not in _PUT_BACK:
             _check_is_met("arm-changes-mode", f"It calls {name}.")
+        if is_opaque(self.value):
+            _note_opaque(args[0], name)
         return stock(self, *args, **kwargs)
 
     return call_function
+
+
+def _note_opaque(tx: InstructionTranslatorBase, name: str) -> None:
+    """A graph calls a function of the user's: not in an arm, and not if it may be rolled back.
+
+    Raises:
+        SiteRefused: the arm that it is in.
+    """
+    compilation = current()
+    if compilation is None or not compilation.may_mend:
+        return
+    if arms := compilation.trace.arms:
+        detail = f"It calls {name}, whose code Dynamo does not trace."
+        raise SiteRefused(Refused("arm-op-unknown", detail), arms[-1])
+    recorder = compilation.trace.listen(tx.output)
+    recorder.foreign = recorder.foreign or name
 
 
 def initialize_lazy(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -152,26 +152,39 @@ class DeferredCallVariable(MarkedCalleeVariable):
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
         """Note the call; where that would not be exact, trace it as stock Dynamo does."""
-        trace = self.compilation.trace
         try:
-            check_is_outermost(tx)
-            if is_cached(trace):
-                raise Refused("effect-in-cache")
-            self._check_result(tx)
-            is_users = not is_machinery(tx.output.root_tx.f_globals)
-            depth, handled = self._depth(tx, args, kwargs), is_handled(tx)
-            effect = Effect(places(tx, self.site), depth, is_users, handled)
-            self._check_raises(tx, effect, args, kwargs)
-            if not logging_levels.is_off(trace, self.function, self.observer, self.callee, args):
-                self._note(tx, effect, args, kwargs)
+            self.defer(tx, args, kwargs)
         except Refused as refused:
-            trace.refused[self.site] = refused
+            self.compilation.trace.refused[self.site] = refused
             if isinstance(self.callee, DeferredMethodVariable):
                 self.callee.was_refused(refused)
             return self.callee.call_function(tx, args, kwargs)
+        return ConstantVariable.create(None)
+
+    def defer(
+        self,
+        tx: InstructionTranslatorBase,
+        args: list[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> None:
+        """Note the call.
+
+        Raises:
+            Refused: that would not be exact.
+        """
+        trace = self.compilation.trace
+        check_is_outermost(tx)
+        if is_cached(trace):
+            raise Refused("effect-in-cache")
+        self._check_result(tx)
+        is_users = not is_machinery(tx.output.root_tx.f_globals)
+        depth, handled = self._depth(tx, args, kwargs), is_handled(tx)
+        effect = Effect(places(tx, self.site), depth, is_users, handled)
+        self._check_raises(tx, effect, args, kwargs)
+        if not logging_levels.is_off(trace, self.function, self.observer, self.callee, args):
+            self._note(tx, effect, args, kwargs)
         trace.used[self.site] = "defer"
         trace.gb_types[self.site] = self.observer.gb_type
-        return ConstantVariable.create(None)
 
     def _note(
         self,

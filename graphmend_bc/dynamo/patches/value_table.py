@@ -13,7 +13,7 @@ from graphmend_bc.dynamo.corrections import (
     tensor_formatting,
     trace_time_effects,
 )
-from graphmend_bc.dynamo.effects import deferred_calls, object_texts
+from graphmend_bc.dynamo.effects import deferred_calls, object_texts, reordered_calls
 from graphmend_bc.dynamo.patches import frames as at
 from graphmend_bc.dynamo.patches import needs
 from graphmend_bc.dynamo.patches.patch import Seam
@@ -171,5 +171,11 @@ SEAMS: Final = (
         deferred_calls.enter_catching,
         "warnings after a `catch_warnings` stay where they are",
         needed_by=("defer",),
+    ),
+    Seam(
+        f"{_VARIABLES}.misc:DebuggingVariable",
+        ("call_function",),
+        reordered_calls.call_reordered,
+        "calls that the user lets Dynamo make after the graph, in inlined functions and arms",
     ),
 )

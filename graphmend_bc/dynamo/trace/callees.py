@@ -14,6 +14,7 @@ from torch._dynamo.variables.base import VariableTracker
 from graphmend_bc.code.resume_names import without_resumption
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.users_options import is_left_to_dynamo
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.stack import Place, is_machinery
@@ -73,8 +74,18 @@ class MarkedCalleeVariable(VariableTracker):
 
 
 def real_object(callee: VariableTracker) -> object:
-    """The Python object behind a callee, or None if it cannot be named again after the graph."""
+    """The Python object behind a callee.
+
+    Returns:
+        None if it cannot be named again after the graph, or is none that we may know: the user has
+        told Dynamo what becomes of its calls.
+    """
     callee = callee.realize()
+    found = _object_behind(callee)
+    return None if found is None or is_left_to_dynamo(callee, found) else found
+
+
+def _object_behind(callee: VariableTracker) -> object:
     if isinstance(callee, vts.BuiltinVariable):
         return callee.fn
     if callee.source is None:

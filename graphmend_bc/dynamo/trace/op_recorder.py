@@ -43,7 +43,7 @@ class Recorder:
         draws: devices whose default random generators were drawn from.
         drawing: nodes that draw, or may.
         foreign: the first operator that is not one of torch's own, or that draws from a generator
-            of the user's.
+            of the user's; or the name of a function of the user's that the graph calls.
         speculated: True from the first speculation on.
         guarded: operators after it that may fail beyond repair, by the node that runs them: on an
             accelerator, where an index out of bounds stops the process, with one that is not known
@@ -73,7 +73,7 @@ class Recorder:
         self.learns_anew = False
         self.draws: dict[torch.device, None] = {}
         self.drawing: set[Node | None] = set()
-        self.foreign: OpOverload | None = None
+        self.foreign: OpOverload | str | None = None
         self.speculated = False
         self.guarded: dict[Node | None, OpOverload] = {}
         self.strided = False

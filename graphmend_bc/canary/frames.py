@@ -16,6 +16,18 @@ DOWN: Final = "given = -given"
 
 _CHOSEN: Final = "h = x + 1\ny = h if x.sum() > 0 else x + 2\n"
 
+
+def _forgotten(stance: str) -> Program:
+    """A stance against compiling, when the third failed check has just had a graph forgotten."""
+    return Program(
+        "return [x + 1] if x.sum() > 0 else [x, x + 2]",
+        steps=(DOWN, "", "", f"torch.compiler.set_stance({stance})", DOWN),
+        mends="speculate",
+        quick=False,
+        after="torch.compiler.set_stance('default')",
+    )
+
+
 OF_FRAMES: Final = MappingProxyType(
     {
         "convert_frame.compile_frame (installer.compiling)": Program(
@@ -24,6 +36,12 @@ OF_FRAMES: Final = MappingProxyType(
         "convert_frame._compile (installer.converting)": Program(
             f"{_BRANCH}\nreturn x + torch.ones(3)",
             steps=("given = torch.ones(4)", DOWN),
+        ),
+        "eval_frame._callback_from_stance (installer.calling_back)": _forgotten(
+            "'fail_on_recompile'"
+        ),
+        "eval_frame._is_skip_guard_eval_unsafe_stance (installer.skipping_guards)": _forgotten(
+            "skip_guard_eval_unsafe=True"
         ),
         "_dynamo.reset (installer.resetting)": Program(
             f"if on: {PRINT}\nreturn x",

@@ -177,7 +177,7 @@ class Frame:
     def _leave_if_mending_does_not_pay(self) -> None:
         """Mend nothing if stock's pieces are compiled less often. They get an empty cache."""
         counts = self.state.frames.get(identity_of(self.code))
-        if self.plans.off or counts is None or not counts.compiled:
+        if self.plans.off or counts is None or not counts.compiled or attempt.keeps_compiled():
             return
         entries = eager_fallback.counted_versions(self.code)
         limit = attempt.recompile_limit()
@@ -342,6 +342,7 @@ class Frame:
             and attempt.is_break(outcome),
             attempts=tuple(self.failed),
         )
+        self.state.note_compiled(self.code)
         self.state.report.compiled.note(result)
         for listener in self.state.on_frame:
             listener(result)

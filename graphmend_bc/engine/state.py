@@ -64,6 +64,7 @@ class MendingState:
         eager_calls: how often a call of a frame was left to eager Python.
         unfit: frames that are compiled as stock does, because their guards do not hold or mending
             does not pay.
+        forgotten: frames whose compiled versions were forgotten, and none was compiled since.
         hoisted: how often a frame was compiled with the value of a site as an input.
         limit: entries at which those of dead code are dropped.
         lock: held while the tables are changed or gone through.
@@ -84,6 +85,7 @@ class MendingState:
     guarded: set[Site] = field(default_factory=set)
     frames: dict[CodeId, FrameCounts] = field(default_factory=dict)
     unfit: set[CodeId] = field(default_factory=set)
+    forgotten: set[CodeId] = field(default_factory=set)
     hoisted: Counter[tuple[CodeId, Site]] = field(default_factory=Counter)
     draw_mismatches: Counter[Site] = field(default_factory=Counter)
     eager_calls: Counter[CodeId] = field(default_factory=Counter)
@@ -102,6 +104,7 @@ class MendingState:
             self.eager_calls.clear()
             self.unfit.clear()
             self.guarded.clear()
+            self.forgotten.clear()
             self.frames.clear()
             self.mended = {key for key in self.mended if key.is_alive}
         self.rewrites.forget()
@@ -113,7 +116,7 @@ class MendingState:
         with self.lock:
             if self._size() < self.limit:
                 return
-            for keys in (self.mended, self.left_alone, self.unfit):
+            for keys in (self.mended, self.left_alone, self.unfit, self.forgotten):
                 keys.difference_update([key for key in keys.copy() if not key.is_alive])
             for by_code in (self.proven, self.eager_calls, self.frames):
                 _drop(by_code, lambda key: key.is_alive)
@@ -127,7 +130,7 @@ class MendingState:
 
     def _size(self) -> int:
         ours = (self.mended, self.proven, self.history, self.given_up, self.hoisted, self.unfit)
-        frames = (self.frames, self.guarded)
+        frames = (self.frames, self.guarded, self.forgotten)
         counts = (
             *frames,
             self.draw_mismatches,
@@ -212,12 +215,38 @@ class MendingState:
         """
         with self.lock:
             change = change_after_failure(self, code, tally, index)
-        if change is not None and forget_compiled(code, partial(self._changed, change)):
+        if change is not None and self._forget(code, change):
             self.counts_of(code).changes += 1
 
-    def _changed(self, change: Callable[[], None]) -> None:
+    def _forget(self, code: CodeType, change: Callable[[], None]) -> bool:
+        """Have a frame compiled anew, with other assumptions; False if that cannot be now."""
+
+        def begin() -> None:
+            with self.lock:
+                change()
+                self.forgotten.add(identity_of(code))
+
+        return forget_compiled(code, begin)
+
+    def note_compiled(self, code: CodeType) -> None:
+        """A frame was compiled, or is not compiled any more."""
         with self.lock:
-            change()
+            self.forgotten.discard(identity_of(code))
+
+    def is_awaited(self, code: CodeType) -> bool:
+        """Whether it is of our doing that a frame has no compiled version that fits.
+
+        Its versions were forgotten and none was compiled since; or it goes on with a function that
+        was mended, so that calls passed it over that would have compiled it.
+        """
+        if self.forgotten and identity_of(code) in self.forgotten:
+            return True
+        function = self.function_of(code)
+        return function is not code and identity_of(function) in self.mended
+
+    def needs_guards(self) -> bool:
+        """Whether a frame's guards say what eager Python would have asked its tensors."""
+        return bool(self.forgotten or self.guarded)
 
     def leave_frame(self, code: CodeType, detail: str) -> None:
         """Stock Dynamo compiles a frame from now on: mending it does not pay.
@@ -262,8 +291,7 @@ class MendingState:
         if is_bad:
             detail = f"It gave something else {config.failed_check_limit} times."
             refused = Refused("hoist-varies", detail)
-            change = partial(self.given_up.update, {site: refused})
-            forget_compiled(code, partial(self._changed, change))
+            self._forget(code, partial(self.given_up.update, {site: refused}))
 
     def function_of(self, code: CodeType) -> CodeType:
         """The code object that was rewritten and resumed, in any order, until `code` came of it."""

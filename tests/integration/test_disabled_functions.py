@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch._dynamo import disable
 
 import graphmend_bc as gm
+
+disable: Any = torch._dynamo.disable
+public: Any = torch.compiler.disable
 
 X = torch.tensor([1.0, 2.0])
 
@@ -37,9 +39,12 @@ def branches(x: torch.Tensor) -> torch.Tensor:
 
 
 class Module(torch.nn.Module):
-    @disable(recursive=False)
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor) -> Any:
         return calls_another(x)
+
+
+class Disabled(Module):
+    forward = disable(Module.forward, recursive=False)
 
 
 def once(disabled: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,7 +52,7 @@ def once(disabled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def twice(disabled: Callable[..., Any]) -> Callable[..., Any]:
-    def program(x: torch.Tensor) -> torch.Tensor:
+    def program(x: torch.Tensor) -> Any:
         if x.sum() > 100:
             x = x - 100
         x = disabled(x) * 2
@@ -59,7 +64,7 @@ def twice(disabled: Callable[..., Any]) -> Callable[..., Any]:
 
 def wrapped(disabled: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(disabled)
-    def program(x: torch.Tensor) -> torch.Tensor:
+    def program(x: torch.Tensor) -> Any:
         return disabled(x)
 
     return program
@@ -74,8 +79,8 @@ FORMS: dict[str, Callable[[], Callable[..., Any]]] = {
     "not what it calls": lambda: disable(calls_another, recursive=False),
     "with a branch": lambda: disable(branches, recursive=False),
     "all below": lambda: disable(calls_another),
-    "by the public name": lambda: torch.compiler.disable(recursive=False, reason="mine")(told),
-    "in a module": Module,
+    "by the public name": lambda: public(recursive=False, reason="mine")(told),
+    "in a module": Disabled,
     "skipped": lambda: torch._dynamo.decorators.skip(lambda x: calls_another(x)),
 }
 

@@ -53,6 +53,11 @@ class HoistedSource(Source):
         codegen.append_output(codegen.create_load(self.local))
 
 
+def is_computed(guard: str) -> bool:
+    """Whether a guard, by its text, is about a value that is computed from the inputs."""
+    return _SLICES in guard
+
+
 def hoisted_source(tx: InstructionTranslatorBase, piece: Slice) -> HoistedSource:
     """A source for a slice's value, with code before the graph that puts the value in a local.
 

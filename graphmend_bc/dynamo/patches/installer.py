@@ -15,7 +15,7 @@ from graphmend_bc.dynamo.before_graph.subgraph import end_lookup
 from graphmend_bc.dynamo.patches.needs import ESSENTIAL
 from graphmend_bc.dynamo.patches.patch import Place, Seam, registered
 from graphmend_bc.dynamo.patches.table import SEAMS
-from graphmend_bc.dynamo.rollback import eager_fallback
+from graphmend_bc.dynamo.rollback import eager_fallback, stances
 from graphmend_bc.versions import MissingSeamError
 
 CompileFrame = Callable[[Callable[..., Any], CodeType, list[Any], dict[str, Any]], Any]
@@ -37,6 +37,12 @@ class MendingState(Protocol):
 
     def forget(self) -> None:
         """Dynamo was reset."""
+
+    def is_awaited(self, code: CodeType) -> bool:
+        """Whether it is of our doing that a frame has no compiled version that fits."""
+
+    def needs_guards(self) -> bool:
+        """Whether a frame's guards say what eager Python would have asked its tensors."""
 
 
 @dataclass(slots=True)
@@ -165,7 +171,13 @@ def _of_state(state: MendingState, ours: CompileFrame, switch: _Switch) -> tuple
         return compile_frame
 
     def converting(stock: Callable[..., Any]) -> Callable[..., Any]:
-        return eager_fallback.convert(state.unguarded, stock)
+        return eager_fallback.convert(state.unguarded, state.is_awaited, stock)
+
+    def calling_back(stock: Callable[..., Any]) -> Callable[..., Any]:
+        return stances.calling_back(state.is_awaited, stock)
+
+    def skipping_guards(stock: Callable[..., bool]) -> Callable[..., bool]:
+        return stances.skipping_guards(state.needs_guards, stock)
 
     def resetting(stock: Callable[..., Any]) -> Callable[..., Any]:
         def reset() -> None:
@@ -188,6 +200,19 @@ def _of_state(state: MendingState, ours: CompileFrame, switch: _Switch) -> tuple
             ("_compile",),
             converting,
             "one call of a frame is left to eager Python",
+        ),
+        Seam(
+            "torch._dynamo.eval_frame",
+            ("_callback_from_stance",),
+            calling_back,
+            "a stance against compiling is no error where what is lacking was compiled, or is"
+            " lacking because a condition is guarded",
+        ),
+        Seam(
+            "torch._dynamo.eval_frame",
+            ("_is_skip_guard_eval_unsafe_stance",),
+            skipping_guards,
+            "guards that choose between arms are evaluated whatever the stance is",
         ),
         Seam(
             "torch._dynamo",

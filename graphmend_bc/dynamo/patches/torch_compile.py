@@ -40,7 +40,6 @@ _excluded_keys = torch._C._dispatch_tls_local_exclude_set
 _layer_depth = torch._C._functorch.get_dynamic_layer_stack_depth
 _pop_layers = torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth
 _is_jit_tracing = torch._C._is_tracing
-_callback_from_stance = eval_frame._callback_from_stance
 _COUNTS_FRAMES = hasattr(c_eval_frame, "set_fullgraph_compiled_frame_count")
 
 #: Tells by `_shutdown` whether Python, on its way out, has closed all thread pools.
@@ -111,7 +110,7 @@ class Handover:
             to be called after it; None where `torch.compile` would call its function as it is,
             while Dynamo or FX traces, and beneath a frame whose graph could not be used.
         """
-        callback = _callback_from_stance(self._context.callback)
+        callback = eval_frame._callback_from_stance(self._context.callback)
         if callback is None or deoptimised.depth or getattr(_TLS, "tracing_context", None):
             return None
         if is_fx_symbolic_tracing() or _is_jit_tracing():
@@ -203,7 +202,7 @@ def _settings(context: _Context) -> _Settings:
     are left out.
     """
     wanted: list[tuple[str, Callable[[], Any] | None, Any]] = [
-        ("set_skip_guard_eval_unsafe", eval_frame._is_skip_guard_eval_unsafe_stance, None),
+        ("set_skip_guard_eval_unsafe", _skips_guards, None),
         (
             "set_eval_frame_isolate_recompiles_id",
             None,
@@ -223,6 +222,10 @@ def _settings(context: _Context) -> _Settings:
     if not context.fullgraph and context.error_on_graph_break is not None:
         settings.append((_set_error_on_graph_break, None, context.error_on_graph_break))
     return settings
+
+
+def _skips_guards() -> bool:
+    return eval_frame._is_skip_guard_eval_unsafe_stance()
 
 
 def _nested_compile_is_an_error() -> bool:

@@ -11,7 +11,9 @@ from torch._dynamo.cache_size import _has_same_id_matched_objs
 from torch._dynamo.convert_frame import compile_lock
 from torch._dynamo.guards import DeletedGuardManagerWrapper, GuardManagerWrapper
 
+from graphmend_bc.dynamo.before_graph.computed_source import is_computed
 from graphmend_bc.dynamo.rollback import checkpoints
+from graphmend_bc.dynamo.trace.attempt import keeps_compiled
 
 
 def counted(code: CodeType, frame: Any) -> int:
@@ -24,12 +26,27 @@ def counted(code: CodeType, frame: Any) -> int:
     return sum(_has_same_id_matched_objs(frame, e) for e in _debug_get_cache_entry_list(code))
 
 
+def misses_computed(frame: Any) -> bool:
+    """Whether a version of a frame fits but for a value that is computed before the graph.
+
+    Args:
+        frame: the frame, as Dynamo passes it.
+    """
+    for entry in _debug_get_cache_entry_list(frame.f_code):
+        known: Any = entry.guard_manager
+        if not isinstance(known, DeletedGuardManagerWrapper):
+            said = known.check_verbose(frame.f_locals).verbose_code_parts
+            if any(is_computed(str(part)) for part in said):
+                return True
+    return False
+
+
 def forget_compiled(code: CodeType, change: Callable[[], None] | None = None) -> bool:
     """Make Dynamo compile a code object anew at its next call.
 
-    Not while another thread compiles: it would keep a graph that rests on the old speculations. A
-    later failure will try again. Nor while a checkpoint's recomputation is to run a graph of it
-    again.
+    Not where the user wants what is compiled to stay as it is, nor while a checkpoint's
+    recomputation is to run a graph of it again. Not while another thread compiles: it would keep a
+    graph that rests on the old speculations. A later failure will try again.
 
     Args:
         code: the frame's own code.
@@ -38,7 +55,7 @@ def forget_compiled(code: CodeType, change: Callable[[], None] | None = None) ->
     Returns:
         True if it was done.
     """
-    if checkpoints.is_awaited(code) or not compile_lock.acquire(blocking=False):
+    if keeps_compiled() or checkpoints.is_awaited(code) or not compile_lock.acquire(blocking=False):
         return False
     try:
         if change is not None:

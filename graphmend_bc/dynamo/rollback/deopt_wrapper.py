@@ -10,6 +10,7 @@ from types import CodeType
 from typing import Any
 
 import torch._dynamo
+from torch._C._dynamo.eval_frame import set_eval_frame
 
 from graphmend_bc.dynamo.effects.preflight import Preflight
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
@@ -47,9 +48,26 @@ def add_deoptimisation(
     """
     # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
     original = Deoptimizer(as_the_users(code), module_globals, roll_back)
-    run = deoptimisation(original.run, code)
+    run = _switched_off(deoptimisation(original.run, code))
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
     result.bytecode = with_deoptimisation(result.bytecode, code, deoptimizer)
+
+
+def _switched_off(run: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, beneath which nothing that is compiled is used.
+
+    Under the stance `eager_on_recompile`, what is compiled is used beneath Dynamo's own `disable`:
+    the original code of a frame would be answered by the graph that it replaces.
+    """
+
+    def run_off(*args: Any) -> Any:
+        former = set_eval_frame(None)
+        try:
+            return run(*args)
+        finally:
+            set_eval_frame(former)
+
+    return run_off
 
 
 def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[..., Any]:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+import torch._dynamo
 from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
 from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
 from torch._dynamo import exc
+from torch._dynamo.cache_size import is_recompilation
 from torch._dynamo.types import ConvertFrameReturn
 
-from graphmend_bc.dynamo.rollback.cache_entries import counted
+from graphmend_bc.dynamo.rollback.cache_entries import counted, misses_computed
 from graphmend_bc.dynamo.trace.generated_code import OURS, TORCH
 from graphmend_bc.dynamo.trace.internal_errors import is_ours
 from graphmend_bc.runtime.signal_handlers import pass_on
@@ -94,7 +96,9 @@ def _is_hooks(error: Exception) -> bool:
 
 
 def convert(
-    unguarded: Callable[[CodeType, Exception], None], stock: Callable[..., Any]
+    unguarded: Callable[[CodeType, Exception], None],
+    is_awaited: Callable[[CodeType], bool],
+    stock: Callable[..., Any],
 ) -> Callable[..., Any]:
     """`_compile`: what becomes of a frame that is called.
 
@@ -103,6 +107,7 @@ def convert(
 
     Args:
         unguarded: told of a mended frame whose guards could not be made.
+        is_awaited: whether it is of our doing that a frame has no compiled version that fits.
         stock: Dynamo's own.
     """
     parameters = inspect.signature(stock)
@@ -110,6 +115,8 @@ def convert(
     def _compile(*args: Any, **kwargs: Any) -> Any:
         given = parameters.bind(*args, **kwargs).arguments
         frame = given.get("frame")  # None if a recorded one is compiled again
+        if _is_wrongly_refused(given, is_awaited):
+            return runs_eagerly()
         conversion = _Conversion(frame is not None and not given.get("export"), frame)
         token = _CURRENT.set(conversion)
         # The innermost frames of the stack, which Dynamo does not log: one more is ours.
@@ -125,7 +132,22 @@ def convert(
             unguarded(conversion.mended, error)
         finally:
             _CURRENT.reset(token)
-        skip = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
-        return ConvertFrameReturn(frame_exec_strategy=skip, apply_to_code=False)
+        return runs_eagerly()
 
     return _compile
+
+
+def _is_wrongly_refused(given: Mapping[str, Any], is_awaited: Callable[[CodeType], bool]) -> bool:
+    """True if compiling a frame again is an error to the user, and stock would not have to."""
+    frame = given.get("frame")
+    if frame is None or not torch._dynamo.config.error_on_recompile:
+        return False
+    if not is_recompilation(given["cache_size"]):
+        return False
+    return is_awaited(given["code"]) or misses_computed(frame)
+
+
+def runs_eagerly() -> ConvertFrameReturn:
+    """What Dynamo is told of a frame that runs as it is in this call, with all that it calls."""
+    skip = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
+    return ConvertFrameReturn(frame_exec_strategy=skip, apply_to_code=False)

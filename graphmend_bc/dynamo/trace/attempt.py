@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch._dynamo
-from torch._dynamo import exc
+from torch._dynamo import eval_frame, exc
 from torch._dynamo.utils import _get_error_on_graph_break
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -98,6 +98,26 @@ def recompile_limit() -> int:
 def allows_versions(count: int) -> bool:
     """True if a frame may be compiled in so many versions: no error, and within Dynamo's limit."""
     return count <= recompile_limit() and not torch._dynamo.config.error_on_recompile
+
+
+def may_compile() -> bool:
+    """False if the stance makes a frame an error that has no compiled version that fits."""
+    stance = eval_frame._stance
+    return stance.stance != "fail_on_recompile" and not stance.skip_guard_eval_unsafe
+
+
+def keeps_compiled() -> bool:
+    """True if what is compiled must stay as it is, whatever a graph turns out to rest on.
+
+    A failed check then runs the original code and changes nothing.
+    """
+    settings = torch._dynamo.config
+    return bool(
+        not may_compile()
+        or eval_frame._stance.stance == "eager_on_recompile"
+        or settings.error_on_recompile
+        or settings.fail_on_recompile_limit_hit
+    )
 
 
 def is_break(error: BaseException) -> bool:

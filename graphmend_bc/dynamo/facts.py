@@ -7,12 +7,13 @@ rather than for its version; each shows the difference in a line or two.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
 from torch._dynamo import symbolic_convert, trace_rules
 from torch._dynamo import variables as vts
 from torch._dynamo.guards import GuardBuilder
+from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.source import AttrSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables import builtin, dicts, functions, misc
@@ -246,3 +247,10 @@ def items_of_set(variable: Any) -> VariableTracker:
 def items_of_dict(variable: Any) -> Any:
     """The plain dict that holds the items of a dict of another class; see `items_of_set`."""
     return getattr(variable, "_base_vt", None) or variable
+
+
+def tracked(output: OutputGraph) -> Iterator[tuple[Source, VariableTracker]]:
+    """What a trace keeps a variable for, by its place; torch 2.11 keeps them by object, too."""
+    known: Any = output.variable_tracker_cache
+    for key, value in list(getattr(known, "cache", known).items()):
+        yield key if isinstance(key, Source) else key.source, value

@@ -221,6 +221,15 @@ _ALL = (
         ("Replace the stream, or catch warnings, outside the compiled function.",),
     ),
     Reason(
+        "effect-shares",
+        "Code of the program's own runs in the call and may meet what the function works with.",
+        (
+            "Keep what a stream, handler, filter or hook counts or collects out of the compiled "
+            "function.",
+            "Let it use only the standard library and what it holds itself.",
+        ),
+    ),
+    Reason(
         "effect-stack",
         "The call asks for a stack or exception that compiled code does not have.",
         (

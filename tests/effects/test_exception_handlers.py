@@ -211,7 +211,9 @@ def test_what_raises_in_a_later_call_only(make: object, backend: str) -> None:
                 x, seen = UP.clone(), list[str]()
                 value = called(x, seen)
                 shown.append((value.tolist(), x.tolist(), seen, x._version > 0))
-            mends = [mend.strategy for mend in gm.report().mends]
+            # Frames of `logging` itself are compiled, too, once the call has come back to its place.
+            ours = [mend for mend in gm.report().mends if mend.site.filename == __file__]
+            mends = [mend.strategy for mend in ours]
         results.append(shown)
     assert results[0] == results[1]
     assert mends == ["defer"]

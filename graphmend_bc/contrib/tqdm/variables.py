@@ -22,7 +22,7 @@ from torch._dynamo.variables.lists import TupleVariable
 
 from graphmend_bc.contrib.tqdm.arguments import arguments
 from graphmend_bc.contrib.tqdm.bars import Stand
-from graphmend_bc.contrib.tqdm.catalog import BAR_BREAK, Bar, bar_made_by
+from graphmend_bc.contrib.tqdm.catalog import BAR_BREAK, OBSERVERS, Bar, bar_made_by
 from graphmend_bc.contrib.tqdm.loops import WalkVariable
 from graphmend_bc.contrib.tqdm.state import Bars, check_not_in_arm
 from graphmend_bc.dynamo import facts
@@ -36,6 +36,7 @@ from graphmend_bc.dynamo.after_graph.epilogue_calls import (
     note,
 )
 from graphmend_bc.dynamo.after_graph.opaque_variable import OpaqueIterable, refuse_questions
+from graphmend_bc.dynamo.effects.shared_state import Shared, SharedState
 from graphmend_bc.dynamo.trace.cached_calls import is_cached
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, places
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
@@ -98,6 +99,8 @@ class MarkedBarVariable(MarkedCalleeVariable):
         if made.ranged:
             args = [VariableTracker.build(tx, range).call_function(tx, list(args), {})]
         given = arguments(tx, self.compilation, made, args, kwargs)
+        shared = Shared(None, made.kind, OBSERVERS["tqdm.std", "tqdm.write"], given.others)
+        trace.of(SharedState).note(tx, self.site, shared)
         effect = Effect(where, 1, not is_machinery(tx.output.root_tx.f_globals))
         bar = BarVariable(self.site, made, given.iterable, effect, self.compilation)
         bar.frame = _outermost(tx)

@@ -92,10 +92,18 @@ def _is_parameter(value: VariableTracker) -> bool:
 
 def has_changed_something(tx: InstructionTranslatorBase) -> bool:
     """True if the function has changed an object that was there before it, so far."""
+    return bool(tx.output.side_effects.tensor_hooks) or bool(changed_objects(tx))
+
+
+def changed_objects(tx: InstructionTranslatorBase) -> dict[int, VariableTracker]:
+    """The objects that were there before the function and that it has changed so far, by `id`."""
     effects = tx.output.side_effects
-    return bool(effects.tensor_hooks) or any(
-        item.mutation_type is not None
+    known = {id(item): key for key, item in effects.id_to_variable.items()}
+    items = [*effects.id_to_variable.values(), *effects.store_attr_mutations]
+    return {
+        known.get(id(item), 0): item
+        for item in items
+        if item.mutation_type is not None
         and not isinstance(item.mutation_type, (AttributeMutationNew, ValueMutationNew))
         and effects.is_modified(item)
-        for item in [*effects.id_to_variable.values(), *effects.store_attr_mutations]
-    )
+    }

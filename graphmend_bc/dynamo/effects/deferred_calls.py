@@ -6,9 +6,11 @@ side effects. An effect is put there from however deep an inlined function it wa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from inspect import getattr_static
+from itertools import takewhile
 from types import FunctionType
 from typing import Any, ClassVar, cast
 
@@ -29,6 +31,7 @@ from graphmend_bc.dynamo.after_graph.passed_objects import behind
 from graphmend_bc.dynamo.effects import logging_levels
 from graphmend_bc.dynamo.effects.exception_handlers import is_handled
 from graphmend_bc.dynamo.effects.preflight import Preflight
+from graphmend_bc.dynamo.effects.shared_state import Shared, SharedState
 from graphmend_bc.dynamo.trace.cached_calls import is_cached
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, owner_of, places, real_object
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, current
@@ -39,7 +42,7 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Marker, Site
 from graphmend_bc.runtime.effect_preflight import would_raise
 from graphmend_bc.runtime.effects import Effect
-from graphmend_bc.runtime.stack import is_machinery
+from graphmend_bc.runtime.stack import Place, is_machinery
 
 
 @dataclass(slots=True, eq=False)
@@ -178,8 +181,9 @@ class DeferredCallVariable(MarkedCalleeVariable):
             raise Refused("effect-in-cache")
         self._check_result(tx)
         is_users = not is_machinery(tx.output.root_tx.f_globals)
-        depth, handled = self._depth(tx, args, kwargs), is_handled(tx)
-        effect = Effect(places(tx, self.site), depth, is_users, handled)
+        where, handled = places(tx, self.site), is_handled(tx)
+        depth = self._depth(tx, args, kwargs) + _passed_over(self.function, where)
+        effect = Effect(where, depth, is_users, handled)
         self._check_raises(tx, effect, args, kwargs)
         if not logging_levels.is_off(trace, self.function, self.observer, self.callee, args):
             self._note(tx, effect, args, kwargs)
@@ -202,6 +206,9 @@ class DeferredCallVariable(MarkedCalleeVariable):
             name: kept_stream(value) if name == stream else keep(value)
             for name, value in kwargs.items()
         }
+        values = kept_kwargs | dict(enumerate(kept))
+        shared = Shared(self.callee, self.function, self.observer, values, keep.objects)
+        self.compilation.trace.of(SharedState).note(tx, self.site, shared)
         trace = self.compilation.trace
         around = predicates(tx, self.compilation, self.site)
         call = [self.callee, around, TupleVariable(kept), as_dict(kept_kwargs)]
@@ -274,6 +281,14 @@ class DeferredCallVariable(MarkedCalleeVariable):
         if not depth.is_python_constant() or type(depth.as_python_constant()) is not int:
             raise Refused("effect-stack", "The stack level is no constant.")
         return max(1, int(depth.as_python_constant()))
+
+
+def _passed_over(function: object, where: Sequence[Place]) -> int:
+    """How many frames of its own `logging` passes over when it looks for the caller."""
+    if getattr(function, "__module__", "") != "logging":
+        return 0
+    own = logging.getLogger.__code__.co_filename
+    return sum(1 for _ in takewhile(lambda place: place.filename == own, where))
 
 
 def _constant(value: VariableTracker) -> object:

@@ -1,0 +1,113 @@
+"""What a trace has looked at: by which names, and which objects that change in place."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from torch._dynamo import guards
+from torch._dynamo.exc import Unsupported
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._guards import Source
+
+from graphmend_bc.dynamo import facts
+from graphmend_bc.runtime.signal_handlers import pass_on
+
+Values = Sequence[Any]
+Reader = Callable[[Any, Any], Values]
+"""From a frame's variables and its globals to the objects at some places."""
+
+_CHANGEABLE: Final = (list, dict, set, deque, bytearray, Iterator)
+"""Objects that are changed otherwise than by assigning an attribute."""
+
+
+def touched_by(
+    tx: InstructionTranslatorBase,
+) -> tuple[frozenset[str], dict[Source, object], bool]:
+    """What a trace has read, or may hand out.
+
+    Args:
+        tx: translator of the innermost frame.
+
+    Returns:
+        Names of attributes, globals and variables of closures; objects that change in place, by
+        where they are found; whether there are others, which cannot be found again.
+    """
+    names, found, unplaced = set[str](), dict[Source, object](), False
+    for source, value in _read(tx):
+        for part in _parts(source):
+            names.update(_names(part))
+        if value is None or not value.is_realized():
+            continue
+        try:
+            real = value_at(tx, source)
+        except Exception as error:
+            pass_on(error)
+            unplaced |= issubclass(_kind(value), _CHANGEABLE)
+            continue
+        if issubclass(type(real), _CHANGEABLE):
+            found[source] = real
+    return frozenset(names), found, unplaced
+
+
+def _read(
+    tx: InstructionTranslatorBase,
+) -> Iterator[tuple[Source, VariableTracker | None]]:
+    """Where all is from that a trace has looked at, or may hand out."""
+    output = tx.output
+    yield from facts.tracked(output)
+    for guard in output.guards:
+        yield guard.originating_source, None
+    held: list[Any] = [list(output.side_effects.id_to_variable.values())]
+    held += [list(each.values()) for each in output.side_effects.store_attr_mutations.values()]
+    frame: InstructionTranslatorBase | None = tx
+    while frame is not None:
+        held += [frame.symbolic_locals, frame.stack]
+        frame = frame.parent
+    seen: list[VariableTracker] = []
+    VariableTracker.visit(seen.append, held)
+    for value in seen:
+        if value.source is not None:
+            yield value.source, value
+
+
+def _parts(source: Source | None) -> Iterator[Source]:
+    """A source, and those that it is based on."""
+    while source is not None:
+        yield source
+        source = getattr(source, "base", None)
+
+
+def _names(source: Source) -> Iterator[str]:
+    """The attribute, global or shared variable that a source reads."""
+    if getattr(source, "is_derefed_cell_contents", False):
+        yield from (source.local_name, "cell_contents")  # type: ignore[attr-defined]
+    for name in ("member", "global_name", "index"):
+        if isinstance(value := getattr(source, name, None), str):
+            yield value
+
+
+def reader(places: Iterable[Source]) -> Reader:
+    """A function that looks places up.
+
+    Args:
+        places: sources of objects that were there before the frame.
+    """
+    text = "".join(f"{place.name}, " for place in places)
+    found: Reader = eval(f"lambda L, G: ({text})", dict(guards._get_closure_vars()))
+    return found
+
+
+def value_at(tx: InstructionTranslatorBase, place: Source) -> Any:
+    """The object at a place, as it is before the frame runs."""
+    root = tx.output.root_tx
+    return reader([place])(root.f_locals, root.f_globals)[0]
+
+
+def _kind(value: VariableTracker) -> type:
+    try:
+        return value.python_type()
+    except (NotImplementedError, Unsupported):
+        return object

@@ -10,6 +10,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from graphmend_bc import session
+from graphmend_bc.reporting.notebook import html_of
 from graphmend_bc.reporting.report import Decline, FrameResult, Mend, Report
 from graphmend_bc.reporting.table import Table
 
@@ -32,7 +33,7 @@ class Counts:
     break_reasons: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """The result of `explain`.
 
@@ -55,6 +56,21 @@ class Explanation:
     after: Counts
     mends: list[Mend]
     declines: list[Decline]
+
+    def __repr__(self) -> str:
+        return f"<Explanation: {self._summary()}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return html_of(self._summary(), self.mends, self.declines)
+
+    def _summary(self) -> str:
+        before, after = self.before, self.after
+        return (
+            f"{before.graph_count} graphs and {before.graph_break_count} breaks before, "
+            f"{after.graph_count} and {after.graph_break_count} after; "
+            f"{len(self.mends)} mended, {len(self.declines)} declined"
+        )
 
     def __str__(self) -> str:
         rows = []

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from graphmend_bc.reporting.notebook import html_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Outcome, Speculated
 from graphmend_bc.runtime.code_id import CodeId
@@ -151,7 +152,7 @@ class Compiled:
         self.skipped += result.skipped
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Report:
     """All mends and declines, each site once, in the order in which they were found.
 
@@ -247,6 +248,13 @@ class Report:
         from graphmend_bc.reporting.page import page_of  # it needs the templates of an extra
 
         Path(path).write_text(page_of(self), encoding="utf-8")
+
+    def __repr__(self) -> str:
+        return f"<Report: {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return html_of(self.summary(), self.mends, self.declines)
 
     def __str__(self) -> str:
         lines = [f"{len(self.mends)} mended, {len(self.declines)} declined"]

@@ -126,6 +126,8 @@ def _measure(
         torch.compiler.reset()
         torch.compile(function, **compile_kwargs)(*_clones(args), **_clones(kw))
         report = state.report.copy()
+        if mends:
+            session.tell(report)
         torch.compiler.reset()
     reasons = tuple(r.break_reason for r in results if r.break_reason)
     graphs = sum(result.graphs for result in results)

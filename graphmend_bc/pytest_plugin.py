@@ -10,7 +10,7 @@ Torch is imported when a test asks for it, not when pytest starts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -19,7 +19,21 @@ import graphmend_bc
 if TYPE_CHECKING:
     from graphmend_bc import Report
 
-_REPORTS = pytest.StashKey[list[tuple[str, "Report"]]]()
+
+class _Result(NamedTuple):
+    """What came of a test; plain values, which pytest-xdist can send."""
+
+    name: str
+    compiled: int
+    mended: int
+    left: int
+    speculated: int
+    failed: int
+    declines: list[str]
+
+
+_RESULTS = pytest.StashKey[list[_Result]]()
+_WORKER_KEY = "graphmend_bc"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Makes the marks known."""
     config.addinivalue_line("markers", "graphmend: mend graph breaks in this test")
     config.addinivalue_line("markers", "no_graphmend: mend no graph breaks in this test")
-    config.stash[_REPORTS] = []
+    config.stash[_RESULTS] = []
 
 
 @pytest.hookimpl(wrapper=True)
@@ -42,30 +56,68 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     wanted = item.config.getoption("--graphmend") or item.get_closest_marker("graphmend")
     if not wanted or item.get_closest_marker("no_graphmend"):
         return (yield)
-    with graphmend_bc.enabled():
+    from graphmend_bc.session import watching
+
+    reports: list[Report] = []
+    with graphmend_bc.enabled(), watching(reports.append):
         done = yield
-        item.config.stash[_REPORTS].append((item.nodeid, graphmend_bc.report()))
+        reports.append(graphmend_bc.report())
+        item.config.stash[_RESULTS].append(_result(item.nodeid, reports))
         return done
+
+
+def _result(name: str, reports: list[Report]) -> _Result:
+    compiled = [report.compiled for report in reports]
+    return _Result(
+        name=name,
+        compiled=int(any(done.frames for done in compiled)),
+        mended=sum(len(report.mends) for report in reports),
+        left=sum(done.breaks + done.skipped for done in compiled),
+        speculated=sum(report.speculated.calls for report in reports),
+        failed=sum(report.speculated.failed for report in reports),
+        declines=[f"{d.reason} at {d.site}" for report in reports for d in report.declines],
+    )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In a process of pytest-xdist, sends what came of its tests."""
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        results = session.config.stash[_RESULTS]
+        output[_WORKER_KEY] = [tuple(result) for result in results]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Receives it."""
+    sent = getattr(node, "workeroutput", {}).get(_WORKER_KEY, [])
+    node.config.stash[_RESULTS].extend(_Result(*result) for result in sent)
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Says what was mended, and in which tests something was declined."""
-    reports = config.stash[_REPORTS]
-    if not reports:
+    found = config.stash[_RESULTS]
+    results = sorted(found)
+    if not results:
         return
-    compiled = [report for _, report in reports if report.compiled.frames]
-    mends = sum(len(report.mends) for report in compiled)
-    left = sum(report.compiled.breaks + report.compiled.skipped for report in compiled)
+    from graphmend_bc.reporting.speculation_stats import Speculated
+    from graphmend_bc.session import switched_off_by
+
     terminalreporter.section("graphmend_bc")
+    if by := switched_off_by():
+        terminalreporter.line(f"{by}, so the tests ran without mending.")
+        return
+    compiled, mended, left, speculated, failed = (
+        sum(counts) for counts in zip(*(result[1:-1] for result in results), strict=True)
+    )
     terminalreporter.line(
-        f"{len(compiled)} of {len(reports)} tests compiled something: {mends} sites mended, "
+        f"{compiled} of {len(results)} tests compiled something: {mended} sites mended, "
         f"{left} breaks left."
     )
-    speculated = [report.speculated for report in compiled if report.speculated.calls]
     if speculated:
-        terminalreporter.line(f"{sum(speculated[1:], speculated[0])}.".capitalize())
-    for name, report in reports:
-        for decline in report.declines:
-            terminalreporter.line(f"{name}: {decline.reason} at {decline.site}")
+        terminalreporter.line(f"{Speculated(speculated, failed)}.".capitalize())
+    for result in results:
+        for decline in result.declines:
+            terminalreporter.line(f"{result.name}: {decline}")

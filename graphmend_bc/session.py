@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,12 +20,15 @@ from graphmend_bc.dynamo.patches.installer import Seams
 from graphmend_bc.engine.decision_cache import DecisionCache
 from graphmend_bc.engine.frame_compiler import compile_frame
 from graphmend_bc.engine.state import MendingState
+from graphmend_bc.registration import Registry
 from graphmend_bc.reporting.report import Report
 from graphmend_bc.rewriting import rewrite as rewrite_code
 from graphmend_bc.rewriting import widest_plan
 from graphmend_bc.runtime import identity_of
 from graphmend_bc.setting_checks import Switch, check_environment, checked
 from graphmend_bc.versions import check_versions, is_known_torch, tell_of_torch
+
+log = logging.getLogger("graphmend_bc")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,6 +41,7 @@ class _Session:
     seams: Seams | None = None
     handle: Handle | None = None
     attached: list[Attachment] = field(default_factory=list)
+    watchers: Registry[Callable[[Report], object]] = field(default_factory=Registry)
 
 
 class Handle:
@@ -61,7 +67,9 @@ _session = _Session()
 def enable(*, cache: bool = True) -> Handle:
     """Mend graph breaks in everything that torch.compile compiles from now on.
 
-    The targets in `graphmend_bc.config.attach` are attached until `disable()`.
+    The targets in `graphmend_bc.config.attach` are attached until `disable()`. With
+    `GRAPHMEND_BC=0` in the environment, or `graphmend_bc.config.enabled = False`, nothing is
+    switched on, and one INFO record says so.
 
     Args:
         cache: True to remember for a code object what worked, so that a recompilation need not
@@ -69,7 +77,7 @@ def enable(*, cache: bool = True) -> Handle:
 
     Returns:
         A handle; `handle.remove()` switches mending off. If mending is on already, the handle it
-        has.
+        has. If it was not switched on, one that does nothing.
 
     Raises:
         UnsupportedVersionError: this Python is not known, this torch is too old, or it lacks what
@@ -94,6 +102,9 @@ def enable(*, cache: bool = True) -> Handle:
         >>> handle.remove()
     """
     remember = checked(Switch(), "The argument cache of enable()", cache)
+    if by := switched_off_by():
+        log.info("%s: graphmend_bc.enable() does nothing.", by)
+        return Handle()
     check_versions()
     if _session.handle is None:
         _switch_on()
@@ -107,10 +118,9 @@ def _switch_on() -> None:
     check_environment()
     attached = attach_all(config.attach)
     try:
-        seams = _seams(_session.state) if config.enabled else None
-        if seams is not None:
-            seams.install()
-            tell_of_torch(_session.state.lost)
+        seams = _seams(_session.state)
+        seams.install()
+        tell_of_torch(_session.state.lost)
     except BaseException:
         for attachment in reversed(attached):
             attachment.remove()
@@ -139,11 +149,19 @@ def disable() -> None:
     _session.seams = _session.handle = None
 
 
+def switched_off_by() -> str:
+    """What lets nothing be mended, as the user wrote it; empty if nothing does."""
+    if config.enabled:
+        return ""
+    by_environment = os.environ.get("GRAPHMEND_BC") == "0"
+    return "GRAPHMEND_BC=0" if by_environment else "graphmend_bc.config.enabled is False"
+
+
 def is_enabled() -> bool:
     """Ask whether mending is on.
 
     Returns:
-        True between `enable()` and `disable()`.
+        True between `enable()` and `disable()`, if `enable()` did anything.
 
     Example:
         >>> import graphmend_bc
@@ -220,6 +238,7 @@ def new_state(*, mends: bool) -> MendingState:
     It finds everything out by itself: what is kept on disk is the session's alone.
     """
     state = _session.state
+    mends = mends and config.enabled
     return MendingState(rewrites=state.rewrites, left_alone=state.left_alone, mends=mends)
 
 
@@ -243,6 +262,22 @@ def mending_by(state: MendingState) -> Iterator[None]:
         # Not if mending was switched off or on anew meanwhile.
         if outer is not None and _session.seams is outer:
             _install_again(outer)
+
+
+@contextmanager
+def watching(listener: Callable[[Report], object]) -> Iterator[None]:
+    """Be told the report of each `explain()` and each assertion of `graphmend_bc.testing`."""
+    registered = _session.watchers.add(listener)
+    try:
+        yield
+    finally:
+        registered.remove()
+
+
+def tell(report: Report) -> None:
+    """Tell who is watching what was found by a state that took the session's place."""
+    for listener in _session.watchers:
+        listener(report)
 
 
 def _install_again(seams: Seams) -> None:

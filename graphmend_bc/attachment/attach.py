@@ -104,11 +104,13 @@ def attach(
         ...     twice(torch.ones(2))
         tensor([2., 2.])
     """
+    if not config.enabled:
+        return Handle()
     hooks = frame_hooks.load("attach()")
     check_versions()
     meant = meaning_of(target, where)
     enter = Handover.of(meant if isinstance(meant, CodeType) else None, compile_kwargs)
-    if enter is None or not config.enabled:
+    if enter is None:
         return Handle()
     if isinstance(meant, CodeType):
         code = meant

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from graphmend_bc.cli.ranks import of_this_rank
+
 LIMIT_OPTION = "--fail-on-break"
-"""The option whose value may be left out; it follows an "=" then."""
+"""The option whose value, a number, may be left out."""
 
 VALUE_OPTIONS = frozenset({"--report", "--json", "--attach", "--fail-on-miss-rate"})
 """The options of programs that take the next argument."""
@@ -43,10 +45,12 @@ class Run:
         parser.add_argument(
             f"{LIMIT_OPTION}",
             metavar="N",
+            nargs="?",
+            const=0,
             dest="most_breaks",
             type=_count,
-            help="end with status 3 if more than N graph breaks are left; "
-            "written --fail-on-break=N, and without =N for 0",
+            help="end with status 3 if more than N graph breaks are left (without N: if any is), "
+            "or if nothing was compiled",
         )
         parser.add_argument(
             "--fail-on-miss-rate",
@@ -123,10 +127,12 @@ class Scan:
         parser.add_argument(
             f"{LIMIT_OPTION}",
             metavar="N",
+            nargs="?",
+            const=0,
             dest="most_breaks",
             type=_count,
-            help="end with status 3 if there are more than N likely graph breaks; "
-            "written --fail-on-break=N, and without =N for 0",
+            help="end with status 3 if there are more than N likely graph breaks (without N: if "
+            "there is any)",
         )
 
     def run(self, args: argparse.Namespace) -> None:
@@ -177,7 +183,7 @@ def _rate(text: str) -> float:
 
 def _writable_path(text: str) -> Path:
     """Refuses, before the program runs, a file that cannot be written after it."""
-    path = Path(text).absolute()
+    path = of_this_rank(Path(text).absolute())
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"{text!r} is a directory; name a file in it.")
     if not path.parent.is_dir():

@@ -82,17 +82,20 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _with_limit(argv: Sequence[str]) -> list[str]:
-    """The arguments with a limit of 0 where the option is given without one.
+    """The arguments with the limit, or 0 if none is given, as part of its option.
 
-    argparse would take the name of the program for the limit.
+    argparse would take the name of the program, or of a file to scan, for the limit.
     """
-    if argv[:1] == ["scan"]:  # all of its arguments are its own
-        return [f"{argument}=0" if argument == LIMIT_OPTION else argument for argument in argv]
-    given, left = [], iter(argv)
-    for argument in left:
-        given.append(f"{argument}=0" if argument == LIMIT_OPTION else argument)
-        if argument in VALUE_OPTIONS:
-            given += [value for _, value in zip(range(1), left, strict=False)]
-        elif not argument.startswith("-") and len(given) > 1:
+    given, left = list(argv[:1]), list(argv[1:])
+    while left:
+        argument = left.pop(0)
+        if argument == LIMIT_OPTION:
+            limit = left.pop(0) if left and left[0].isdecimal() else "0"
+            given.append(f"{argument}={limit}")
+            continue
+        given.append(argument)
+        if argument in VALUE_OPTIONS and left:
+            given.append(left.pop(0))
+        elif not argument.startswith("-") and argv[0] != "scan":
             break  # the program; the rest is its own
     return [*given, *left]

@@ -11,8 +11,11 @@ from collections.abc import Callable
 
 import graphmend_bc as gm
 from graphmend_bc.attachment.attach import attach_all, unmet_patterns
+from graphmend_bc.cli.child_processes import ChildProcesses
 from graphmend_bc.cli.program import Program
+from graphmend_bc.cli.ranks import labelled
 from graphmend_bc.reporting.table import Table
+from graphmend_bc.session import switched_off_by
 from graphmend_bc.versions import UnsupportedVersionError
 
 FELL_SHORT = 3
@@ -29,11 +32,13 @@ def run(args: argparse.Namespace) -> None:
         raise SystemExit(f"graphmend_bc: {error}") from None
     program: Program = args.program
     program.prepare()
+    children = ChildProcesses()
+    children.watch()
     for target in args.attach:
         _attach(target, f"argument --attach: {target!r}", args.refuse)
     _attach(from_environment, "GRAPHMEND_BC_ATTACH", args.refuse)
     # Python joins the program's threads and prints what ended it before it calls this.
-    atexit.register(_finish, args, os.getpid())
+    atexit.register(_finish, args, os.getpid(), children)
     program.execute()
     if args.most_breaks is None and args.most_misses is None:
         return
@@ -41,7 +46,8 @@ def run(args: argparse.Namespace) -> None:
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
     if shortfalls := fallen_short(gm.report(), args.most_breaks, args.most_misses):
-        print("\n".join(shortfalls), file=sys.stderr)
+        with labelled():
+            print("\n".join(shortfalls), file=sys.stderr)
         raise SystemExit(FELL_SHORT)
 
 
@@ -55,6 +61,11 @@ def fallen_short(
         most_breaks: graph breaks that may be left; None for any number.
         most_misses: part of the speculated calls whose check may fail; None for any.
     """
+    if not report.compiled.frames:
+        why = switched_off_by() or "the program compiled nothing"
+        options = {"--fail-on-break": most_breaks, "--fail-on-miss-rate": most_misses}
+        given = " and ".join(option for option, limit in options.items() if limit is not None)
+        return [f"graphmend_bc: {why}, so there is nothing to count for {given}."] if given else []
     said = []
     left = report.compiled.breaks + report.compiled.skipped
     if most_breaks is not None and left > most_breaks:
@@ -68,14 +79,17 @@ def fallen_short(
     return said
 
 
-def _finish(args: argparse.Namespace, pid: int) -> None:
+def _finish(args: argparse.Namespace, pid: int, children: ChildProcesses) -> None:
     if os.getpid() != pid:  # a forked child of the program reports nothing
         return
     report = gm.report()
-    if not args.quiet:
-        _print_report(report)
-    if unmet := unmet_patterns():
-        print(f"graphmend_bc: {unmet}", file=sys.stderr)
+    with labelled():
+        if not args.quiet:
+            _print_report(report)
+            if said := str(children):
+                print(said, file=sys.stderr)
+        if unmet := unmet_patterns():
+            print(f"graphmend_bc: {unmet}", file=sys.stderr)
     if args.json:
         args.json.write_text(report.to_json(), encoding="utf-8")
     if args.report:
@@ -92,6 +106,9 @@ def _attach(targets: str, origin: str, refuse: Callable[[str], None]) -> None:
 
 
 def _print_report(report: gm.Report) -> None:
+    if by := switched_off_by():
+        print(f"graphmend_bc: {by}, so the program ran as it is.", file=sys.stderr)
+        return
     print(f"graphmend_bc: {report.summary()}", file=sys.stderr)
     mends = [[m.strategy, m.gb_id, str(m.site)] for m in report.mends]
     declines = [[d.reason, d.gb_id, str(d.site)] for d in report.declines]

@@ -101,6 +101,7 @@ def assert_exact(
             function, made, grad, state, setup, lambda called: torch.compile(called, **kwargs)
         )
         report = before.report_now()
+        session.tell(report)
         torch.compiler.reset()
     for number, (want, got) in enumerate(zip(eager, compiled, strict=True), 1):
         _assert_same(_name(function), number, want, got, report)

@@ -75,6 +75,8 @@ for i in range(8):
         pass
 """
 
+NOTHING = "graphmend_bc: the program compiled nothing, so there is nothing to count for "
+
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["run", "--help"]])
 def test_torch_is_not_imported_for_a_word(arguments: list[str]) -> None:
@@ -101,7 +103,18 @@ finally:
         (MENDED, ["--fail-on-break=0", "--fail-on-miss-rate", "0"], 0, ""),
         (BROKEN, ["--fail-on-break"], 3, "graph breaks are left; --fail-on-break=0."),
         (BROKEN, ["--quiet", "--fail-on-break=9"], 0, ""),
+        (BROKEN, ["--fail-on-break", "9"], 0, ""),
+        (BROKEN, ["--fail-on-break", "0", "--quiet"], 3, "left; --fail-on-break=0."),
         (BROKEN, [], 0, ""),
+        ("", [], 0, "The program compiled nothing."),
+        ("", ["--fail-on-break"], 3, NOTHING + "--fail-on-break."),
+        ("", ["--fail-on-break", "7"], 3, NOTHING + "--fail-on-break."),
+        (
+            "import torch; torch.compile(abs)",
+            ["--fail-on-miss-rate=1", "--fail-on-break=1", "--quiet"],
+            3,
+            NOTHING + "--fail-on-break and --fail-on-miss-rate.",
+        ),
         (MISSED, ["--fail-on-miss-rate=0.05"], 3, "the check failed in 1 of 10 speculated calls"),
         (MISSED, ["--fail-on-miss-rate", "0.2"], 0, ""),
         (MISSED_AT_MANY, ["--fail-on-miss-rate=0.4"], 3, "in 4 of 8 speculated calls (50.0%)"),
@@ -116,6 +129,12 @@ def test_exit_status(
     done = python("-m", "graphmend_bc", "run", *options, str(path), cwd=tmp_path)
     assert done.returncode == status, done.stderr
     assert said in done.stderr
+
+
+def test_usage_says_how_the_limit_is_written() -> None:
+    for command in ("run", "scan"):
+        done = python("-m", "graphmend_bc", command, "--help")
+        assert "[--fail-on-break [N]]" in done.stdout
 
 
 def test_status_of_the_program_goes_first(tmp_path: Path) -> None:

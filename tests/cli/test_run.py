@@ -189,6 +189,20 @@ def test_a_wrong_target_in_the_environment_is_refused_by_its_name(
     assert "error: GRAPHMEND_BC_ATTACH: attach() cannot find 'missing_lib:f'" in err
 
 
+def test_switched_off_from_outside_the_program_runs_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHMEND_BC", "0")
+    (tmp_path / "program.py").write_text(BRANCH)
+    status, out, err = python(*MEND, "program.py", cwd=tmp_path)
+    assert (status, out) == (0, "[0.5, 0.5] [-2.0, -2.0]\n")
+    assert err == "graphmend_bc: GRAPHMEND_BC=0, so the program ran as it is.\n"
+    status, _, err = python(*MEND, "--quiet", "--fail-on-break", "program.py", cwd=tmp_path)
+    assert status == 3
+    said = "GRAPHMEND_BC=0, so there is nothing to count for --fail-on-break."
+    assert err == f"graphmend_bc: {said}\n"
+
+
 def test_each_decline_is_explained_by_itself(tmp_path: Path) -> None:
     """Breaks of one reason may have different explanations."""
     program = tmp_path / "program.py"

@@ -207,3 +207,43 @@ def test_a_variable_that_is_nearly_one_is_named() -> None:
         "The environment has GRAPHMEND_BC_WHERE_OPLIMIT, which presets no setting; "
         "GRAPHMEND_BC_WHERE_OP_LIMIT does."
     ]
+
+
+OFF = """
+import logging
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+logging.getLogger("graphmend_bc").setLevel(logging.INFO)
+import torch
+from torch._dynamo.convert_frame import compile_frame
+def f(x):
+    return x * 2 if x.sum() > 0 else x - 1
+gm.config.enabled = True
+handle = gm.enable()
+with gm.enabled(), gm.attach("no_such_module:f"), gm.attach(f):
+    found = gm.explain(f)(torch.ones(2))
+    torch.compile(f, backend="eager")(torch.ones(2))
+    import torch._dynamo.convert_frame as convert_frame
+    assert convert_frame.compile_frame is compile_frame
+print(gm.is_enabled(), len(gm.report().mends), found.after == found.before, len(found.mends))
+handle.remove()
+"""
+
+
+def test_all_is_switched_off_from_outside() -> None:
+    ran = with_environment(OFF, GRAPHMEND_BC="0", GRAPHMEND_BC_ATTACH="no_such_module:f")
+    assert ran.stdout == "False 0 True 0\n", ran.stderr
+    told = [line for line in ran.stderr.splitlines() if "graphmend_bc" in line]
+    assert told == ["INFO graphmend_bc GRAPHMEND_BC=0: graphmend_bc.enable() does nothing."] * 2
+
+
+@pytest.mark.parametrize("value", ["1", ""])
+def test_another_value_leaves_it_on(value: str) -> None:
+    program = "gm.enable(); print(gm.is_enabled()); gm.config.enabled = False; gm.disable()\n"
+    ran = with_environment(f"{program}gm.enable(); print(gm.is_enabled())", GRAPHMEND_BC=value)
+    assert ran.stdout == "True\nFalse\n", ran.stderr
+    assert ran.stderr == ""
+
+
+def test_a_wrong_switch_is_refused() -> None:
+    ran = with_environment("gm.enable()", GRAPHMEND_BC="off")
+    assert ran.stderr.endswith("ValueError: GRAPHMEND_BC is 'off'; it must be 0 or 1.\n")

@@ -94,6 +94,71 @@ def test_failed_checks_of_all_tests_are_told(tmp_path: Path) -> None:
     assert "A check failed in 1 of 6 speculated calls." in done.stdout
 
 
+ASSERTS = """
+import pytest, torch, graphmend_bc
+from graphmend_bc.testing import assert_exact, assert_no_breaks
+
+def f(x):
+    return x * 2 if x.sum() > 0 else x - 1
+
+def left(x):
+    y = x + 1
+    torch._dynamo.graph_break()
+    return y * 2
+
+def test_exact():
+    assert_exact(f, torch.ones(2), -torch.ones(2))
+
+def test_no_breaks():
+    assert_no_breaks(f, torch.ones(2))
+
+def test_left():
+    with pytest.raises(AssertionError):
+        assert_no_breaks(left, torch.ones(2))
+
+def test_both():
+    torch.compile(f, backend="eager")(torch.ones(2))
+    assert_exact(left, torch.ones(2))
+
+def test_nothing():
+    pass
+"""
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+def test_assertions_count_and_workers_tell(workers: list[str], tmp_path: Path) -> None:
+    if workers:
+        pytest.importorskip("xdist")
+    (tmp_path / "test_asserts.py").write_text(ASSERTS)
+    plugin = [*PLUGIN, "-p", "no:cacheprovider", "--graphmend", *workers]
+    done = python("-m", "pytest", "-q", *plugin, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    said = "4 of 5 tests compiled something: 3 sites mended, 2 breaks left."
+    assert lines.count(said) == 1, done.stdout
+    declined = [line for line in lines if line.startswith("test_asserts.py::")]
+    assert [line.partition(":: ")[0].split(": ")[0] for line in declined] == [
+        "test_asserts.py::test_both",
+        "test_asserts.py::test_left",
+    ]
+
+
+def test_switched_off_from_outside_it_says_so(tmp_path: Path) -> None:
+    (tmp_path / "test_asserts.py").write_text(ASSERTS.partition("def test_exact")[0] + PLAIN)
+    done = python(
+        "-m", "pytest", "-q", *PLUGIN, "--graphmend", cwd=tmp_path, env={"GRAPHMEND_BC": "0"}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "GRAPHMEND_BC=0, so the tests ran without mending." in done.stdout
+
+
+PLAIN = """
+def test_plain():
+    assert not graphmend_bc.is_enabled()
+    torch.compile(f, backend="eager")(torch.ones(2))
+"""
+
+
 def test_without_the_option_nothing_is_said_or_imported(tmp_path: Path) -> None:
     (tmp_path / "test_project.py").write_text(
         "import sys\ndef test_it():\n    assert 'torch' not in sys.modules\n"

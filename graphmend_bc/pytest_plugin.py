@@ -102,7 +102,7 @@ def pytest_terminal_summary(
     results = sorted(found)
     if not results:
         return
-    from graphmend_bc.reporting.speculation_stats import Speculated
+    from graphmend_bc.reporting.outcomes import Speculated
     from graphmend_bc.session import switched_off_by
 
     terminalreporter.section("graphmend_bc")

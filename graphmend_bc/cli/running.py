@@ -123,7 +123,7 @@ def _print_report(report: gm.Report) -> None:
         for hint in hints:
             print(f"    Hint: {hint}", file=sys.stderr)
     for speculation in report.speculations:
-        if speculation.failed_checks:
+        if speculation.is_costly:
             print(f"speculated {speculation}", file=sys.stderr)
     if not report.compiled.frames:
         print(

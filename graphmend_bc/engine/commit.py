@@ -29,6 +29,8 @@ def settle(
         trace: its last attempt.
         used: sites that are mended in it, each with the strategy.
     """
+    if used:
+        state.counts_of(code).sites |= used.keys()
     for site, strategy in used.items():
         if strategy in ("hoist", "draw") and site not in state.guarded:
             state.note_hoist(code, site)

@@ -21,6 +21,7 @@ from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.rollback.cache_entries import forget_compiled
 from graphmend_bc.dynamo.rollback.deopt_wrapper import add_deoptimisation
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
+from graphmend_bc.dynamo.speculation.guarded_truth import GuardedTruths
 from graphmend_bc.dynamo.speculation.survey import Survey, Surveyed
 from graphmend_bc.dynamo.substitutes.first_use import Prepared
 from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers, as_symbols
@@ -33,6 +34,7 @@ from graphmend_bc.dynamo.trace.internal_errors import InternalError, is_internal
 from graphmend_bc.engine.commit import keep, settle
 from graphmend_bc.engine.failures import report_failure
 from graphmend_bc.engine.governor import Recompiled, leaves_frame
+from graphmend_bc.engine.recompilations import charge_compilation, charge_version
 from graphmend_bc.engine.retry_policy import Lessons
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
@@ -72,6 +74,7 @@ def compile_frame(
     Raises:
         Exception: what Dynamo's own raises.
     """
+    charge_compilation(state, code)
     frame = Frame(state, stock, code, args, kwargs)
     try:
         state.forget_dead()
@@ -285,6 +288,8 @@ class Frame:
             met = asserts is not None and bool(asserts.met)
             stored = trace.of(StoredIntegers).names
             self.state.counts_of(self.code).note_compiled(asserts=met, stored=stored)
+        if (truths := trace.known(GuardedTruths)) is not None:
+            charge_version(self.state, self.code, truths.values)
         rollback = trace.known(Rollback)
         if rollback is not None and rollback.tally is not None:
             self.state.remember_tally(rollback.tally)

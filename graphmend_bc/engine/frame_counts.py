@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from graphmend_bc.runtime import Site
 
 
 @dataclass(slots=True)
@@ -15,12 +18,32 @@ class FrameCounts:
         changes: how often that was thrown away because checks failed.
         asserts: whether an `assert` on a tensor is mended in it.
         stored: names of the sources of integers that it stores in objects.
+        sites: what was mended in it, or in what it calls.
+        cause: the site because of which it was thrown away, until it is compiled again.
+        versions: the values of guarded conditions that it was compiled for.
     """
 
     compiled: int = 0
     changes: int = 0
     asserts: bool = False
     stored: frozenset[str] = frozenset()
+    sites: set[Site] = field(default_factory=set)
+    cause: Site | None = None
+    versions: set[tuple[tuple[Site, bool], ...]] = field(default_factory=set)
+
+    def note_version(self, values: Iterable[tuple[Site, bool]]) -> Site | None:
+        """It was compiled for values of guarded conditions.
+
+        Returns:
+            The condition because of which there is one more version; None if it is the first, or
+            compiled again for something else.
+        """
+        version, known = tuple(values), {pair for version in self.versions for pair in version}
+        if not version or version in self.versions:
+            return None
+        self.versions.add(version)
+        new = [site for site, value in version if (site, value) not in known]
+        return (new or [version[0][0]])[0] if known else None
 
     def note_compiled(self, *, asserts: bool, stored: AbstractSet[str]) -> None:
         """It was compiled with a mend once more."""

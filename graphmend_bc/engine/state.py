@@ -24,7 +24,7 @@ from graphmend_bc.engine.rewrite_cache import Rewrites, site_of
 from graphmend_bc.engine.speculation_flips import SpeculationFlips
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline, FrameResult, Mend, Report
-from graphmend_bc.reporting.speculation_stats import History, Speculated, Tally
+from graphmend_bc.reporting.speculation_stats import History, Tally, speculated
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.runtime import CodeId, Site, forget_dead_code, identity_of
 
@@ -123,6 +123,8 @@ class MendingState:
             for by_site in (self.history, self.given_up, self.draw_mismatches):
                 _drop(by_site, lambda site: site.code.is_alive)
             self.guarded = {site for site in self.guarded if site.code.is_alive}
+            for counts in self.frames.values():
+                counts.sites = {site for site in counts.sites if site.code.is_alive}
             _drop(self.hoisted, lambda key: key[0].is_alive and key[1].code.is_alive)
             self.report.merge_dead()
             self.rewrites.forget_dead()
@@ -159,6 +161,8 @@ class MendingState:
             if decline.site in self.guarded:
                 refused = Refused("speculation-missed", "It cannot be computed before the graph.")
                 self.given_up.setdefault(decline.site, refused)
+            if decline.site in self.given_up:
+                self.report.withdraw({decline.site})
         if is_new:
             declines_log.info("%s", decline)
         return is_new
@@ -194,7 +198,7 @@ class MendingState:
         """A graph that rests on speculations is in use."""
         with self.lock:
             for site in dict.fromkeys(known.site for known in tally.speculations):
-                self.history.setdefault(site, History()).tallies.append(tally)
+                self.history.setdefault(site, History()).add(tally)
 
     def report_now(self) -> Report:
         """A copy of the report, with the counts of speculations as they are."""
@@ -202,7 +206,7 @@ class MendingState:
             report = self.report.copy()
             report.speculations = [history.outcome(site) for site, history in self.history.items()]
             graphs = {id(t): t for history in self.history.values() for t in history.tallies}
-            report.speculated = Speculated.of(graphs.values())
+            report.speculated = speculated(graphs.values())
             return report
 
     def graph_failed(self, code: CodeType, tally: Tally, index: int | None) -> None:
@@ -215,18 +219,35 @@ class MendingState:
         """
         with self.lock:
             change = change_after_failure(self, code, tally, index)
-        if change is not None and self._forget(code, change):
-            self.counts_of(code).changes += 1
+            if index is None and (site := tally.culprit(index)) is not None:
+                self.history.setdefault(site, History()).add(tally)
+        if change is not None and self._compile_anew(code, change):
+            counts = self.counts_of(code)
+            counts.changes += 1
+            counts.cause = tally.culprit(index)
 
-    def _forget(self, code: CodeType, change: Callable[[], None]) -> bool:
-        """Have a frame compiled anew, with other assumptions; False if that cannot be now."""
+    def _compile_anew(self, code: CodeType, change: Callable[[], None]) -> bool:
+        """Forget what a frame was compiled to, after a change; False if that is not possible now.
+
+        What is given up by it is reported at once: the frame need not be called again.
+        """
 
         def begin() -> None:
             with self.lock:
                 change()
                 self.forgotten.add(identity_of(code))
 
-        return forget_compiled(code, begin)
+        with self.lock:
+            known = set(self.given_up)
+        if not forget_compiled(code, begin):
+            return False
+        with self.lock:
+            new = {site: why for site, why in self.given_up.items() if site not in known}
+            gone = self.report.withdraw(new.keys())
+        for mend in gone:
+            found = mend.gb_type, mend.gb_id, mend.passed_over
+            self.note_decline(Decline.of(new[mend.site], mend.site, *found))
+        return True
 
     def note_compiled(self, code: CodeType) -> None:
         """A frame was compiled, or is not compiled any more."""
@@ -255,8 +276,11 @@ class MendingState:
             code: the frame's own code.
             detail: what was counted.
         """
+        key = identity_of(code)
         with self.lock:
-            self.unfit.add(identity_of(code))
+            self.unfit.add(key)
+            others = [counts.sites for other, counts in self.frames.items() if other != key]
+            self.report.withdraw(self.counts_of(code).sites.difference(*others))
         self.note_decline(Decline.of(Refused("mending-does-not-pay", detail), site_of(code, 0)))
 
     def counts_of(self, code: CodeType) -> FrameCounts:
@@ -291,7 +315,7 @@ class MendingState:
         if is_bad:
             detail = f"It gave something else {config.failed_check_limit} times."
             refused = Refused("hoist-varies", detail)
-            self._forget(code, partial(self.given_up.update, {site: refused}))
+            self._compile_anew(code, partial(self.given_up.update, {site: refused}))
 
     def function_of(self, code: CodeType) -> CodeType:
         """The code object that was rewritten and resumed, in any order, until `code` came of it."""

@@ -66,17 +66,24 @@ def _failed_checks(before: Report, after: Report) -> tuple[FailedCheckCost, ...]
     known = {outcome.site: outcome for outcome in before.speculations}
     found = []
     for outcome in after.speculations:
-        first = known.get(outcome.site)
-        calls, failed, rerun_ns = outcome.calls, outcome.failed_checks, outcome.rerun_ns
-        if first is not None and first.calls <= calls:  # else mending was reset meanwhile
-            calls -= first.calls
-            failed -= first.failed_checks
-            rerun_ns -= first.rerun_ns
-        if failed > 0:
-            site = outcome.site
-            place = without_resumption(site.qualname), site.filename, site.lineno
-            found.append(FailedCheckCost(*place, calls, failed, rerun_ns))
-    return tuple(sorted(found, key=lambda cost: -cost.rerun_ns))
+        since = outcome.since(known.get(outcome.site))
+        if since.is_costly:
+            site = since.site
+            found.append(
+                FailedCheckCost(
+                    function=without_resumption(site.qualname),
+                    filename=site.filename,
+                    lineno=site.lineno,
+                    calls=since.calls,
+                    failed=since.failed_checks,
+                    raised=since.raised,
+                    recompiled=since.recompiled,
+                    rerun_ns=since.rerun_ns,
+                    graph_ns=since.graph_ns,
+                    recompile_ns=since.recompile_ns,
+                )
+            )
+    return tuple(sorted(found, key=lambda cost: -cost.total_ns))
 
 
 def _between(measured: Measured, group: _Group) -> list[int]:

@@ -84,14 +84,18 @@ class GraphCost:
 
 @dataclass(frozen=True, slots=True)
 class FailedCheckCost:
-    """A speculation whose check failed, so that the original code ran after the graph.
+    """A speculation that was wrong, so that the original code ran after the graph.
 
     Attributes:
         function: qualified name of the user's function that asks.
         filename, lineno: where.
         calls: how often a graph that assumes an answer came by.
         failed: in how many of them the check failed.
-        rerun_ns: nanoseconds in the original code then.
+        raised: in how many calls the graph raised.
+        recompiled: how often the frame was compiled anew because of that.
+        rerun_ns: nanoseconds in the original code.
+        graph_ns: nanoseconds in the graph before, for nothing.
+        recompile_ns: nanoseconds in those compilations.
     """
 
     function: str
@@ -99,7 +103,16 @@ class FailedCheckCost:
     lineno: int
     calls: int
     failed: int
+    raised: int
+    recompiled: int
     rerun_ns: int
+    graph_ns: int
+    recompile_ns: int
+
+    @property
+    def total_ns(self) -> int:
+        """Nanoseconds that the speculation cost by being wrong."""
+        return self.rerun_ns + self.graph_ns + self.recompile_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +130,7 @@ class Costs:
         measured_calls: how many calls were measured.
         overhead_ns: what measuring them took, estimated from what one takes.
         dropped_calls: calls that are in the sums but not in the trace.
-        failed_checks: speculations whose checks failed, the dearest first.
+        failed_checks: speculations that were wrong, the dearest first.
     """
 
     wall_ns: int
@@ -164,17 +177,21 @@ def as_text(costs: Costs, limit: int) -> str:
 def _failed_check_lines(failed: Sequence[FailedCheckCost], limit: int) -> Iterator[str]:
     if not failed:
         return
-    header = ("cost", "calls", "failed", "speculation whose check failed")
-    rows = [
-        (
-            _time(found.rerun_ns),
-            str(found.calls),
-            f"{found.failed} ({_share(found.failed, found.calls)})",
-            f"{found.filename}:{found.lineno} in {found.function}",
+    header = ("cost", "calls", "failed", "raised", "recompiled", "speculation that was wrong")
+    rows: list[tuple[str, ...]] = []
+    for found in failed[:limit]:
+        share = f"{found.failed} ({_share(found.failed, found.calls)})"
+        counts = (str(found.calls), share, str(found.raised), str(found.recompiled))
+        place = f"{found.filename}:{found.lineno} in {found.function}"
+        rows.append((_time(found.total_ns), *counts, place))
+        spent = (
+            f"  original code {_time(found.rerun_ns)}, graphs that ran for nothing "
+            f"{_time(found.graph_ns)}, compilations {_time(found.recompile_ns)}"
         )
-        for found in failed[:limit]
-    ]
-    yield str(Table(header, rows, right=frozenset(range(3))))
+        rows.append(("",) * 5 + (spent,))
+    yield str(Table(header, rows, right=frozenset(range(5))))
+    if len(failed) > limit:
+        yield f"and {len(failed) - limit} more"
 
 
 def _break_lines(breaks: Sequence[BreakCost], limit: int) -> Iterator[str]:

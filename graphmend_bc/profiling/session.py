@@ -124,7 +124,8 @@ class Profile:
         """
         costs = self.costs
         breaks = [asdict(found) | {"total_ns": found.total_ns} for found in costs.breaks]
-        return json.dumps(asdict(costs) | {"breaks": breaks}, indent=2)
+        checks = [asdict(found) | {"total_ns": found.total_ns} for found in costs.failed_checks]
+        return json.dumps(asdict(costs) | {"breaks": breaks, "failed_checks": checks}, indent=2)
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write the measured calls for chrome://tracing or Perfetto.

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from graphmend_bc.reporting.speculation_stats import Outcome
+from graphmend_bc.reporting.durations import duration
+from graphmend_bc.reporting.outcomes import Outcome
 from graphmend_bc.reporting.table import Table
 from graphmend_bc.runtime import Site
 
@@ -55,13 +56,13 @@ class Row:
     @property
     def is_whole(self) -> bool:
         """True if no break is left there."""
-        return not self.declines
+        return bool(self.mends) and not self.declines
 
     @property
     def how(self) -> str:
         """The strategies, or the reasons for leaving it."""
         found = [d.reason for d in self.declines] or [m.strategy for m in self.mends]
-        return ", ".join(dict.fromkeys(found))
+        return ", ".join(dict.fromkeys(found)) or "no longer mended"
 
     @property
     def breaks(self) -> str:
@@ -80,9 +81,9 @@ class Row:
         return max((known.calls for known in self.speculations), default=0)
 
     @property
-    def rerun_ms(self) -> float:
-        """Milliseconds that went into running the original code after failed checks."""
-        return sum(known.rerun_ns for known in self.speculations) / 1e6
+    def lost_ns(self) -> int:
+        """Nanoseconds that would not have been spent without the speculations."""
+        return sum(known.lost_ns for known in self.speculations)
 
 
 def rows_of(report: Report) -> list[Row]:
@@ -145,7 +146,6 @@ class Opening:
     def of(cls, report: Report) -> Opening:
         """What a report says of all places together."""
         calls, failed = report.speculated.calls, report.speculated.failed
-        rerun_ns = sum(known.rerun_ns for known in report.speculations)
         figures = {
             "mended": len(report.mends),
             "declined": len(report.declines),
@@ -153,7 +153,7 @@ class Opening:
             "compilations": report.compiled.frames,
             "breaks left": report.compiled.breaks + report.compiled.skipped,
             "failed checks": f"{failed} of {calls} calls",
-            "in original code": f"{rerun_ns / 1e6:.3g} ms",
+            "cost of failed checks": duration(report.lost_ns),
         }
         return cls({name: str(value) for name, value in figures.items()})
 

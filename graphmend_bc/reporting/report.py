@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from graphmend_bc.reporting.durations import duration
 from graphmend_bc.reporting.notebook import html_of
+from graphmend_bc.reporting.outcomes import Outcome, Speculated
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.reporting.speculation_stats import Outcome, Speculated
 from graphmend_bc.runtime.code_id import CodeId
 from graphmend_bc.runtime.site import Site
 
@@ -192,6 +194,13 @@ class Report:
             self.declines.append(entry)
         return True
 
+    def withdraw(self, sites: Collection[Site]) -> list[Mend]:
+        """Take out the mends at sites that are not mended any more, and return them."""
+        gone = [mend for mend in self.mends if mend.site in sites]
+        self._known -= {(mend.site, mend.strategy) for mend in gone}
+        self.mends = [mend for mend in self.mends if mend.site not in sites]
+        return gone
+
     def merge_dead(self) -> None:
         """Keep one entry of those that read the same, as far as their code is gone."""
         self.mends = _merged(self.mends)
@@ -214,7 +223,18 @@ class Report:
             f"{len(self.mends)} mended, {len(self.declines)} declined; "
             f"{done.graphs} graphs in {done.frames} compilations, {left} breaks left"
         )
-        return f"{text}; {self.speculated}" if self.speculated.calls else text
+        if self.speculated != Speculated():
+            text = f"{text}; {self.speculated}"
+        if not self.lost_ns:
+            return text
+        recompiled = sum(known.recompiled for known in self.speculations)
+        anew = f", with {recompiled} compilations" if recompiled else ""
+        return f"{text}; that cost {duration(self.lost_ns)}{anew}"
+
+    @property
+    def lost_ns(self) -> int:
+        """Nanoseconds that would not have been spent without speculations."""
+        return sum(known.lost_ns for known in self.speculations)
 
     def as_dict(self) -> dict[str, Any]:
         """The report in the form of its JSON: see `to_json`."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
+from graphmend_bc.reporting.outcomes import Outcome, Speculated
 from graphmend_bc.runtime.site import Site
 
 
@@ -29,65 +31,6 @@ class Speculation:
     asserted: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How the speculation at one site went.
-
-    Attributes:
-        site: where the program asks.
-        calls: how often a graph that assumes a value there came by; not if an earlier check of it
-            failed, since the program goes another way then.
-        failed_checks: how often the check failed, so that the original code ran.
-        respecialised: how often the site was re-specialised to the other value.
-        rerun_ns: nanoseconds that the original code took after failed checks.
-    """
-
-    site: Site
-    calls: int
-    failed_checks: int
-    respecialised: int
-    rerun_ns: int = field(default=0, compare=False)
-
-    def __str__(self) -> str:
-        text = (
-            f"{self.site}: the check failed in {self.failed_checks} of {self.calls} calls, "
-            f"re-specialised {self.respecialised} times"
-        )
-        if not self.rerun_ns:
-            return text
-        return f"{text}; {self.rerun_ns / 1e6:.3g} ms went into running the original code"
-
-
-@dataclass(frozen=True, slots=True)
-class Speculated:
-    """How the graphs went that rest on speculations, each call counted once.
-
-    Attributes:
-        calls: how often such graphs ran.
-        failed: in how many of these calls a check failed; at most one does in a call.
-    """
-
-    calls: int = 0
-    failed: int = 0
-
-    @classmethod
-    def of(cls, tallies: Iterable[Tally]) -> Speculated:
-        """What some graphs came to together."""
-        found = list(tallies)
-        return cls(sum(t.calls for t in found), sum(t.failed_checks.total() for t in found))
-
-    def __add__(self, other: Speculated) -> Speculated:
-        return Speculated(self.calls + other.calls, self.failed + other.failed)
-
-    def __str__(self) -> str:
-        return f"a check failed in {self.failed} of {self.calls} speculated calls"
-
-    @property
-    def miss_rate(self) -> float:
-        """The part of the calls in which a check failed; 0 without calls."""
-        return self.failed / self.calls if self.calls else 0.0
-
-
 @dataclass(slots=True)
 class Tally:
     """Calls of one graph that has speculations.
@@ -98,7 +41,8 @@ class Tally:
             checks by raising.
         calls: how often it ran.
         failed_checks: how often each speculation was the first whose check failed, by its index.
-        rerun_ns: nanoseconds that the original code took then.
+        rerun_ns: nanoseconds that the original code took, by the site because of which it ran.
+        graph_ns: nanoseconds that the graph took before, likewise.
         raised: how often the graph raised before its checks.
         streak: how many of the last calls had a failed check.
         last_failed: the number of the call whose check failed last.
@@ -109,7 +53,8 @@ class Tally:
     captured: tuple[Site, ...] = ()
     calls: int = 0
     failed_checks: Counter[int] = field(default_factory=Counter)
-    rerun_ns: Counter[int] = field(default_factory=Counter)
+    rerun_ns: Counter[Site] = field(default_factory=Counter)
+    graph_ns: Counter[Site] = field(default_factory=Counter)
     raised: int = 0
     streak: int = 0
     last_failed: int = 0
@@ -121,10 +66,11 @@ class Tally:
         return self.calls - self.failed_checks.total() - self.raised
 
     def reached(self, site: Site) -> int:
-        """In how many calls no check before those of a site failed."""
+        """In how many calls no check before those of a site failed, and no other site raised."""
         sites = [known.site for known in self.speculations]
         first = sites.index(site) if site in sites else 0
-        return self.calls - sum(self.failed_checks[index] for index in range(first))
+        earlier = sum(self.failed_checks[index] for index in range(first))
+        return self.calls - earlier - (self.raised if site != self.culprit(None) else 0)
 
     def note_failed_check(self, index: int) -> None:
         """In the last call the check of a speculation failed."""
@@ -132,9 +78,37 @@ class Tally:
         self.streak = self.streak + 1 if self.last_failed == self.calls - 1 else 1
         self.last_failed = self.calls
 
-    def note_rerun(self, index: int, nanoseconds: int) -> None:
-        """The original code ran because the check of a speculation failed."""
-        self.rerun_ns[index] += nanoseconds
+    def culprit(self, index: int | None) -> Site | None:
+        """The site to which it is put down that the graph ran for nothing.
+
+        Args:
+            index: the speculation whose check failed; None if the graph raised. Then it is the
+                first one that may have been wrong.
+        """
+        if index is not None:
+            return self.speculations[index].site
+        may_be = (*self.captured, *(known.site for known in self.speculations))
+        return may_be[0] if may_be else None
+
+    def charge(self, index: int | None, nanoseconds: int) -> Callable[[int], None] | None:
+        """Note that the graph ran for nothing.
+
+        Args:
+            index: as for `culprit`.
+            nanoseconds: how long it ran.
+
+        Returns:
+            What is to be told how long the original code takes that runs instead; None if it is
+            to be put down to no site.
+        """
+        site = self.culprit(index)
+        if site is None:
+            return None
+        self.graph_ns[site] += nanoseconds
+        return partial(self._note_rerun, site)
+
+    def _note_rerun(self, site: Site, nanoseconds: int) -> None:
+        self.rerun_ns[site] += nanoseconds
 
     def suspect(self, error: str) -> int | None:
         """The speculation that an assertion of the graph was about, or the first possible one.
@@ -163,11 +137,15 @@ class History:
             first one, what was suggested when the frame was compiled.
         respecialised: how often the likely value was flipped.
         tallies: the graphs that assume a value at this site.
+        recompiled: how often a frame was compiled anew because of the site.
+        recompile_ns: nanoseconds which that took.
     """
 
     flips: list[tuple[int, bool]] = field(default_factory=list)
     respecialised: int = 0
     tallies: list[Tally] = field(default_factory=list)
+    recompiled: int = 0
+    recompile_ns: int = 0
 
     def likely(self, occurrence: int) -> bool | None:
         """The value to assume; None if the first one suggested was never flipped.
@@ -192,6 +170,16 @@ class History:
         if self.likely(speculation.occurrence) is not (not speculation.likely):
             self.flip(speculation.occurrence, not speculation.likely)
 
+    def add(self, tally: Tally) -> None:
+        """A graph has something to do with the site."""
+        if not any(known is tally for known in self.tallies):
+            self.tallies.append(tally)
+
+    def note_recompiled(self, nanoseconds: int) -> None:
+        """A frame was compiled anew because of the site."""
+        self.recompiled += 1
+        self.recompile_ns += nanoseconds
+
     def outcome(self, site: Site) -> Outcome:
         """How the speculation at a site went so far."""
         here = [
@@ -205,5 +193,20 @@ class History:
             calls=sum(tally.reached(site) for tally in self.tallies),
             failed_checks=sum(tally.failed_checks[index] for tally, index in here),
             respecialised=self.respecialised,
-            rerun_ns=sum(tally.rerun_ns[index] for tally, index in here),
+            rerun_ns=sum(tally.rerun_ns[site] for tally in self.tallies),
+            raised=sum(tally.raised for tally in self.tallies if tally.culprit(None) == site),
+            recompiled=self.recompiled,
+            graph_ns=sum(tally.graph_ns[site] for tally in self.tallies),
+            recompile_ns=self.recompile_ns,
         )
+
+
+def speculated(tallies: Iterable[Tally]) -> Speculated:
+    """What the graphs came to together."""
+    found = list(tallies)
+    checked = [tally for tally in found if tally.speculations]
+    return Speculated(
+        sum(tally.calls for tally in checked),
+        sum(tally.failed_checks.total() for tally in checked),
+        sum(tally.raised for tally in found),
+    )

@@ -24,7 +24,7 @@ class Form:
 
     name: str
     body: str
-    mends: str = ""
+    mends: Wanted[str] = ""
     declines: Wanted[str] = ""
     breaks: Wanted[int] = 0
 
@@ -326,7 +326,7 @@ FORMS = (
         def f(x):
             return [i for i, t in enumerate(x.unbind()) if t > 0], x + 1
         """,
-        "speculate@2",
+        {"forward": "speculate@2", "both ways": ""},
         # There are more conditions in it than are guarded.
         {"forward": "", "both ways": "speculation-missed@2"},
         {"forward": 0, "both ways": 1},

@@ -9,9 +9,9 @@ from types import CodeType
 
 import pytest
 
+from graphmend_bc.reporting.outcomes import Outcome
 from graphmend_bc.reporting.page import excerpt, page_of, rows_of
 from graphmend_bc.reporting.report import Compiled, Decline, Mend, Report
-from graphmend_bc.reporting.speculation_stats import Outcome
 from graphmend_bc.runtime import Site
 
 HOSTILE = "<script>alert('x')</script>"
@@ -65,7 +65,7 @@ def test_one_row_for_what_belongs_to_one_line(source: str) -> None:
     )
     (row,) = rows_of(report)
     assert (row.how, row.is_whole, row.breaks) == ("capture, where", True, "Dynamic shape operator")
-    assert (row.failed_checks, row.calls, row.rerun_ms) == (3, 8, 2.0)
+    assert (row.failed_checks, row.calls, row.lost_ns) == (3, 8, 2_000_000)
     assert [(line.number, line.is_site) for line in row.source] == [
         *((n, False) for n in (2, 3, 4)),
         (5, True),

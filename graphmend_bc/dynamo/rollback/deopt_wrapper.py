@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import time
 from collections.abc import Callable
 from functools import partial
 from types import CodeType
@@ -157,6 +158,7 @@ def _rolling_back(
 
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
+        begun = time.perf_counter_ns()
         try:
             if shares:
                 with undo.alone(args):
@@ -168,11 +170,14 @@ def _rolling_back(
             text, said = repr(failed.error), str(failed.error)
             log.info("A compiled graph raised %s; the original code of its frame runs.", text)
             asserts = "Runtime assertion failed" in said
-            graph_failed(tally, tally.suspect(said) if asserts else None)
-            raise Deoptimise from failed.error
-        if wrong is not None:
+            wrong = tally.suspect(said) if asserts else None
+            charge = tally.charge(wrong, time.perf_counter_ns() - begun)
             graph_failed(tally, wrong)
-            raise Deoptimise(partial(tally.note_rerun, wrong))
+            raise Deoptimise(charge) from failed.error
+        if wrong is not None:
+            charge = tally.charge(wrong, time.perf_counter_ns() - begun)
+            graph_failed(tally, wrong)
+            raise Deoptimise(charge)
         return results[:-extra] if extra else results
 
     return run_graph

@@ -7,10 +7,11 @@ x.clamp_(max=y)       for a larger `y` lets the fake `x` grow, and the guards th
 from __future__ import annotations
 
 import inspect
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
@@ -35,11 +36,15 @@ class _Conversion:
         is_call: False if it is exported.
         frame: the frame, as Dynamo passes it.
         mended: its code object, once it was compiled with a mend; its guards are made after that.
+        charge: told how many nanoseconds it took, guards included, if somebody wants to know.
+        begun: when it began.
     """
 
     is_call: bool
     frame: Any = None
     mended: CodeType | None = None
+    charge: Callable[[int], None] | None = None
+    begun: int = field(default_factory=time.perf_counter_ns)
 
 
 _CURRENT: ContextVar[_Conversion | None] = ContextVar("graphmend_bc_conversion", default=None)
@@ -75,6 +80,16 @@ def note_mended(code: CodeType) -> None:
     """
     if (conversion := _CURRENT.get()) is not None:
         conversion.mended = code
+
+
+def charge_to(charge: Callable[[int], None]) -> None:
+    """Have something told how many nanoseconds the conversion takes that is going on.
+
+    Args:
+        charge: what is told, once it has ended; nothing that comes second is.
+    """
+    if (conversion := _CURRENT.get()) is not None:
+        conversion.charge = conversion.charge or charge
 
 
 def counted_versions(code: CodeType) -> int:
@@ -132,6 +147,8 @@ def convert(
             unguarded(conversion.mended, error)
         finally:
             _CURRENT.reset(token)
+            if conversion.charge is not None:
+                conversion.charge(time.perf_counter_ns() - conversion.begun)
         return runs_eagerly()
 
     return _compile

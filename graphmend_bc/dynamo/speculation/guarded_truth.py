@@ -5,7 +5,7 @@ Each value has a compiled version of its own, so that no check is needed after t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
@@ -35,11 +35,11 @@ _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter, int, float, bool))
 
 @dataclass(slots=True, eq=False)
 class GuardedTruths(Feature):
-    """How many conditions of a trace are guarded."""
+    """The conditions of a trace that are guarded, with their values, in the order of the trace."""
 
     order: ClassVar[int] = 56
 
-    count: int = 0
+    values: list[tuple[Site, bool]] = field(default_factory=list)
 
 
 def guarded_truth(
@@ -62,10 +62,10 @@ def guarded_truth(
     if recorder.foreign or recorder.guarded or tx.output.random_calls or trace.predicates:
         raise Refused("hoist-not-input", "Eager Python may not get as far as to ask it.")
     truths = trace.of(GuardedTruths)
-    if truths.count >= _MOST:
+    if len(truths.values) >= _MOST:
         raise Refused("hoist-varies", f"More than {_MOST} conditions of the graph flip.")
     check_no_function_mode(tx)
-    name = f"{site.name}:{site.lineno} {truths.count} truth value"
+    name = f"{site.name}:{site.lineno} {len(truths.values)} truth value"
     node = _uncopied(truth.as_proxy().node, recorder)
     piece = slice_of([node], bool, name, recorder, Limits.of_hoists())
     root = tx.output.root_tx
@@ -75,7 +75,7 @@ def guarded_truth(
     value: bool = evaluated(tx, piece)
     again = _Asked(piece.label, piece.sources, piece.function)
     install_guard(HoistedSource(again.label, again).make_guard(GuardBuilder.CONSTANT_MATCH))
-    truths.count += 1
+    truths.values.append((site, value))
     trace.used[site] = "hoist"
     return value
 

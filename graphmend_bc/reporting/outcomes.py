@@ -1,0 +1,109 @@
+"""How speculations went, and what those that were wrong cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+
+from graphmend_bc.reporting.durations import duration
+from graphmend_bc.runtime.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the speculation at one site went.
+
+    Attributes:
+        site: where the program asks.
+        calls: how often a graph that assumes a value there came by; not if an earlier check of it
+            failed, since the program goes another way then.
+        failed_checks: how often the check failed, so that the original code ran.
+        respecialised: how often the site was re-specialised to the other value.
+        raised: how often the graph raised, so that the original code ran. It does not say which of
+            its speculations was wrong, if one was: this counts at one site of the graph.
+        recompiled: how often the frame was compiled anew because of all that.
+        rerun_ns: nanoseconds that the original code took.
+        graph_ns: nanoseconds that the graph took before, for nothing.
+        recompile_ns: nanoseconds that the compilations took.
+    """
+
+    site: Site
+    calls: int
+    failed_checks: int
+    respecialised: int
+    rerun_ns: int = field(default=0, compare=False)
+    raised: int = 0
+    recompiled: int = 0
+    graph_ns: int = field(default=0, compare=False)
+    recompile_ns: int = field(default=0, compare=False)
+
+    @property
+    def lost_ns(self) -> int:
+        """Nanoseconds that would not have been spent without the speculation."""
+        return self.rerun_ns + self.graph_ns + self.recompile_ns
+
+    @property
+    def is_costly(self) -> bool:
+        """True if the speculation was wrong at least once."""
+        return bool(self.failed_checks or self.raised or self.recompiled)
+
+    def since(self, before: Outcome | None) -> Outcome:
+        """What came after an earlier outcome of the same site.
+
+        Args:
+            before: the earlier one; None if there was none. It does not count if the counts began
+                anew meanwhile.
+        """
+        if before is None or before.calls > self.calls:
+            return self
+        names = [known.name for known in fields(self) if known.name != "site"]
+        return replace(self, **{n: getattr(self, n) - getattr(before, n) for n in names})
+
+    def told(self) -> str:
+        """What happened, and what `lost_ns` went into."""
+        said = []
+        if self.failed_checks or not self.raised:
+            text = f"the check failed in {self.failed_checks} of {self.calls} calls"
+            said.append(f"{text}, re-specialised {self.respecialised} times")
+        if self.raised:
+            said.append(f"the graph raised in {self.raised} of {self.calls} calls")
+        parts = [
+            (self.rerun_ns, "running the original code"),
+            (self.graph_ns, "graphs that ran for nothing"),
+            (self.recompile_ns, f"compiling anew {self.recompiled} times"),
+        ]
+        lost = [f"{duration(spent)} went into {what}" for spent, what in parts if spent]
+        return "; ".join([*said, ", ".join(lost)] if lost else said)
+
+    def __str__(self) -> str:
+        return f"{self.site}: {self.told()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Speculated:
+    """How the graphs went that rest on speculations, each call counted once.
+
+    Attributes:
+        calls: how often such graphs ran.
+        failed: in how many of these calls a check failed; the first that does is counted.
+        raised: in how many calls a graph raised that rests on speculations or unbacked symbols.
+    """
+
+    calls: int = 0
+    failed: int = 0
+    raised: int = 0
+
+    def __add__(self, other: Speculated) -> Speculated:
+        return Speculated(
+            self.calls + other.calls, self.failed + other.failed, self.raised + other.raised
+        )
+
+    def __str__(self) -> str:
+        if not self.calls:
+            return f"a graph raised in {self.raised} calls"
+        text = f"a check failed in {self.failed} of {self.calls} speculated calls"
+        return f"{text}, a graph raised in {self.raised}" if self.raised else text
+
+    @property
+    def miss_rate(self) -> float:
+        """The part of the calls in which a check failed; 0 without calls."""
+        return self.failed / self.calls if self.calls else 0.0

@@ -34,8 +34,10 @@ from torch.utils._pytree import tree_leaves
 
 import graphmend_bc as gm
 from graphmend_bc import session
+from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import FrameResult
 from graphmend_bc.testing.values import DATA, Records, raised, same_objects, sharing, shown
+from tests.excess import excess_over, may_exceed_stock, noting_calls
 from tests.orders import Wanted, in_order, orders_to_make, wanted_in, without_guarded
 
 _numbers = itertools.count()
@@ -96,7 +98,8 @@ def check(
 
     Args:
         source: a module that defines `f` and whatever else it needs; its first line is line 1. If it defines
-            `change`, that is called before each call, with the call's number.
+            `change`, that is called before each call, with the call's number; if it defines `around`, each
+            call is made inside the context that gives.
         calls: the argument tuples to call `f` with; a single argument need not be in a tuple; or changes between calls.
         mends, declines: None to accept anything; what the report must say, as "strategy@line" and "reason@line", sorted.
         breaks: None to accept any number; how many graph breaks must be left, skipped frames included,
@@ -137,21 +140,42 @@ def _compare(
     expected = _run(source, calls, grad, lambda f: f)
     plain = _run(source, calls, grad, gm.rewrite)
     _assert_same(expected, plain, "rewritten code run by Python")
-    frames: list[FrameResult] = []
     state = session.new_state(mends=True)
-    state.on_frame.append(frames.append)
-    torch._dynamo.reset()
-    with session.mending_by(state):
-        compiled = _run(
-            source, calls, grad, lambda f: torch.compile(f, backend=backend, **compile_kwargs)
-        )
+    compiled, mended = _compiled(source, calls, backend, grad, state, **compile_kwargs)
     _assert_same(expected, compiled, "compiled code")
+    if may_exceed_stock(mended):
+        _, stock = _compiled(
+            source, calls, backend, grad, session.new_state(mends=False), **compile_kwargs
+        )
+        excess = excess_over(stock, mended, bool(compile_kwargs.get("fullgraph")))
+        assert not excess, excess
+    frames = [frame for frames in mended for frame in frames]
     return Outcome(
         graphs=sum(frame.graphs for frame in frames),
         breaks=sum(bool(frame.break_reason) for frame in frames),
         mends=_at_lines((m.strategy, m.site.lineno) for m in state.report.mends),
         declines=_at_lines((d.reason, d.site.lineno) for d in state.report.declines),
     )
+
+
+def _compiled(
+    source: str,
+    calls: Sequence[tuple[Any, ...]],
+    backend: str,
+    grad: bool,
+    state: MendingState,
+    **compile_kwargs: Any,
+) -> tuple[list[Seen], list[list[FrameResult]]]:
+    """What is seen under `state`, and the frames that were compiled in each call."""
+    frames: list[list[FrameResult]] = []
+    noting = noting_calls(state, frames)
+
+    def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
+        return noting(torch.compile(f, backend=backend, **compile_kwargs))
+
+    torch._dynamo.reset()
+    with session.mending_by(state):
+        return _run(source, calls, grad, wrap), frames
 
 
 def _assert_wanted(outcomes: dict[str, Outcome], **wanted: Wanted[Any]) -> None:
@@ -190,7 +214,11 @@ def _run(
     random.seed(0)
     logging.getLogger("program").setLevel(logging.NOTSET)  # programs set it; others start anew
     # A mode that stock leaves switched must not be met by the next arm.
-    with _warnings_of_programs() as warned, torch.set_grad_enabled(torch.is_grad_enabled()):
+    with (
+        _warnings_of_programs() as warned,
+        torch.set_grad_enabled(torch.is_grad_enabled()),
+        _settings_put_back(),
+    ):
         module = load(source)
         function = wrap(module.f)
         seen: list[Seen] = []
@@ -202,6 +230,18 @@ def _run(
                 module.change(len(seen))
             seen.append(_call(module, function, args, grad, warned))
         return seen
+
+
+@contextlib.contextmanager
+def _settings_put_back() -> Iterator[None]:
+    """A block after which the settings of the process that programs change are as before."""
+    dtype = torch.get_default_dtype()
+    with torch._tensor_str.printoptions(), numpy.printoptions():
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(dtype)
+            torch.compiler.set_stance("default")
 
 
 @contextlib.contextmanager
@@ -240,7 +280,8 @@ def _call(
     for leaf in leaves:
         leaf.grad = None
     try:
-        with contextlib.redirect_stdout(out):
+        around = getattr(module, "around", contextlib.nullcontext)
+        with contextlib.redirect_stdout(out), around():
             value = function(*args)
         if grad:
             _backward(value)
@@ -283,6 +324,8 @@ def _state(module: types.ModuleType) -> list[Any]:
             found.append({k: v for k, v in vars(value).items() if not k.startswith("_")})
         elif isinstance(value, DATA):
             found.append(value)
+        elif isinstance(value, random.Random):
+            found.append(value.getstate())
         elif module.__name__ in (type(value).__module__, getattr(value, "__module__", None)):
             attributes = dict(getattr(value, "__dict__", {}))
             found.append({k: v for k, v in attributes.items() if not k.startswith("_")})

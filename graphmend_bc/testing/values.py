@@ -14,7 +14,8 @@ import torch
 
 DATA: Final = (
     *(torch.Tensor, numpy.ndarray, list, dict, set, collections.deque),
-    *(bool, int, float, complex, str, bytes, tuple, frozenset, type(None)),
+    *(bool, int, float, complex, str, bytes, tuple, frozenset, type(None), range),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format),
 )
 """Types whose values are compared; of other objects only the class is."""
 
@@ -43,6 +44,8 @@ def shown(value: Any) -> Any:
         return kind, [(shown(key), shown(item)) for key, item in value.items()]
     if isinstance(value, (set, frozenset)):
         return kind, sorted(repr(shown(item)) for item in value)
+    if isinstance(value, type):
+        return kind, value.__qualname__
     return (kind, repr(value)) if isinstance(value, (numpy.generic, *DATA)) else kind
 
 

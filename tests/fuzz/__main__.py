@@ -35,9 +35,10 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="the same seed, the same programs")
     parser.add_argument(
         "--kind",
-        choices=("any", "plain", "surroundings"),
+        choices=("any", "plain", "surroundings", "process"),
         default="any",
-        help="surroundings: what the programs read changes between calls (default: any, a third of them do)",
+        help="surroundings: what the programs read changes between calls; process: each has settings, streams, "
+        "finalisers, stances, modes or generators of the process among it (default: any, a third of them do)",
     )
     parser.add_argument(
         "--first", type=int, default=0, help="batch to go on with, of a run that was cut"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.fuzz import process
 from tests.fuzz.surroundings import (
     ATTRIBUTES,
     CLASSES,
@@ -237,5 +238,6 @@ SURROUNDINGS: Final[dict[str, Surrounding]] = {
     "modes": MODES,
     "nested": NESTED,
     "whole": WHOLE,
+    **process.SURROUNDINGS,
 }
 """By the name of their group of forms; a program has one to three."""

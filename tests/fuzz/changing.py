@@ -8,7 +8,7 @@ recompilation, and no speculation goes wrong in each call.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -36,16 +36,17 @@ _TABLES = (
 
 
 @st.composite
-def changing_programs(draw: Any) -> Program:
-    """Programs that read surroundings, which change between the calls."""
-    names = draw(
-        st.lists(
-            st.sampled_from(list(SURROUNDINGS)),
-            min_size=1,
-            max_size=MOST_SURROUNDINGS,
-            unique=True,
-        )
-    )
+def changing_programs(
+    draw: Any, first: Sequence[str], others: Sequence[str] = tuple(SURROUNDINGS)
+) -> Program:
+    """Programs that read surroundings, which change between the calls.
+
+    Args:
+        first: the surroundings of which a program has one.
+        others: those of which it may have more.
+    """
+    more = st.lists(st.sampled_from(others), max_size=MOST_SURROUNDINGS - 1)
+    names = list(dict.fromkeys([draw(st.sampled_from(first)), *draw(more)]))
     surroundings = [SURROUNDINGS[name] for name in names]
     groups = set(names) | {group for group in _GROUPS if draw(st.integers(0, 3)) == 3}
     grad = "gradients" in groups
@@ -127,7 +128,10 @@ def _change(draw: Any, surroundings: list[Surrounding], count: int) -> str:
     return f"def change(number):\n    global {', '.join(_REBOUND)}\n{text}"
 
 
-_REBOUND = ("table", "rows", "level", "spare", "abs", "shift")
+_REBOUND = (
+    *("table", "rows", "level", "spare", "abs", "shift"),
+    *("apart", "rate", "around", "rng"),
+)
 """Globals that changes assign."""
 
 

@@ -51,9 +51,13 @@ def _statements(node: ast.AST) -> set[str]:
 def _made() -> set[str]:
     """Every statement of a `change` in some generated program."""
     made: set[str] = set()
-    for program in _generated(COUNT, 0):
+    for program in _all_generated():
         made |= _statements(ast.parse(program.source).body[-1])
     return made
+
+
+def _all_generated() -> list[Program]:
+    return _generated(COUNT, 0) + _generated(COUNT, 0, "process")
 
 
 @functools.cache
@@ -61,7 +65,7 @@ def _read() -> set[str]:
     """Every expression in some generated program."""
     return {
         ast.dump(node)
-        for program in _generated(COUNT, 0)
+        for program in _all_generated()
         for node in ast.walk(ast.parse(program.source))
         if isinstance(node, ast.expr)
     }
@@ -81,11 +85,12 @@ def test_every_kind_of_change_is_made(name: str, kind: str) -> None:
 def test_every_surrounding_is_met(name: str) -> None:
     """Programs have it, most ways to define it are drawn, and they read it."""
     surrounding = SURROUNDINGS[name]
-    sources = [program.source for program in _generated(COUNT, 0)]
+    sources = [program.source for program in _all_generated()]
     definitions = [ast.unparse(ast.parse(definition)) for definition in surrounding.definitions]
     drawn = [text for text in definitions if any(text in source for source in sources)]
     assert len(drawn) > len(definitions) // 2
-    forms = [form.format(vector="x", constant="2") for form in surrounding.vector]
+    fields = {"vector": "x", "constant": "2", "test": "x.sum() > 0"}
+    forms = [form.format(**fields) for form in surrounding.vector]
     assert any(ast.dump(ast.parse(form, mode="eval").body) in _read() for form in forms)
 
 
@@ -101,7 +106,7 @@ def test_programs_notice_their_changes() -> None:
 
 @pytest.mark.slow
 def test_no_change_raises() -> None:
-    for program in _generated(COUNT, 0):
+    for program in _all_generated():
         assert program.changes
         assert len(_eager(program)) == len(program.calls)
 
@@ -139,11 +144,12 @@ def _without_change(program: Program, number: str = "") -> Program:
 def _missing(mended: str | None, stock: str | None) -> Callable[..., list[oracle.Seen]]:
     """`_compiled`, whose arms do not see the changes before some calls; "" is all of them, None is none."""
 
-    def compiled(program: Program, state: MendingState, *rest: Any) -> list[oracle.Seen]:
+    def compiled(
+        program: Program, state: MendingState, *rest: Any, **kwargs: Any
+    ) -> list[oracle.Seen]:
         missed = mended if state.mends else stock
-        return _compiled(
-            program if missed is None else _without_change(program, missed), state, *rest
-        )
+        unseen = program if missed is None else _without_change(program, missed)
+        return _compiled(unseen, state, *rest, **kwargs)
 
     return compiled
 

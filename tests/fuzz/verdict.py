@@ -18,7 +18,9 @@ import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.code.resume_names import without_resumption
 from graphmend_bc.engine.state import MendingState
+from graphmend_bc.reporting.report import FrameResult
 from tests import oracle
+from tests.excess import Frames, excess_over, may_exceed_stock, noting_calls
 from tests.fuzz.programs import Program
 from tests.oracle import Seen
 
@@ -31,9 +33,10 @@ class Fault(Enum):
     BACKEND = "the backend is wrong with any graph of this kind"
     REWRITING = "rewritten code run by Python is wrong"
     MENDING = "compiled code is wrong"
+    PIECES = "the first call is in more pieces than under stock"
 
 
-OURS = frozenset({Fault.REWRITING, Fault.MENDING})
+OURS = frozenset({Fault.REWRITING, Fault.MENDING, Fault.PIECES})
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,8 @@ def judge(program: Program) -> Verdict:
     expected = _run(program, lambda f: f)
     if difference := _difference(expected, _run(program, _rewritten)):
         return Verdict(Fault.REWRITING, difference)
-    state = session.new_state(mends=True)
-    mended = _compiled(program, state)
+    state, frames = session.new_state(mends=True), list[list[FrameResult]]()
+    mended = _compiled(program, state, noting=noting_calls(state, frames))
     strategies = frozenset(mend.strategy for mend in state.report.mends)
     declines = frozenset(decline.reason for decline in state.report.declines)
     if difference := _difference(expected, mended):
@@ -75,7 +78,22 @@ def judge(program: Program) -> Verdict:
         if fault is Fault.MENDING and _is_backends(program, expected, mended):
             fault = Fault.BACKEND
         return Verdict(fault, difference, strategies, declines)
+    if difference := _excess(program, frames[:1]):
+        return Verdict(Fault.PIECES, difference, strategies, declines)
     return Verdict(Fault.NONE, "", strategies, declines)
+
+
+def _excess(program: Program, mended: Frames) -> str:
+    """In what the first call is in more pieces than under stock, in words.
+
+    Later calls need not be like those of stock, which does not notice all that changes between them.
+    """
+    if not may_exceed_stock(mended):
+        return ""
+    state, stock = session.new_state(mends=False), list[list[FrameResult]]()
+    first = replace(program, calls=program.calls[:1])
+    _compiled(first, state, noting=noting_calls(state, stock))
+    return excess_over(stock, mended, fullgraph=False)
 
 
 def _rewritten(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -220,14 +238,17 @@ _ZEROS = re.compile(r"\('NoneType', 'None'\)|\('torch\.\w+', [^']*'[\[\]\-0., ]*
 
 
 def _compiled(
-    program: Program, state: MendingState, backend: Callable[..., Any] | None = None
+    program: Program,
+    state: MendingState,
+    backend: Callable[..., Any] | None = None,
+    noting: Callable[..., Any] = lambda compiled: compiled,
 ) -> list[Seen]:
     torch._dynamo.reset()
     mending = session.mending_by(state)
     # Every compilation times its guards on a flushed cache, which costs more than the rest of it.
     timing = patch.object(guards, "profile_guard_manager", return_value=0.0)
     with mending, timing:
-        return _run(program, lambda f: torch.compile(f, backend=backend or program.backend))
+        return _run(program, lambda f: noting(torch.compile(f, backend=backend or program.backend)))
 
 
 def _run(program: Program, wrap: Callable[..., Any]) -> list[Seen]:

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from graphmend_bc.reporting.report import FrameResult
+from tests import oracle
+from tests.excess import excess_over, may_exceed_stock
 from tests.oracle import Outcome, _assert_same, _assert_wanted, _run, check
 from tests.orders import ORDERS, wanted_in
 
@@ -41,6 +44,9 @@ def f(x):
         ("value", "return [x]", "return (x,)"),
         ("value", "return {1: 'a', 2: 'b'}", "return {2: 'b', 1: 'a'}"),
         ("value", "return {1, 2}", "return {1, 3}"),
+        ("value", "return x.dtype", "return x.double().dtype"),
+        ("value", "return torch.Tensor", "return torch.nn.Parameter"),
+        ("value", "return x.device", "return torch.device('meta')"),
         ("value", "return numpy.ones(2)", "return numpy.ones(2, 'float32')"),
         ("value", "return numpy.float32(1)", "return numpy.float32(2)"),
         ("value", "return x.new_ones(2, 2)", "return x.new_ones(2, 2).t()"),
@@ -144,3 +150,78 @@ def test_what_holds_in_the_last_order_only(name: str) -> None:
     expectations = RIGHT | {name: RIGHT[name]["reversed"]}
     with pytest.raises(AssertionError, match=f"forward: {name} are"):
         check(FIRST_CALL_DECIDES, CALLS, **expectations, orders=2)
+
+
+def _frame(graphs: int = 1, broken: bool = False, skipped: bool = False) -> FrameResult:
+    return FrameResult(graphs, "a reason" if broken else "", skipped)
+
+
+WHOLE, BROKEN, SKIPPED = _frame(), _frame(broken=True), _frame(0, broken=True, skipped=True)
+
+
+@pytest.mark.parametrize(
+    ("stock", "mended", "excess"),
+    [
+        ([[BROKEN, WHOLE], []], [[WHOLE], []], ""),
+        ([[WHOLE], [WHOLE]], [[WHOLE], [WHOLE]], ""),
+        ([[BROKEN, WHOLE], []], [[WHOLE], [WHOLE], [WHOLE]], ""),
+        ([[SKIPPED], []], [[WHOLE, WHOLE], []], ""),
+        ([[BROKEN, BROKEN], []], [[BROKEN, BROKEN], []], ""),
+        ([[BROKEN], []], [[BROKEN], [BROKEN]], "2 breaks are left"),
+        ([[WHOLE], []], [[SKIPPED], []], "1 breaks are left"),
+        ([[WHOLE], []], [[WHOLE, WHOLE], []], "the first call makes 2 graphs"),
+        ([[WHOLE], []], [[WHOLE], [WHOLE]], "Stock has no break and makes 1 graphs"),
+    ],
+)
+def test_more_pieces_than_stock(
+    stock: list[list[FrameResult]], mended: list[list[FrameResult]], excess: str
+) -> None:
+    assert may_exceed_stock(mended) or not excess
+    found = excess_over(stock, mended, fullgraph=False)
+    assert excess in found
+    assert bool(excess) == bool(found)
+
+
+def test_symbols_of_fullgraph_are_not_held_against_mending() -> None:
+    stock, mended = [[WHOLE], []], [[WHOLE], [WHOLE]]
+    assert not excess_over(stock, mended, fullgraph=True)
+    assert excess_over(stock, [[BROKEN], []], fullgraph=True)
+
+
+def test_a_program_in_more_pieces_than_stock_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oracle runs stock too, and asks."""
+    asked: list[object] = []
+    monkeypatch.setattr(oracle, "excess_over", lambda *args, **_: asked.append(args) or "one more")
+    source = """
+    def f(x):
+        print(x)
+        torch._dynamo.graph_break()
+        return x + 1
+    """
+    with pytest.raises(AssertionError, match="one more"):
+        check(source, [torch.ones(2)], mends=None, declines=None, breaks=None)
+    ((stock, mended, _),) = asked
+    breaks = [[bool(frame.break_reason) for frame in call] for call in (*stock, *mended)]
+    # Stock goes on twice; mended, the message is deferred. The second call compiles nothing.
+    assert breaks == [[True, True, False], [], [True, False], []]
+
+
+def test_calls_are_made_in_the_context_around_them() -> None:
+    source = """
+    def f(x):
+        return torch.is_grad_enabled(), torch.get_default_dtype()
+
+    def around():
+        return torch.no_grad()
+
+    def change(number):
+        torch.set_default_dtype(torch.float64)
+        torch.set_printoptions(precision=2)
+        torch.compiler.set_stance("force_eager")
+    """
+    precision = torch._tensor_str.PRINT_OPTS.precision
+    (seen,) = _run(source, [(torch.ones(1),)], False, lambda f: f)
+    assert seen.value == ("tuple", [("bool", "False"), ("dtype", "torch.float64")])
+    assert torch.get_default_dtype() is torch.float32
+    assert torch._tensor_str.PRINT_OPTS.precision == precision
+    assert torch._dynamo.eval_frame._stance.stance == "default"

@@ -1,0 +1,81 @@
+"""Whether mending left a program in more pieces than stock `torch.compile` makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from graphmend_bc.engine.state import MendingState
+from graphmend_bc.reporting.report import FrameResult
+
+Frames: TypeAlias = Sequence[Sequence[FrameResult]]
+"""The frames that were compiled in each call of a program."""
+
+
+def noting_calls(
+    state: MendingState, frames: list[list[FrameResult]]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Note what is compiled under `state` in each call of a function.
+
+    Args:
+        state: of the session that compiles.
+        frames: gets a list for each call.
+
+    Returns:
+        What makes a compiled function one whose calls are told apart.
+    """
+    state.on_frame.append(lambda frame: frames[-1].append(frame))
+
+    def noting(compiled: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            frames.append([])
+            return compiled(*args)
+
+        return call
+
+    return noting
+
+
+def may_exceed_stock(mended: Frames) -> bool:
+    """False where nothing has to be compared: one graph for all calls, and no break."""
+    return _breaks(mended) > 0 or _graphs(mended) > 1
+
+
+def excess_over(stock: Frames, mended: Frames, fullgraph: bool) -> str:
+    """In what a mended program is in more pieces than the same program under stock.
+
+    Args:
+        stock, mended: what was compiled in each call, the same calls in the same order.
+        fullgraph: whether it was compiled with `fullgraph=True`. Stock makes symbols of all numbers
+            there, proven or not, and need not compile again for others.
+
+    Returns:
+        A sentence, or nothing if mending costs no piece more:
+
+        * it leaves no more breaks than stock has, skipped frames and recompilations counted;
+        * the first call makes no more graphs, or one: nothing was compiled for another value yet;
+        * what stock has whole is compiled no more often.
+    """
+    breaks, more = _breaks(stock), _breaks(mended)
+    if more > breaks:
+        return f"Mended, {more} breaks are left; stock has {breaks}."
+    graphs, more = _graphs(stock[:1]), _graphs(mended[:1])
+    if more > max(graphs, 1) and not _skips(stock[:1]):
+        return f"Mended, the first call makes {more} graphs; stock makes {graphs}."
+    graphs, more = _graphs(stock), _graphs(mended)
+    if not (breaks or fullgraph) and more > graphs:
+        return f"Stock has no break and makes {graphs} graphs; mended, there are {more}."
+    return ""
+
+
+def _breaks(frames: Frames) -> int:
+    return sum(bool(frame.break_reason) for call in frames for frame in call)
+
+
+def _graphs(frames: Frames) -> int:
+    return sum(frame.graphs for call in frames for frame in call)
+
+
+def _skips(frames: Frames) -> bool:
+    """True if stock runs some frame eagerly, which counts as no graph."""
+    return any(frame.skipped for call in frames for frame in call)

@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias
 
-from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import FrameResult
 
 Frames: TypeAlias = Sequence[Sequence[FrameResult]]
 """The frames that were compiled in each call of a program."""
-
-
-def noting_calls(
-    state: MendingState, frames: list[list[FrameResult]]
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Note what is compiled under `state` in each call of a function.
-
-    Args:
-        state: of the session that compiles.
-        frames: gets a list for each call.
-
-    Returns:
-        What makes a compiled function one whose calls are told apart.
-    """
-    state.on_frame.append(lambda frame: frames[-1].append(frame))
-
-    def noting(compiled: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any) -> Any:
-            frames.append([])
-            return compiled(*args)
-
-        return call
-
-    return noting
 
 
 def may_exceed_stock(mended: Frames) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -59,6 +58,9 @@ def settings_put_back() -> Iterator[None]:
     ],
 )
 def test_one_graph(question: str) -> None:
+    in_torch = "mps.is_available" in question  # a Python function of torch's asks
+    is_stocks = "mps" in question and since(2, 14)
+    mends = "" if is_stocks else "probe@__init__.py" if in_torch else "probe@4"
     outcome = check(
         f"""
         import os
@@ -72,11 +74,9 @@ def test_one_graph(question: str) -> None:
             return x, asked()
         """,
         [X, -X],
-        mends=None,  # with a line of torch's own, where a Python function of torch's asks
+        mends,
         fullgraph=True,
     )
-    is_stocks = "mps" in question and since(2, 14)
-    assert re.fullmatch(r"(probe@\d+)?" if is_stocks else r"probe@\d+", outcome.mends)
     assert outcome.graphs == 1
 
 

@@ -50,26 +50,32 @@ def test_numbers(body: str, mends: str, backend: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "mends"),
     [
-        "return x[:, random.randint(0, 2)] * random.random()",
-        "return choice(fs)(x)",
-        "return R.choice(fs)(x) + random.random() * R.random()",
-        "a = [x, x + 1, x * 2]\n    return random.choice(a) * 2",
-        "a = [2, 0, 1]\n    random.shuffle(a)\n    return x[:, a]",
-        "return [x * v for v in map(R.uniform, [1, 2], [2, 3])]",
-        "a = [0, 1, 2]\n    R.shuffle(a)\n    return x[:, a], a",
-        "return x[:, random.sample(range(3), 2)]",
-        "return sum(v * n for n, v in enumerate(random.sample([x, x + 1, x * 2], k=2)))",
-        "return {k: x * 2 for k in random.choices(['a', 'b'], k=2)}",
-        "return {k: x * 2 for k in random.choices(['a', 'b'], [1, 3], k=2)}",
-        "a = random.random()\n    return (x + a) if choice('ab'.split()) == 'a' else x * random.random()",
-        "return x[random.randrange(0, 6, 3)]",
-        "return sum(x * R.random() for _ in range(3))",
+        ("return x[:, random.randint(0, 2)] * random.random()", "draw@6"),
+        ("return choice(fs)(x)", "draw@6"),
+        ("return R.choice(fs)(x) + random.random() * R.random()", "draw@6"),
+        ("a = [x, x + 1, x * 2]\n    return random.choice(a) * 2", "draw@7"),
+        ("a = [2, 0, 1]\n    random.shuffle(a)\n    return x[:, a]", "draw@7"),
+        ("return [x * v for v in map(R.uniform, [1, 2], [2, 3])]", "draw@6"),
+        ("a = [0, 1, 2]\n    R.shuffle(a)\n    return x[:, a], a", "draw@7"),
+        ("return x[:, random.sample(range(3), 2)]", "draw@6"),
+        (
+            "return sum(v * n for n, v in enumerate(random.sample([x, x + 1, x * 2], k=2)))",
+            "draw@6",
+        ),
+        ("return {k: x * 2 for k in random.choices(['a', 'b'], k=2)}", "draw@6"),
+        ("return {k: x * 2 for k in random.choices(['a', 'b'], [1, 3], k=2)}", "draw@6"),
+        (
+            "a = random.random()\n    return (x + a) if choice('ab'.split()) == 'a' else x * random.random()",
+            "draw@6 draw@7",
+        ),
+        ("return x[random.randrange(0, 6, 3)]", "capture@6 draw@6"),
+        ("return sum(x * R.random() for _ in range(3))", "draw@6"),
     ],
 )
-def test_what_is_chosen(body: str) -> None:
-    check(HEAD + body, CALLS, mends=None, declines=None, breaks=0)
+def test_what_is_chosen(body: str, mends: str) -> None:
+    check(HEAD + body, CALLS, mends)
 
 
 def test_a_choice_is_made_as_often_as_it_is_compiled() -> None:
@@ -122,9 +128,9 @@ def test_a_list_of_the_programs_is_shuffled_once() -> None:
     return y
 """,
         CALLS,
-        mends=None,
-        declines=None,
-        breaks=None,
+        mends="draw@6 speculate@8",
+        declines={"forward": "", "twice": "hoist-varies@6", "both ways": "hoist-varies@6"},
+        breaks={"forward": 0, "twice": 1, "both ways": 1},
     )
 
 
@@ -137,25 +143,44 @@ def test_in_an_arm() -> None:
 """,
         CALLS,
         mends="speculate@6 draw@7 draw@8",
-        declines=None,
     )
 
 
 @pytest.mark.parametrize(
-    ("body", "reason"),
+    ("body", "mends", "declines", "breaks"),
     [
-        ("state = R.getstate()\n    y = x * R.random()\n    R.setstate(state)\n    return y", None),
-        ("R.seed(x.shape[0])\n    return x * R.random(), R.getstate()[1][0]", None),
-        ("keep.append(g := (R.random() for _ in range(3)))\n    return x * next(g)", None),
-        ("return x * random.SystemRandom().randrange(1, 2)", None),
-        ("return x * random.Random(7).random()", ""),
-        ("return x * R.uniform(0, x.sum().item() ** 2)", None),
-        ("return x * R.choice([])", None),
-        ("return x * R.sample([1, 2], 3)[0]", None),
+        (
+            "state = R.getstate()\n    y = x * R.random()\n    R.setstate(state)\n    return y",
+            "",
+            "hoist-not-input@6 hoist-not-input@7 hoist-not-input@8",
+            3,
+        ),
+        (
+            "R.seed(x.shape[0])\n    return x * R.random(), R.getstate()[1][0]",
+            "draw@6",
+            "hoist-not-input@7",
+            2,
+        ),
+        (
+            "keep.append(g := (R.random() for _ in range(3)))\n    return x * next(g)",
+            "",
+            "hoist-not-input@6",
+            1,
+        ),
+        (
+            "return x * random.SystemRandom().randrange(1, 2)",
+            "",
+            "call-not-traced@6 call-not-traced@__init__.py",
+            2,
+        ),
+        ("return x * random.Random(7).random()", "", "", 0),
+        ("return x * R.uniform(0, x.sum().item() ** 2)", "draw@6 hoist@6", "", 0),
+        ("return x * R.choice([])", "", "hoist-not-input@6", 1),
+        ("return x * R.sample([1, 2], 3)[0]", "", "hoist-not-input@6", 1),
     ],
 )
-def test_what_is_left_alone_is_exact(body: str, reason: str | None) -> None:
-    check(HEAD + body, CALLS, mends=None, declines=reason, breaks=None)
+def test_what_is_left_alone_is_exact(body: str, mends: str, declines: str, breaks: int) -> None:
+    check(HEAD + body, CALLS, mends, declines, breaks)
 
 
 def test_a_generator_of_each_module() -> None:
@@ -230,9 +255,7 @@ def change(number):
         R.random = lambda: 0.25
 """,
         CALLS,
-        mends=None,
-        declines=None,
-        breaks=None,
+        mends="draw@6",
     )
 
 

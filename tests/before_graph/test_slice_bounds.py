@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 import torch
 
@@ -82,7 +80,7 @@ def test_slices_between_tensors_that_the_function_makes() -> None:
 def test_tensors_that_say_how_much_is_padded(mode: str, length: int) -> None:
     """As EnCodec's convolutions have it: the padded tensor itself is too dear to have before."""
     x = torch.arange(2.0 * length).reshape(2, 1, length)
-    found = check(
+    check(
         f"""
         stride, size = torch.tensor(4), torch.tensor(7)
         weight = torch.ones(1, 1, 7, requires_grad=True)
@@ -94,10 +92,6 @@ def test_tensors_that_say_how_much_is_padded(mode: str, length: int) -> None:
             return torch.nn.functional.pad(x, (2, extra), mode="{mode}")
         """,
         [x, x + 1],
-        mends=None,  # a line of torch's own `pad`
-        declines=None,
-        breaks=None,
+        mends="hoist@functional.py",
         grad=True,
     )
-    assert re.fullmatch(r"hoist@\d+", found.mends)
-    assert found.breaks == 0 or length == 3

@@ -139,9 +139,7 @@ def test_guarded_conditions_are_those_of_eager_python() -> None:
             for (values,), at in zip(signs(12, 3), [0, 1, 2] * 4, strict=True)
         ]
         + [(torch.ones(2), torch.tensor(2)), (torch.ones(3), torch.tensor(2))],
-        mends=None,
-        declines=None,
-        breaks=None,
+        mends="speculate@3",
     )
 
 
@@ -243,8 +241,7 @@ def test_assertion_is_not_left_to_stock() -> None:
             return x * 2
         """,
         [*((torch.ones(2) * i,) for i in range(1, 10)), -torch.ones(2)],
-        mends=None,
-        breaks=None,
+        mends="speculate@5",
     )
 
 
@@ -268,7 +265,5 @@ def test_guarded_condition_on_memory_that_another_input_changes() -> None:
 
         """,
         [*apart, *((values, values.view(-1)) for (values,) in signs(4, 3))],
-        mends=None,
-        declines=None,
-        breaks=None,
+        mends="speculate@4",
     )

@@ -20,7 +20,7 @@ from graphmend_bc.code.resume_names import without_resumption
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import FrameResult
 from tests import oracle
-from tests.excess import Frames, excess_over, may_exceed_stock, noting_calls
+from tests.excess import Frames, excess_over, may_exceed_stock
 from tests.fuzz.programs import Program
 from tests.oracle import Seen
 
@@ -66,7 +66,7 @@ def judge(program: Program) -> Verdict:
     if difference := _difference(expected, _run(program, _rewritten)):
         return Verdict(Fault.REWRITING, difference)
     state, frames = session.new_state(mends=True), list[list[FrameResult]]()
-    mended = _compiled(program, state, noting=noting_calls(state, frames))
+    mended = _compiled(program, state, frames=frames)
     strategies = frozenset(mend.strategy for mend in state.report.mends)
     declines = frozenset(decline.reason for decline in state.report.declines)
     if difference := _difference(expected, mended):
@@ -92,8 +92,10 @@ def _excess(program: Program, mended: Frames) -> str:
         return ""
     state, stock = session.new_state(mends=False), list[list[FrameResult]]()
     first = replace(program, calls=program.calls[:1])
-    _compiled(first, state, noting=noting_calls(state, stock))
-    return excess_over(stock, mended, fullgraph=False)
+    seen = _compiled(first, state, frames=stock)
+    # What stock gets wrong may cost a break to be right.
+    is_wrong = _where(_run(first, lambda f: f), seen) is not None
+    return "" if is_wrong else excess_over(stock, mended, fullgraph=False)
 
 
 def _rewritten(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -241,24 +243,34 @@ def _compiled(
     program: Program,
     state: MendingState,
     backend: Callable[..., Any] | None = None,
-    noting: Callable[..., Any] = lambda compiled: compiled,
+    frames: list[list[FrameResult]] | None = None,
 ) -> list[Seen]:
+    """All calls, compiled; `frames` gets a list of what is compiled in each call."""
+    noted = [] if frames is None else frames
+    state.on_frame.append(lambda frame: noted[-1].append(frame))
     torch._dynamo.reset()
     mending = session.mending_by(state)
     # Every compilation times its guards on a flushed cache, which costs more than the rest of it.
     timing = patch.object(guards, "profile_guard_manager", return_value=0.0)
     with mending, timing:
-        return _run(program, lambda f: noting(torch.compile(f, backend=backend or program.backend)))
+        return _run(
+            program,
+            lambda f: torch.compile(f, backend=backend or program.backend),
+            lambda: noted.append([]),
+        )
 
 
-def _run(program: Program, wrap: Callable[..., Any]) -> list[Seen]:
+def _run(
+    program: Program, wrap: Callable[..., Any], before_call: Callable[[], object] = lambda: None
+) -> list[Seen]:
     """All calls, in a thread of their own: an exception left as `sys.exc_info()` ends with it."""
     seen: list[Seen] = []
     failed: list[BaseException] = []
 
     def run() -> None:
         try:
-            seen.extend(oracle._run(program.source, program.arguments(), program.grad, wrap))
+            arguments = program.arguments()
+            seen.extend(oracle._run(program.source, arguments, program.grad, wrap, before_call))
         except BaseException as error:
             failed.append(error)
 

@@ -399,9 +399,7 @@ def test_arm_that_makes_a_function_of_a_parameter() -> None:
             return x, z
         """,
         [(UP, 1, 2.0), (DOWN, 2, 3.0), (UP, 3, 4.0)],
-        mends=None,
-        declines=None,
-        breaks=None,
+        mends="speculate@2",
     )
 
 

@@ -64,9 +64,9 @@ def test_keys_of_several_elements_raise() -> None:
             return items
         """,
         calls=CALLS[:2],
-        mends=None,
-        declines=None,
-        breaks=None,
+        mends="defer@3",
+        declines="predicate-not-scalar@4",
+        breaks=1,
     )
 
 

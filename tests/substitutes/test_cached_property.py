@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 
 import pytest
@@ -77,15 +76,9 @@ def f(x):
     ids=["twice", "known", "beside a branch", "of a new object", "a tensor", "raises", "the class"],
 )
 def test_values(body: str, besides: str) -> None:
-    outcome = check(
-        PROGRAM.format(body=body),
-        [UP, DOWN],
-        mends=None,  # with a line of the standard library's
-        grad=True,
-        fullgraph=True,
-    )
-    polyfills = ["polyfill"] if LOCKED and "func" not in body else []
-    assert re.sub(r"(?<=polyfill)@\d+", "", outcome.mends).split() == [*besides.split(), *polyfills]
+    polyfills = ["polyfill@functools.py"] if LOCKED and "func" not in body else []
+    mends = " ".join([*besides.split(), *polyfills])
+    check(PROGRAM.format(body=body), [UP, DOWN], mends, grad=True, fullgraph=True)
 
 
 @pytest.mark.skipif(not LOCKED, reason="nothing is mended")

@@ -222,8 +222,8 @@ def test_stdout_is_the_programs() -> None:
 HANDLERS = """
 import sys, warnings
 
-log = logging.getLogger("program")
-lines = []
+log = logging.getLogger("program.own")
+log.handlers, log.filters, lines = [], [], []
 
 class Counting(logging.Handler):
     seen = 0
@@ -295,12 +295,7 @@ def change(call):
     log.filters = [Keeping()]
 """
     )
-    try:
-        outcome = check(source, BOTH, declines=None, mends=None, breaks=None, orders=1)
-    finally:
-        import logging
-
-        logging.getLogger("program").filters = []
+    outcome = check(source, BOTH, declines=None, mends=None, breaks=None, orders=1)
     assert "effect-shares" in outcome.declines
 
 
@@ -442,7 +437,7 @@ def test_handlers_above_and_adapters() -> None:
         HANDLERS.strip("\n")
         + """
 
-root = logging.getLogger("program.part.piece")
+root = logging.getLogger("program.own.part.piece")
 adapter = logging.LoggerAdapter(root, {"step": 1})
 
 def f(x):

@@ -34,7 +34,7 @@ NAMED = {
         "torch._dynamo.variables.tensor.TensorVariable",
     },
     "runtime/effect_preflight.py": {"torch._logging"},  # where a class of torch's is found
-    "runtime/reach.py": {"torch._logging"},  # the same
+    "runtime/known_code.py": {"torch._logging"},  # the same
     "runtime/stack.py": {"torch._dynamo."},  # modules whose frames are not the program's
 }
 """What other files use of it, by name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -20,7 +21,7 @@ Reader = Callable[[Any, Any], Values]
 """From a frame's variables and its globals to the objects at some places."""
 
 _CHANGEABLE: Final = (list, dict, set, deque, bytearray, Iterator)
-"""Objects that are changed otherwise than by assigning an attribute."""
+"""Types of objects that are changed otherwise than by assigning an attribute."""
 
 
 def touched_by(
@@ -45,9 +46,9 @@ def touched_by(
             real = value_at(tx, source)
         except Exception as error:
             pass_on(error)
-            unplaced |= issubclass(_kind(value), _CHANGEABLE)
+            unplaced |= _changes_in_place(_kind(value))
             continue
-        if issubclass(type(real), _CHANGEABLE):
+        if _changes_in_place(type(real)):
             found[source] = real
     return frozenset(names), found, unplaced
 
@@ -104,6 +105,11 @@ def value_at(tx: InstructionTranslatorBase, place: Source) -> Any:
     """The object at a place, as it is before the frame runs."""
     root = tx.output.root_tx
     return reader([place])(root.f_locals, root.f_globals)[0]
+
+
+def _changes_in_place(kind: type) -> bool:
+    """True for objects that a trace reads; it cannot read a file, which is an iterator as well."""
+    return issubclass(kind, _CHANGEABLE) and not issubclass(kind, io.IOBase)
 
 
 def _kind(value: VariableTracker) -> type:

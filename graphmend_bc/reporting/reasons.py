@@ -221,6 +221,11 @@ _ALL = (
         ("Replace the stream, or catch warnings, outside the compiled function.",),
     ),
     Reason(
+        "effect-settings",
+        "What the call shows depends on a setting that the function changes.",
+        ("Change print options, the default dtype and the like outside the compiled function.",),
+    ),
+    Reason(
         "effect-shares",
         "Code of the program's own runs in the call and may meet what the function works with.",
         (

@@ -22,6 +22,7 @@ from torch.fx import GraphModule, Node
 from graphmend_bc.dynamo.after_graph.autograd_repr import HistoryVariable, node_of
 from graphmend_bc.dynamo.after_graph.host_value import HostVariable
 from graphmend_bc.dynamo.after_graph.passed_objects import check_whole, is_fixed
+from graphmend_bc.dynamo.after_graph.text_settings import is_moved, note_shown
 from graphmend_bc.dynamo.graph.fx_nodes import input_storages, is_input
 from graphmend_bc.dynamo.trace.context import Compilation, TextsMoved, Trace
 from graphmend_bc.dynamo.trace.features import Feature
@@ -143,6 +144,7 @@ class Snapshotter:
     def _whole(self, value: VariableTracker) -> VariableTracker:
         """An object that is passed as it is."""
         check_whole(self.tx, value, self.use)
+        note_shown(self.tx, self.trace)
         self.objects.append(value)
         return value
 
@@ -154,6 +156,8 @@ class Snapshotter:
         return ConstDictVariable(items, mutation_type=ValueMutationNew())
 
     def _text(self, value: StringFormatVariable) -> VariableTracker:
+        if is_moved(self.trace, value):
+            raise Refused("effect-settings")
         plain, before = "!" not in value.format_string, len(self.objects)
 
         def piece(arg: VariableTracker) -> VariableTracker:
@@ -181,6 +185,7 @@ class Snapshotter:
         return text
 
     def _tensor(self, value: TensorVariable, as_number: bool = False) -> VariableTracker:
+        note_shown(self.tx, self.trace)
         example = value.as_proxy().node.meta["example_value"]
         if value.python_type() is torch.nn.Parameter and self.use == "text":
             return self._whole(value)

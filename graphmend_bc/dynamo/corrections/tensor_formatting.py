@@ -26,6 +26,7 @@ from graphmend_bc.dynamo.after_graph.argument_snapshots import (
 from graphmend_bc.dynamo.after_graph.host_arithmetic import samples
 from graphmend_bc.dynamo.after_graph.host_reads import is_plain
 from graphmend_bc.dynamo.after_graph.host_value import HostVariable
+from graphmend_bc.dynamo.after_graph.text_settings import TextSettings
 from graphmend_bc.dynamo.symbols.known_integers import number_in
 from graphmend_bc.dynamo.symbols.unbacked import is_unknown, refuse_captured
 from graphmend_bc.dynamo.trace.context import Compilation, current
@@ -108,7 +109,7 @@ def make_format(stock: Callable[..., Any]) -> Callable[..., Any]:
         if compilation is None or not compilation.may_mend:
             return
         _check_spec(self)
-        keep = partial(_kept, compilation)
+        keep = partial(_kept, compilation, self)
         self.sym_args = [keep(arg) for arg in self.sym_args]
         self.sym_kwargs = {name: keep(arg) for name, arg in self.sym_kwargs.items()}
 
@@ -161,7 +162,9 @@ def _shown(value: VariableTracker, number: VariableTracker, sample: object) -> o
     return sample if value is number else _AnyText()
 
 
-def _kept(compilation: Compilation, value: VariableTracker) -> VariableTracker:
+def _kept(
+    compilation: Compilation, text: StringFormatVariable, value: VariableTracker
+) -> VariableTracker:
     value, trace = value.realize(), compilation.trace
     if not is_plain(value) and not is_container(value):
         return value
@@ -169,7 +172,9 @@ def _kept(compilation: Compilation, value: VariableTracker) -> VariableTracker:
         return value
     try:
         kept = Snapshotter(InstructionTranslator.current_tx(), compilation)(value)
-    except Refused:
+    except Refused as refused:
+        if refused.reason.code == "effect-settings":
+            trace.of(TextSettings).moved.append(text)
         return value
     if isinstance(kept, TensorVariable) or is_container(kept):
         trace.of(Snapshots).formatted.append(kept)

@@ -28,6 +28,7 @@ from graphmend_bc.dynamo.after_graph.argument_snapshots import Snapshotter, as_d
 from graphmend_bc.dynamo.after_graph.epilogue_calls import DeferredMethodVariable, note, predicates
 from graphmend_bc.dynamo.after_graph.host_reads import MarkedReadVariable, is_read
 from graphmend_bc.dynamo.after_graph.passed_objects import behind
+from graphmend_bc.dynamo.after_graph.text_settings import check_process
 from graphmend_bc.dynamo.effects import logging_levels
 from graphmend_bc.dynamo.effects.exception_handlers import is_handled
 from graphmend_bc.dynamo.effects.preflight import Preflight
@@ -199,6 +200,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
     ) -> None:
         _check_print_keywords(kwargs)
         _check_owner(tx, self.callee, self.observer.counts)
+        check_process(tx, self.function)
         keep = Snapshotter(tx, self.compilation, self.observer.gradients, self.observer.objects)
         kept = [keep(arg) for arg in args]
         stream = self.observer.stream

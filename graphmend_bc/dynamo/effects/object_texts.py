@@ -29,6 +29,7 @@ from graphmend_bc.dynamo.after_graph.argument_snapshots import (
 )
 from graphmend_bc.dynamo.after_graph.host_reads import is_plain
 from graphmend_bc.dynamo.after_graph.passed_objects import has_changed_something, is_fixed
+from graphmend_bc.dynamo.after_graph.text_settings import is_moved
 from graphmend_bc.dynamo.corrections.tensor_formatting import FORMAT_ERRORS
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, TextsMoved, current
 from graphmend_bc.dynamo.trace.features import Feature
@@ -98,6 +99,8 @@ def reconstruct_text(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation = current()
         if compilation is not None and compilation.may_mend and _is_mended(compilation):
             trace = compilation.trace
+            if is_moved(trace, self) and trace.used:
+                raise SiteRefused(Refused("effect-settings"), *trace.used)
             snapshots = trace.known(Snapshots)
             kept = snapshots is not None and any(self is text for text in snapshots.texts)
             values = [value.realize() for value in (*self.sym_args, *self.sym_kwargs.values())]

@@ -144,18 +144,17 @@ class Frame:
                     return self._commit(compilation, outcome)
                 attempt.clean_up(outcome)
                 self._note_failed(compilation, outcome)
-                if isinstance(outcome, InternalError):
-                    return self._compile_unmended(outcome)
-                if self._goes_on(outcome, self.lessons.after(compilation, outcome)):
+                if self._goes_on(compilation, outcome):
                     continue
-                if attempt.is_break(outcome):
-                    if self.wants_errors:
-                        settle(self.state, self.plans, self.code, compilation.trace, {})
-                        self._explain(outcome)
-                        return outcome
-                    break
-                if not self.lessons.stops_speculating(compilation, self.code, outcome):
+                if not attempt.is_break(outcome):
                     return self._compile_unmended(outcome)
+                if (whole := self._compile_whole_as_stock(compilation)) is not None:
+                    return whole
+                if self.wants_errors:
+                    settle(self.state, self.plans, self.code, compilation.trace, {})
+                    self._explain(outcome)
+                    return outcome
+                break
         return self._compile_as_stock()
 
     def compile_without_us(self, error: InternalError) -> Any:
@@ -170,12 +169,17 @@ class Frame:
             site, number = site_of(self.code, 0), len(self.failed)
             log.debug("Attempt %d at %s failed: %s.", number, site, self.failed[-1])
 
-    def _goes_on(self, error: Exception, learned: bool) -> bool:
+    def _goes_on(self, compilation: Compilation, error: Exception) -> bool:
         """Whether there is another attempt: the usual one if plans from disk were no good."""
-        if not self.lessons.drops_suggestions(error, learned):
+        if isinstance(error, InternalError):
+            return False
+        learned = self.lessons.after(compilation, error)
+        if self.lessons.drops_suggestions(error, learned):
+            self._begin(suggests=False)
+            return True
+        if learned or attempt.is_break(error):
             return learned
-        self._begin(suggests=False)
-        return True
+        return self.lessons.stops_speculating(compilation, self.code, error)
 
     def _leave_if_mending_does_not_pay(self) -> None:
         """Mend nothing if stock's pieces are compiled less often. They get an empty cache."""
@@ -240,6 +244,28 @@ class Frame:
     def _report(self, error: Exception) -> None:
         report_failure(self.state, site_of(self.code, 0), error, self.lessons.place_of(error))
 
+    def _compile_whole_as_stock(self, broken: Compilation) -> Any:
+        """What stock makes of a frame that is one graph unless we take part; None if it is not.
+
+        Args:
+            broken: the attempt that ended with a break for which nothing is left to try.
+        """
+        asks = self.wants_errors or (self.plans.exact_texts and not broken.trace.used)
+        if self.plans.off or not asks:
+            return None
+        self.plans.off = True
+        compilation = self._compilation(as_stock=True)
+        with attempt.breaks_are_errors():
+            outcome = self._try(compilation, self.call)
+        if not isinstance(outcome, Exception):
+            attempt.restore_error_setting(outcome)
+            if self.wants_errors or not attempt.is_empty(outcome):
+                return self._commit(compilation, outcome)
+        else:
+            attempt.clean_up(outcome)
+        self.plans.off = False
+        return None
+
     def _takes_part(self) -> bool:
         """Whether stock might have met no error, having skipped the frame in another call."""
         known = self.follows or self.function in self.state.mended
@@ -260,6 +286,9 @@ class Frame:
         if is_internal or (attempt.is_failure(outcome) and self._takes_part()):
             attempt.clean_up(outcome)
             return self._compile_unmended(outcome)
+        breaks = self.wants_errors and attempt.is_break(outcome)
+        if breaks and (whole := self._compile_whole_as_stock(compilation)) is not None:
+            return whole
         settle(self.state, self.plans, self.code, compilation.trace, {})
         self._tell(compilation, outcome)
         return outcome
@@ -298,7 +327,7 @@ class Frame:
         self._tell(compilation, result)
         return result
 
-    def _compilation(self, surveys: bool = False) -> Compilation:
+    def _compilation(self, surveys: bool = False, as_stock: bool = False) -> Compilation:
         return Compilation(
             code=self.code,
             code_for=self.plans.code_for,
@@ -317,6 +346,7 @@ class Frame:
             guarded=self.state.guarded,
             handlers=handlers(),
             draws=is_on(drawn.RULE, self.state.lost) and not self.plans.suspends,
+            as_stock=as_stock,
             exact_asserts=self.plans.exact_asserts,
             exact_texts=self.plans.exact_texts,
             survey_at=self.surveys.way_at if surveys else None,

@@ -14,7 +14,7 @@ from graphmend_bc.runtime.signal_handlers import pass_on
 
 
 def is_python_draw(method: object) -> bool:
-    """True for a method of one of Python's generators that only draws from it or seeds it.
+    """True for a method of one of Python's generators that only draws from it or sets its state.
 
     Args:
         method: any callable.
@@ -38,7 +38,7 @@ PYTHON_DRAWS: Final = frozenset(
     {
         *("betavariate", "binomialvariate", "choice", "choices", "expovariate", "gammavariate"),
         *("gauss", "getrandbits", "lognormvariate", "normalvariate", "paretovariate", "randint"),
-        *("random", "randrange", "sample", "seed", "shuffle", "triangular", "uniform"),
+        *("random", "randrange", "sample", "seed", "setstate", "shuffle", "triangular", "uniform"),
         *("vonmisesvariate", "weibullvariate"),
     }
 )

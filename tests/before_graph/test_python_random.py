@@ -43,6 +43,18 @@ def drawn(body: str, mends: str, **kwargs: object) -> Outcome:
         ("S = R\n    return x * S.random() - R.random()", "draw@7"),
         ("return x + 1, random.random(), [R.random()]", "draw@6"),
         ("g = R.random\n    return x * g()", "draw@7"),
+        (
+            "S = random.Random(5)\n    return x * S.random() - R.random() * S.randint(1, 9)",
+            "draw@7",
+        ),
+        (
+            "S = random.Random(5)\n    R.setstate(S.getstate())\n    return x * R.random()",
+            "draw@7 draw@8",
+        ),
+        (
+            "R.random()\n    random.setstate(random.Random(2).getstate())\n    return x * random.random()",
+            "draw@6 draw@7 draw@8",
+        ),
     ],
 )
 def test_numbers(body: str, mends: str, backend: str) -> None:
@@ -102,6 +114,41 @@ def test_what_is_drawn_steers() -> None:
     return x + R.randint(0, 3) * random.random()
 """,
         "draw@6 speculate@6 draw@7 defer@8 draw@9",
+    )
+
+
+def test_a_state_that_was_set_is_rolled_back() -> None:
+    """The first failed check runs the frame's own code, which sets the state anew."""
+    drawn(
+        """S = random.Random(x.shape[0])
+    a = S.random() * R.random()
+    R.setstate(S.getstate())
+    if x.sum() > 0:
+        return x * a
+    return x + R.random() - S.random()
+""",
+        "draw@7 draw@8 speculate@9",
+    )
+
+
+def test_two_names_of_one_generator() -> None:
+    """The order of the calls counts, whatever the names stand for in a call."""
+    check(
+        """
+        import random
+        R, S = random.Random(3), random.Random(4)
+        def f(x, r, s):
+            r.setstate(random.Random(7).getstate())
+            return x * s.random() + r.random()
+        def change(number):
+            global R, S
+            R.seed(number), S.seed(number)
+        def g(x, same):
+            return f(x, R, R if same else S)
+        f, g = g, f
+        """.replace("return f(x, R", "return g(x, R"),
+        [(A, False), (B, True), (C, False), (A, True)],
+        mends="draw@4 draw@5",
     )
 
 

@@ -71,10 +71,43 @@ def call_method(stock: Callable[..., VariableTracker]) -> Callable[..., Variable
         kwargs: dict[str, VariableTracker],
     ) -> VariableTracker:
         method = _of_variable(self, name)
-        value = None if method is None else _value(tx, method, args, kwargs)
+        if method is not None:
+            value = _value(tx, method, args, kwargs)
+        else:
+            value = _of_made(self, tx, name, args, kwargs) if _mends(tx) else None
         return stock(self, tx, name, args, kwargs) if value is None else value
 
     return call
+
+
+def _mends(tx: InstructionTranslatorBase) -> bool:
+    compilation = None if tx.output.export else current()
+    return compilation is not None and compilation.may_mend and compilation.draws
+
+
+def _of_made(
+    generator: RandomVariable,
+    tx: InstructionTranslatorBase,
+    name: str,
+    args: list[VariableTracker],
+    kwargs: dict[str, VariableTracker],
+) -> VariableTracker | None:
+    """What a generator gives that the frame made: the same in every call. None if it raises.
+
+    Dynamo has it computed before the graph, and an integer becomes a tensor, which rounds.
+    """
+    constant = all(value.is_python_constant() for value in (*args, *kwargs.values()))
+    if name not in generator._supported_fn_names or not constant:
+        return None
+    tx.output.side_effects.mutation(generator)
+    given = [value.as_python_constant() for value in args]
+    named = {key: value.as_python_constant() for key, value in kwargs.items()}
+    try:
+        number = getattr(generator.random, name)(*given, **named)
+    except (TypeError, ValueError):
+        return None
+    value: VariableTracker = ConstantVariable.create(number)
+    return value
 
 
 def _value(
@@ -90,7 +123,7 @@ def _value(
         return None
     site = compilation.site_at(*place)
     mends = compilation.draws and compilation.mends(site) and site not in compilation.given_up
-    if not mends and not method.of_copy:
+    if not mends and (not method.of_copy or compilation.as_stock):
         return None
     try:
         if not mends:

@@ -16,6 +16,8 @@ DOWN: Final = "given = -given"
 
 _CHOSEN: Final = "h = x + 1\ny = h if x.sum() > 0 else x + 2\n"
 
+_FINALISED: Final = "n = [0]\nclass D:\n    def __del__(self): n[0] += 1"
+
 
 def _forgotten(stance: str) -> Program:
     """A stance against compiling, when the third failed check has just had a graph forgotten."""
@@ -110,6 +112,20 @@ OF_FRAMES: Final = MappingProxyType(
             "class S(set): pass\ns = S([1])",
             ("s.discard(1)",),
             mends="defer",
+        ),
+        "UserDefinedClassVariable.call_function (finalisers.call_class)": Program(
+            "d = D()\ndel d\nreturn x + n[0]",
+            _FINALISED,
+            ("",),
+            declines="object-finalised",
+            whole=False,
+        ),
+        "SideEffects.track_new_user_defined_object (finalisers.make_object)": Program(
+            "d = object.__new__(D)\ndel d\nreturn x + n[0]",
+            _FINALISED,
+            ("",),
+            declines="object-finalised",
+            whole=False,
         ),
     }
 )

@@ -17,6 +17,7 @@ from types import CodeType
 from typing import Any
 
 from graphmend_bc import config
+from graphmend_bc.dynamo.corrections.finalisers import FrameLeft
 from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.rollback.cache_entries import forget_compiled
 from graphmend_bc.dynamo.rollback.deopt_wrapper import add_deoptimisation
@@ -41,7 +42,7 @@ from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.engine.speculation_flips import SpeculationFlips
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.engine.survey_policy import Surveys
-from graphmend_bc.reporting.report import FrameResult
+from graphmend_bc.reporting.report import Decline, FrameResult
 from graphmend_bc.rewriting.plan import Capture
 from graphmend_bc.rules import drawn
 from graphmend_bc.rules.registry import handlers, is_on
@@ -144,6 +145,8 @@ class Frame:
                     return self._commit(compilation, outcome)
                 attempt.clean_up(outcome)
                 self._note_failed(compilation, outcome)
+                if isinstance(outcome, FrameLeft):
+                    return self._leave(compilation, outcome)
                 if self._goes_on(compilation, outcome):
                     continue
                 if not attempt.is_break(outcome):
@@ -244,6 +247,13 @@ class Frame:
     def _report(self, error: Exception) -> None:
         report_failure(self.state, site_of(self.code, 0), error, self.lessons.place_of(error))
 
+    def _leave(self, compilation: Compilation, left: FrameLeft) -> Exception:
+        """Compiled, it is not what eager Python does. Compiled callees keep what they are given."""
+        place = self.lessons.place_of(left) or site_of(self.code, 0)
+        self.state.note_decline(Decline.of(left.refused, place))
+        self._tell(compilation, left)
+        return eager_fallback.RunsEagerly(always=True)
+
     def _compile_whole_as_stock(self, broken: Compilation) -> Any:
         """What stock makes of a frame that is one graph unless we take part; None if it is not.
 
@@ -286,6 +296,8 @@ class Frame:
         if is_internal or (attempt.is_failure(outcome) and self._takes_part()):
             attempt.clean_up(outcome)
             return self._compile_unmended(outcome)
+        if isinstance(outcome, FrameLeft):
+            return self._leave(compilation, outcome)
         breaks = self.wants_errors and attempt.is_break(outcome)
         if breaks and (whole := self._compile_whole_as_stock(compilation)) is not None:
             return whole
@@ -346,6 +358,7 @@ class Frame:
             guarded=self.state.guarded,
             handlers=handlers(),
             draws=is_on(drawn.RULE, self.state.lost) and not self.plans.suspends,
+            leaves=not self.wants_errors and eager_fallback.is_called(),
             as_stock=as_stock,
             exact_asserts=self.plans.exact_asserts,
             exact_texts=self.plans.exact_texts,
@@ -372,9 +385,12 @@ class Frame:
         result = FrameResult(
             graphs=compilation.graphs,
             break_reason=attempt.break_reason(outcome),
-            skipped=isinstance(outcome, Exception)
-            and not self.wants_errors
-            and attempt.is_break(outcome),
+            skipped=isinstance(outcome, FrameLeft)
+            or (
+                isinstance(outcome, Exception)
+                and not self.wants_errors
+                and attempt.is_break(outcome)
+            ),
             attempts=tuple(self.failed),
         )
         self.state.note_compiled(self.code)

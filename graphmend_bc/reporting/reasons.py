@@ -436,6 +436,11 @@ _ALL = (
         ("Remove the decorator to have the function mended.",),
     ),
     Reason(
+        "object-finalised",
+        "The function makes an object, and Python calls something when the last reference goes.",
+        ("Make the object outside the compiled function, or end it by a method that is called.",),
+    ),
+    Reason(
         "does-not-compile",
         "Dynamo or the backend fails on the function without its graph breaks.",
         ("The log of the logger `graphmend_bc` has the error; it may be a bug of theirs.",),

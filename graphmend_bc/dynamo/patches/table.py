@@ -13,6 +13,7 @@ from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.after_graph import host_arithmetic
 from graphmend_bc.dynamo.before_graph import computed_source
 from graphmend_bc.dynamo.corrections import (
+    finalisers,
     user_sets,
 )
 from graphmend_bc.dynamo.effects import object_texts
@@ -113,6 +114,18 @@ _OF_GRAPHS: Final = (
         ("codegen_update_mutated",),
         user_sets.replayed,
         "what a frame changed in sets of a class of the user's",
+    ),
+    Seam(
+        "torch._dynamo.side_effects:SideEffects",
+        ("track_new_user_defined_object",),
+        finalisers.make_object,
+        "objects with a finaliser that a frame copies",
+    ),
+    Seam(
+        f"{_VARIABLES}.user_defined:UserDefinedClassVariable",
+        ("call_function",),
+        finalisers.call_class,
+        "objects with a finaliser, and weak references to what a frame makes",
     ),
 )
 

@@ -51,10 +51,15 @@ _CURRENT: ContextVar[_Conversion | None] = ContextVar("graphmend_bc_conversion",
 
 
 class RunsEagerly(exc.TorchRuntimeError):
-    """The frame and what it calls run as they are; of a kind that Dynamo passes on as it is."""
+    """The frame and what it calls run as they are; of a kind that Dynamo passes on as it is.
 
-    def __init__(self) -> None:
+    Args:
+        always: whether they do so in later calls of the frame, too.
+    """
+
+    def __init__(self, always: bool = False) -> None:
         super().__init__("The frame runs without compilation.")
+        self.always = always
 
 
 def can_leave(error: Exception) -> bool:
@@ -68,8 +73,13 @@ def can_leave(error: Exception) -> bool:
     is_torchs = (
         isinstance(error, (exc.TorchRuntimeError, IndexError)) or type(error) is RuntimeError
     )
+    return is_called() and is_torchs and not is_ours(error)
+
+
+def is_called() -> bool:
+    """True if the frame that is being compiled is about to run."""
     conversion = _CURRENT.get()
-    return conversion is not None and conversion.is_call and is_torchs and not is_ours(error)
+    return conversion is not None and conversion.is_call
 
 
 def note_mended(code: CodeType) -> None:
@@ -133,13 +143,13 @@ def convert(
         if _is_wrongly_refused(given, is_awaited):
             return runs_eagerly()
         conversion = _Conversion(frame is not None and not given.get("export"), frame)
-        token = _CURRENT.set(conversion)
+        token, always = _CURRENT.set(conversion), False
         # The innermost frames of the stack, which Dynamo does not log: one more is ours.
         kwargs["skip"] = given.get("skip", 0) + 1
         try:
             return stock(*args, **kwargs)
-        except RunsEagerly:
-            pass
+        except RunsEagerly as left:
+            always = left.always
         except Exception as error:
             pass_on(error)
             if conversion.mended is None or not conversion.is_call or _is_hooks(error):
@@ -149,7 +159,7 @@ def convert(
             _CURRENT.reset(token)
             if conversion.charge is not None:
                 conversion.charge(time.perf_counter_ns() - conversion.begun)
-        return runs_eagerly()
+        return runs_eagerly(always)
 
     return _compile
 
@@ -164,7 +174,13 @@ def _is_wrongly_refused(given: Mapping[str, Any], is_awaited: Callable[[CodeType
     return is_awaited(given["code"]) or misses_computed(frame)
 
 
-def runs_eagerly() -> ConvertFrameReturn:
-    """What Dynamo is told of a frame that runs as it is in this call, with all that it calls."""
-    skip = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
-    return ConvertFrameReturn(frame_exec_strategy=skip, apply_to_code=False)
+def runs_eagerly(always: bool = False) -> ConvertFrameReturn:
+    """What Dynamo is told of a frame that runs as it is.
+
+    Args:
+        always: True if so do its later calls, and what it calls is compiled; False for this call
+            alone, with all that it calls.
+    """
+    callees = FrameAction.DEFAULT if always else FrameAction.SKIP
+    skip = FrameExecStrategy(FrameAction.SKIP, callees)
+    return ConvertFrameReturn(frame_exec_strategy=skip, apply_to_code=always)

@@ -137,6 +137,7 @@ class Compilation:
         guarded: conditions that flip: their values are computed before the graph and guarded.
         handlers: what rules make of the primitives that they mark, by the rules' names.
         draws: whether what NumPy and Python draw is drawn before the graph.
+        leaves: whether the frame may be left to eager Python: not where it must be one graph.
         as_stock: whether nothing of the program is to break the graph that does not break stock's,
             exact or not: stock makes one graph of the frame, and we do not.
         exact_asserts: whether an `assert` on a tensor is the branch that it is; Dynamo makes an
@@ -166,6 +167,7 @@ class Compilation:
     guarded: Container[Site] = ()
     handlers: Mapping[str, Callable[..., VariableTracker]] = field(default_factory=dict)
     draws: bool = False
+    leaves: bool = True
     as_stock: bool = False
     exact_asserts: bool = True
     exact_texts: bool = False

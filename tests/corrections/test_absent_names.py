@@ -169,3 +169,56 @@ def test_an_attribute_that_a_bound_method_lacks() -> None:
         calls=[torch.ones(3), -torch.ones(3)],
         mends="speculate@12",
     )
+
+
+GAINED = {
+    "function": ("lib.__getattr__ = lambda name: len(name) + 5", "del lib.__getattr__"),
+    "other function": (
+        "lib.__getattr__ = G",
+        "lib.__getattr__ = lambda name: 7",
+        "del lib.__getattr__",
+    ),
+    "class": ("lib.__class__ = Asked", "lib.__class__ = types.ModuleType"),
+    "first asked": ("lib.__class__ = First", "lib.__class__ = types.ModuleType"),
+    "attribute": ("lib.w = 4", "del lib.w"),
+}
+
+
+@pytest.mark.parametrize("steps", GAINED.values(), ids=GAINED)
+@pytest.mark.parametrize("asked", [a for name, a in ATTRIBUTES.items() if name != "new"])
+def test_a_module_that_comes_to_answer(asked: str, steps: tuple[str, ...]) -> None:
+    changing(
+        """import types
+class Asked(types.ModuleType):
+    def __getattr__(self, name): return 8
+class First(types.ModuleType):
+    def __getattribute__(self, name):
+        return 9 if name == "w" else object.__getattribute__(self, name)
+def G(name): return 6
+lib = types.ModuleType("lib")""",
+        f"o = lib\n{asked}\n{MENDED}\nreturn w * x",
+        *steps,
+    )
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("Kind.__getattr__ = lambda self, name: 5", "del Kind.__getattr__"),
+        (
+            "Kind.__getattribute__ = lambda self, n: 5 if n == 'w' else object.__getattribute__(self, n)",
+            "del Kind.__getattribute__",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "made",
+    [
+        "class Kind: pass\nclass O(Kind): pass\no = O()",
+        "import types\nclass Kind(types.ModuleType): pass\no = Kind('o')",
+        "class Kind(nn.Module): pass\nclass O(Kind): pass\no = O()",
+    ],
+)
+@pytest.mark.parametrize("asked", [a for name, a in ATTRIBUTES.items() if name != "new"])
+def test_a_class_that_comes_to_answer(asked: str, made: str, steps: tuple[str, ...]) -> None:
+    changing(made, f"{asked}\n{MENDED}\nreturn w * x", *steps)

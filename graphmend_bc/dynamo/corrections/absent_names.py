@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch._dynamo import exc
 from torch._dynamo.guards import GuardBuilder
-from torch._dynamo.source import AttrSource
+from torch._dynamo.source import AttrSource, TypeSource
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import UserMethodVariable
 from torch._dynamo.variables.misc import DeletedVariable
@@ -26,7 +26,7 @@ from torch._guards import Source
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.corrections.absence_guards import Absences, may_change, note_absent
-from graphmend_bc.dynamo.corrections.class_lookups import note_lookup
+from graphmend_bc.dynamo.corrections.class_lookups import note_class, note_lookup
 from graphmend_bc.dynamo.trace.context import current
 
 
@@ -125,8 +125,21 @@ def _note_attribute(owner: Any, name: str) -> None:
         if isinstance(value, (ModuleType, FunctionType)):
             if not isinstance(value, ModuleType) or may_change(value):
                 note_own(owner.source, owner, name)
+            if isinstance(value, ModuleType) and may_change(value):
+                _note_module(owner, value)
         else:
             _note_asked(owner.source, name)
+
+
+def _note_module(owner: Any, module: ModuleType) -> None:
+    """A module is asked in vain: it may get a function `__getattr__`, or a class that has one.
+
+    Dynamo takes no notice of the class that a module is given.
+    """
+    note_own(owner.source, owner, "__getattr__")
+    note_absent(owner.source, "", GuardBuilder.TYPE_MATCH)
+    for name in ("__getattribute__", "__getattr__"):
+        note_class(type(module), TypeSource(owner.source), name)
 
 
 def _note_asked(where: Source, name: str) -> None:

@@ -96,7 +96,7 @@ def looked_up_in_bases(stock: Callable[..., Any]) -> Callable[..., Any]:
             kind, where = owner.value, owner.source
         after = typevar.as_python_constant()
         if after in kind.__mro__:
-            _note(kind, where, name, kind.__mro__.index(after) + 1)
+            note_class(kind, where, name, kind.__mro__.index(after) + 1)
         return found
 
     return resolved
@@ -111,12 +111,20 @@ def note_lookup(owner: Any, name: str) -> None:
     """
     value = owner.value
     if isinstance(value, type):
-        _note(value, owner.source, name)
+        note_class(value, owner.source, name)
     else:
-        _note(type(value), getattr(owner, "cls_source", None), name)
+        note_class(type(value), getattr(owner, "cls_source", None), name)
 
 
-def _note(kind: type, where: Source | None, name: str, start: int = 0) -> None:
+def note_class(kind: type, where: Source | None, name: str, start: int = 0) -> None:
+    """Guard on what a class says about a name.
+
+    Args:
+        kind: the class.
+        where: its source, if that is known.
+        name: what is looked for.
+        start: where in the order of its bases the search begins.
+    """
     compilation = current()
     if compilation is None:
         return

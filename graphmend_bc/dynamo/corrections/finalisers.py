@@ -73,11 +73,15 @@ _REFERENCES = (weakref.ref, weakref.finalize, weakref.WeakMethod)
 
 
 def _class_with_finaliser(kind: type) -> type | None:
-    """The class that has a finaliser for objects of a class; torch's own keep to themselves."""
+    """The class that has a finaliser for objects of a class, if that can tell what went before."""
     for base in kind.__mro__:
         if "__del__" in vars(base):
-            return None if base.__module__.partition(".")[0] == "torch" else base
+            return None if base.__module__.partition(".")[0] in _KEEP_TO_THEMSELVES else base
     return None
+
+
+_KEEP_TO_THEMSELVES = ("torch", "tqdm")
+"""Libraries whose finalisers only put away what the object holds; a bar closes itself."""
 
 
 def _leave(detail: str) -> None:

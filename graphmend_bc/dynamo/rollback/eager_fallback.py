@@ -175,12 +175,10 @@ def _is_wrongly_refused(given: Mapping[str, Any], is_awaited: Callable[[CodeType
 
 
 def runs_eagerly(always: bool = False) -> ConvertFrameReturn:
-    """What Dynamo is told of a frame that runs as it is.
+    """What Dynamo is told of a frame that runs as it is, with all that it calls.
 
     Args:
-        always: True if so do its later calls, and what it calls is compiled; False for this call
-            alone, with all that it calls.
+        always: whether it does so in later calls, too.
     """
-    callees = FrameAction.DEFAULT if always else FrameAction.SKIP
-    skip = FrameExecStrategy(FrameAction.SKIP, callees)
+    skip = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
     return ConvertFrameReturn(frame_exec_strategy=skip, apply_to_code=always)

@@ -175,7 +175,7 @@ def test_a_list_of_the_programs_is_shuffled_once() -> None:
     return y
 """,
         CALLS,
-        mends="draw@6 speculate@8",
+        mends={"forward": "draw@6 speculate@8", "twice": "speculate@8", "both ways": "speculate@8"},
         declines={"forward": "", "twice": "hoist-varies@6", "both ways": "hoist-varies@6"},
         breaks={"forward": 0, "twice": 1, "both ways": 1},
     )
@@ -198,9 +198,9 @@ def test_in_an_arm() -> None:
     [
         (
             "state = R.getstate()\n    y = x * R.random()\n    R.setstate(state)\n    return y",
-            "",
-            "hoist-not-input@6 hoist-not-input@7 hoist-not-input@8",
-            3,
+            "draw@7 draw@8",
+            "hoist-not-input@6",
+            1,
         ),
         (
             "R.seed(x.shape[0])\n    return x * R.random(), R.getstate()[1][0]",

@@ -133,32 +133,36 @@ class Frame:
     def compile(self) -> Any:
         """What Dynamo's own function returns, or what it raises."""
         self._leave_if_mending_does_not_pay()
-        if not self.plans.off:
-            for _ in range(config.retrace_limit):
-                compilation = self._compilation(surveys=self.plans.exact_asserts)
-                with attempt.breaks_are_errors():
-                    outcome = self._try(compilation, self.call.with_breaks)
-                if not isinstance(outcome, Exception):
-                    attempt.restore_error_setting(outcome)
-                    if not self.wants_errors and attempt.is_empty(outcome):
-                        break  # stock skips such frames, which only its own settings do
-                    return self._commit(compilation, outcome)
-                attempt.clean_up(outcome)
-                self._note_failed(compilation, outcome)
-                if isinstance(outcome, FrameLeft):
-                    return self._leave(compilation, outcome)
-                if self._goes_on(compilation, outcome):
-                    continue
-                if not attempt.is_break(outcome):
-                    return self._compile_unmended(outcome)
-                if (whole := self._compile_whole_as_stock(compilation)) is not None:
-                    return whole
-                if self.wants_errors:
-                    settle(self.state, self.plans, self.code, compilation.trace, {})
-                    self._explain(outcome)
-                    return outcome
-                break
-        return self._compile_as_stock()
+        outcome: Any = None
+        try:
+            if not self.plans.off:
+                for _ in range(config.retrace_limit):
+                    compilation = self._compilation(surveys=self.plans.exact_asserts)
+                    with attempt.breaks_are_errors():
+                        outcome = self._try(compilation, self.call.with_breaks)
+                    if not isinstance(outcome, Exception):
+                        attempt.restore_error_setting(outcome)
+                        if not self.wants_errors and attempt.is_empty(outcome):
+                            break  # stock skips such frames, which only its own settings do
+                        return self._commit(compilation, outcome)
+                    attempt.clean_up(outcome)
+                    self._note_failed(compilation, outcome)
+                    if isinstance(outcome, FrameLeft):
+                        return self._leave(compilation, outcome)
+                    if self._goes_on(compilation, outcome):
+                        continue
+                    if not attempt.is_break(outcome):
+                        return self._compile_unmended(outcome)
+                    if (whole := self._compile_whole_as_stock(compilation)) is not None:
+                        return whole
+                    if self.wants_errors:
+                        settle(self.state, self.plans, self.code, compilation.trace, {})
+                        self._explain(outcome)
+                        return outcome
+                    break
+            return self._compile_as_stock()
+        finally:
+            del outcome  # the traceback of an error holds this frame
 
     def compile_without_us(self, error: InternalError) -> Any:
         """As `compile`, where we failed outside of an attempt: nothing is mended or remembered."""
@@ -200,16 +204,8 @@ class Frame:
 
     def _try(self, compilation: Compilation, call: attempt.Arguments) -> Any:
         """One attempt by Dynamo's own `compile_frame`: what it returns, or the error it raises."""
-        outcome = self._outcome(compilation, call)
-        error = outcome if isinstance(outcome, Exception) else None
-        failure = compilation.trace.failure
-        if failure is None and error is not None and is_internal(error):
-            failure = error
-        if failure is None:
-            return outcome
-        if error is not None:
-            attempt.clean_up(error)
-        return InternalError(failure, error)
+        # No local holds it: the traceback of an error holds this frame.
+        return _known_as_ours(compilation, self._outcome(compilation, call))
 
     def _outcome(self, compilation: Compilation, call: attempt.Arguments) -> Any:
         try:
@@ -273,6 +269,7 @@ class Frame:
                 return self._commit(compilation, outcome)
         else:
             attempt.clean_up(outcome)
+            del outcome  # its traceback holds this frame
         self.plans.off = False
         return None
 
@@ -287,23 +284,26 @@ class Frame:
             self.plans.take_out(site)
         compilation = self._compilation()
         outcome = self._try(compilation, self.call)
-        if not isinstance(outcome, Exception):
-            return self._commit(compilation, outcome)
-        self._note_failed(compilation, outcome)
-        if isinstance(outcome, Prepared) or self.lessons.after_the_last(outcome):
-            return self._compile_as_stock()
-        is_internal = isinstance(outcome, InternalError) and not self.plans.off
-        if is_internal or (attempt.is_failure(outcome) and self._takes_part()):
-            attempt.clean_up(outcome)
-            return self._compile_unmended(outcome)
-        if isinstance(outcome, FrameLeft):
-            return self._leave(compilation, outcome)
-        breaks = self.wants_errors and attempt.is_break(outcome)
-        if breaks and (whole := self._compile_whole_as_stock(compilation)) is not None:
-            return whole
-        settle(self.state, self.plans, self.code, compilation.trace, {})
-        self._tell(compilation, outcome)
-        return outcome
+        try:
+            if not isinstance(outcome, Exception):
+                return self._commit(compilation, outcome)
+            self._note_failed(compilation, outcome)
+            if isinstance(outcome, Prepared) or self.lessons.after_the_last(outcome):
+                return self._compile_as_stock()
+            is_internal = isinstance(outcome, InternalError) and not self.plans.off
+            if is_internal or (attempt.is_failure(outcome) and self._takes_part()):
+                attempt.clean_up(outcome)
+                return self._compile_unmended(outcome)
+            if isinstance(outcome, FrameLeft):
+                return self._leave(compilation, outcome)
+            breaks = self.wants_errors and attempt.is_break(outcome)
+            if breaks and (whole := self._compile_whole_as_stock(compilation)) is not None:
+                return whole
+            settle(self.state, self.plans, self.code, compilation.trace, {})
+            self._tell(compilation, outcome)
+            return outcome
+        finally:
+            del outcome  # the traceback of an error holds this frame
 
     def _commit(self, compilation: Compilation, result: Any) -> Any:
         """Accept an attempt."""
@@ -402,3 +402,16 @@ class Frame:
         """Add our reasons below Dynamo's own message."""
         for decline in self.plans.declined.values():
             error.add_note(f"graphmend_bc could not mend this break.\n{decline}")
+
+
+def _known_as_ours(compilation: Compilation, outcome: Any) -> Any:
+    """What came of an attempt, as an error of ours if it is one."""
+    error = outcome if isinstance(outcome, Exception) else None
+    failure = compilation.trace.failure
+    if failure is None and error is not None and is_internal(error):
+        failure = error
+    if failure is None:
+        return outcome
+    if error is not None:
+        attempt.clean_up(error)
+    return InternalError(failure, error)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import graphmend_bc as gm
 from graphmend_bc.code import facts
@@ -198,3 +201,61 @@ def test_modes_after_a_graph_that_raised(limit: int, block: str) -> None:
             [(UP, torch.tensor([1])), (DOWN, torch.tensor([7])), (UP, torch.tensor([2]))],
             mends="where@4",
         )
+
+
+class Watching(TorchDispatchMode):
+    """Counts operators, and gives the sums of tensors another sign if it is told to."""
+
+    def __init__(self, sign: int) -> None:
+        super().__init__()
+        self.sign, self.seen = sign, Counter[str]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen[str(func)] += 1
+        result = func(*args, **(kwargs or {}))
+        return self.sign * result if func is torch.ops.aten.sum.default else result
+
+
+class WatchingFunctions(TorchFunctionMode):
+    """Counts calls of functions."""
+
+    def __init__(self, sign: int) -> None:
+        super().__init__()
+        self.seen = Counter[str]()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name != "__get__":  # asked by Dynamo itself, while it compiles
+            self.seen[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def listed(x: torch.Tensor) -> list[torch.Tensor]:
+    return [x - 1] if x.sum() > 0 else [x, x * 3]
+
+
+def counted(x: torch.Tensor) -> list[torch.Tensor]:
+    rows = int(abs(x.sum().item()))
+    return [x + i for i in range(rows)]
+
+
+@pytest.mark.parametrize(("mode", "sign"), [(Watching, 1), (Watching, -1), (WatchingFunctions, 1)])
+@pytest.mark.parametrize("program", [listed, counted])
+def test_operators_that_a_mode_sees(program: Any, mode: Any, sign: int) -> None:
+    """None more than eager Python runs, whatever guards compute from the inputs."""
+
+    def seen(function: Any, x: torch.Tensor) -> object:
+        with mode(sign) as watching:
+            result = function(x)
+        return [t.tolist() for t in result], dict(watching.seen)
+
+    torch._dynamo.reset()
+    with gm.enabled():
+        compiled = torch.compile(program, backend="eager")
+        for _ in range(8):
+            compiled(UP)
+            compiled(DOWN)
+        assert "hoist" in {mend.strategy for mend in gm.report().mends}
+        for x in (UP, DOWN, UP):
+            assert seen(compiled, x) == seen(program, x)
+        assert [t.tolist() for t in compiled(UP)] == [t.tolist() for t in program(UP)]

@@ -8,7 +8,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch._dynamo.source import AttrSource, GlobalSource, LocalSource
@@ -16,6 +16,11 @@ from torch._guards import Source
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _disable_current_modes,
+    _get_current_dispatch_mode_stack,
+)
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.graph.fx_nodes import (
@@ -101,7 +106,13 @@ class Slice:
         """
         known = f_locals.setdefault(_LOOKUP, {})
         if self.label not in known:
-            value = self.fresh({"L": f_locals, "G": f_globals})
+            if torch._C._len_torch_dispatch_stack() == 0:
+                value = self.fresh({"L": f_locals, "G": f_globals})
+            elif any(map(_watches, _get_current_dispatch_mode_stack())):
+                return NO_ANSWER
+            else:
+                with _disable_current_modes():
+                    value = self.fresh({"L": f_locals, "G": f_globals})
             known[self.label] = value, getattr(self._recent, "last", None)
         value, last = known[self.label]
         if self.kept:
@@ -135,6 +146,16 @@ class Slice:
             return self.function(*arguments)
         finally:
             torch._C._set_grad_enabled(True)
+
+
+NO_ANSWER: Final = object()
+"""What no compiled version rests on. Under a mode of the user's, Dynamo runs a frame eagerly: the
+mode sees the operators of the frame, and none of ours."""
+
+
+def _watches(mode: TorchDispatchMode) -> bool:
+    """Whether a mode sees the operators of programs, and not only what compilers are about."""
+    return not (mode.is_infra_mode() or mode.ignore_compile_internals())
 
 
 _LOOKUP = "___graphmend_bc_lookup"

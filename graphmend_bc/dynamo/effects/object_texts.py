@@ -19,6 +19,8 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.misc import StringFormatVariable
 from torch._dynamo.variables.tensor import TensorVariable
 from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_leaves
 
 from graphmend_bc.catalog.observers import PRINT_BREAK
 from graphmend_bc.dynamo.after_graph.argument_snapshots import (
@@ -70,6 +72,7 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         compilation = current() if self.fn in _TEXTS else None
         if compilation is None or not compilation.may_mend or not args:
+            _check_shows(compilation, self.fn, args)
             return stock(self, tx, args, kwargs)
         value: Any = args[0].realize()
         if self.fn is format and isinstance(value, UserDefinedObjectVariable):
@@ -117,6 +120,19 @@ def reconstruct_text(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_mended(compilation: Compilation) -> bool:
     return bool(compilation.trace.used) or compilation.follows
+
+
+def _check_shows(
+    compilation: Compilation | None, function: Any, args: Sequence[VariableTracker]
+) -> None:
+    """Break where stock makes a constant of a text that shows the fake tensors of a trace."""
+    if compilation is None or not (compilation.as_stock and compilation.leaves and args):
+        return
+    value: Any = args[0].realize()
+    if _is_folded(function, value) and any(
+        isinstance(leaf, FakeTensor) for leaf in tree_leaves(value.value)
+    ):
+        raise exc.Unsupported("The text would show what the trace runs on.", PRINT_BREAK)
 
 
 def _is_folded(function: Any, value: VariableTracker) -> bool:

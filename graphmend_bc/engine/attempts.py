@@ -1,0 +1,191 @@
+"""One attempt at a frame by Dynamo's own `compile_frame`: what it is given, and what came of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
+from types import CodeType
+from typing import Any
+
+from graphmend_bc.dynamo.corrections.finalisers import FrameLeft
+from graphmend_bc.dynamo.rollback import eager_fallback
+from graphmend_bc.dynamo.speculation.survey import Survey, Surveyed
+from graphmend_bc.dynamo.symbols.stored_integers import as_symbols
+from graphmend_bc.dynamo.trace import attempt
+from graphmend_bc.dynamo.trace.context import Compilation, running
+from graphmend_bc.dynamo.trace.generated_code import OURS
+from graphmend_bc.dynamo.trace.internal_errors import InternalError, is_internal
+from graphmend_bc.engine.retry_policy import Lessons
+from graphmend_bc.engine.rewrite_cache import site_of
+from graphmend_bc.engine.site_plans import Plans
+from graphmend_bc.engine.speculation_flips import SpeculationFlips
+from graphmend_bc.engine.state import MendingState
+from graphmend_bc.engine.survey_policy import Surveys
+from graphmend_bc.reporting.report import FrameResult
+from graphmend_bc.rewriting.plan import Capture
+from graphmend_bc.rules import drawn
+from graphmend_bc.rules.registry import handlers, is_on
+from graphmend_bc.runtime import Site, identity_of
+from graphmend_bc.runtime.signal_handlers import pass_on
+
+log = logging.getLogger("graphmend_bc")
+
+_SUSPENDS = CO_COROUTINE | CO_GENERATOR | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
+
+
+class Attempts:
+    """What the attempts at one frame have in common.
+
+    Args:
+        state: what is known across frames.
+        stock: Dynamo's own `compile_frame`.
+        code: the frame's own code object.
+        args, kwargs: what Dynamo passes after `code`.
+    """
+
+    def __init__(
+        self,
+        state: MendingState,
+        stock: Callable[..., Any],
+        code: CodeType,
+        args: list[Any],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self.state = state
+        self.stock = stock
+        self.code = code
+        self.call = attempt.Arguments(args, kwargs)
+        self.wants_errors = self.call.wants_errors
+        self._begin()
+        self.seen: dict[Site, bool | None] = {}
+        self.failed: list[str] = []
+        counts = state.frames.get(identity_of(code))
+        self.stored = frozenset[str]() if counts is None else counts.stored
+        function = state.function_of(code)
+        self.function = identity_of(function)
+        # What goes on after a break of a frame that is left is left too.
+        self.plans.off |= not state.unfit.isdisjoint({identity_of(code), self.function})
+        self.follows = (
+            (function is not code and self.function in state.mended)
+            or state.rewrites.is_rewritten(code)
+            or function.co_filename.startswith(OURS)  # a primitive, around an arm with a break
+        )
+
+    def _begin(self, suggests: bool = True) -> None:
+        """Nothing was tried yet; plans of other processes may be tried first."""
+        self.plans = Plans(self.state, bool(self.code.co_flags & _SUSPENDS), suggests)
+        self.surveys = Surveys(self.plans)
+        self.flips = SpeculationFlips()
+        self.lessons = Lessons(self.state, self.plans, self.surveys, self.flips, self.wants_errors)
+
+    def _note_failed(self, compilation: Compilation, error: Exception) -> None:
+        self.failed.append(self.lessons.told(compilation.trace, error))
+        if log.isEnabledFor(logging.DEBUG):
+            site, number = site_of(self.code, 0), len(self.failed)
+            log.debug("Attempt %d at %s failed: %s.", number, site, self.failed[-1])
+
+    def _takes_part(self) -> bool:
+        """Whether stock might have met no error, having skipped the frame in another call."""
+        known = self.follows or self.function in self.state.mended
+        return not self.plans.off and (known or self.plans.rewrites())
+
+    def _try(self, compilation: Compilation, call: attempt.Arguments) -> Any:
+        """One attempt by Dynamo's own `compile_frame`: what it returns, or the error it raises."""
+        # No local holds it: the traceback of an error holds this frame.
+        return _known_as_ours(compilation, self._outcome(compilation, call))
+
+    def _outcome(self, compilation: Compilation, call: attempt.Arguments) -> Any:
+        try:
+            code = self.plans.code_for(self.code)
+            with (
+                running(compilation),
+                attempt.capturing(compilation.captures),
+                attempt.guarding_defaults() if compilation.may_mend else nullcontext(),
+                as_symbols(frozenset() if self.plans.off else self.stored),
+            ):
+                result = self.stock(code, *call.args, **call.kwargs)
+            # What a survey traced must not be used, whatever Dynamo made of it.
+            return result if compilation.trace.known(Survey) is None else Surveyed()
+        except Exception as error:
+            pass_on(error)
+            return error
+
+    def _compilation(self, surveys: bool = False, as_stock: bool = False) -> Compilation:
+        return Compilation(
+            code=self.code,
+            code_for=self.plans.code_for,
+            may_mend=not (self.plans.off or self.plans.suspends),
+            likely=self._likely,
+            follows=self.follows,
+            was_mended=self.function in self.state.mended,
+            graph_failed=partial(self.state.graph_failed, self.code),
+            draw_mismatched=partial(self.state.draw_mismatched, self.code),
+            declined=self.plans.declined,
+            rewrites=self.plans.rewrites,
+            captures=any(plan.of_kind(Capture) for plan in self.plans.by_code.values()),
+            note_capture=self.plans.note_capture,
+            site_at=self.plans.site_at,
+            given_up=self.state.given_up,
+            guarded=self.state.guarded,
+            handlers=handlers(),
+            draws=is_on(drawn.RULE, self.state.lost) and not self.plans.suspends,
+            leaves=not self.wants_errors and eager_fallback.is_called(),
+            as_stock=as_stock,
+            exact_asserts=self.plans.exact_asserts,
+            exact_texts=self.plans.exact_texts,
+            survey_at=self.surveys.way_at if surveys else None,
+            falls_back=self.surveys.way_after if surveys else None,
+        )
+
+    def _likely(
+        self, site: Site, occurrence: int, seen: Callable[[], bool | None], suggested: bool
+    ) -> bool:
+        known = self.state.likely(site, occurrence)
+        if known is None:
+            if site not in self.seen:
+                self.seen[site] = seen()
+            known = self.seen[site]
+        if known is None:
+            self.flips.blind.add(site)
+            known = suggested
+        return self.flips.likely(site, occurrence, known)
+
+    # Telling
+
+    def _tell(self, compilation: Compilation, outcome: Any) -> None:
+        result = FrameResult(
+            graphs=compilation.graphs,
+            break_reason=attempt.break_reason(outcome),
+            skipped=isinstance(outcome, FrameLeft)
+            or (
+                isinstance(outcome, Exception)
+                and not self.wants_errors
+                and attempt.is_break(outcome)
+            ),
+            attempts=tuple(self.failed),
+        )
+        self.state.note_compiled(self.code)
+        self.state.report.compiled.note(result)
+        for listener in self.state.on_frame:
+            listener(result)
+
+    def _explain(self, error: BaseException) -> None:
+        """Add our reasons below Dynamo's own message."""
+        for decline in self.plans.declined.values():
+            error.add_note(f"graphmend_bc could not mend this break.\n{decline}")
+
+
+def _known_as_ours(compilation: Compilation, outcome: Any) -> Any:
+    """What came of an attempt, as an error of ours if it is one."""
+    error = outcome if isinstance(outcome, Exception) else None
+    failure = compilation.trace.failure
+    if failure is None and error is not None and is_internal(error):
+        failure = error
+    if failure is None:
+        return outcome
+    if error is not None:
+        attempt.clean_up(error)
+    return InternalError(failure, error)

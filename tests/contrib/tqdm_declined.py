@@ -29,7 +29,7 @@ DECLINED = {
             x = x * i
         texts.append(str(bar))
         return x""",
-        "bar-escapes",
+        "effect-shares",  # the stream that the bar writes to adds to the list
     ),
     "printed": (
         """

@@ -27,9 +27,8 @@ DECLINED = {
         bar = tqdm(items, **Show.how)
         for i in bar:
             x = x * i
-        texts.append(str(bar))
-        return x""",
-        "effect-shares",  # the stream that the bar writes to adds to the list
+        return x + len(str(bar))""",
+        "bar-escapes",
     ),
     "printed": (
         """

@@ -19,6 +19,7 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
 )
 from graphmend_bc.dynamo.graph.input_aliasing import check_apart, layout_of
 from graphmend_bc.dynamo.rollback import checkpoints
+from graphmend_bc.dynamo.rollback.eager_fallback import is_called
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, need_of, undo_of
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
@@ -85,6 +86,8 @@ def _find_rollback(
     if not (need_of(trace) or raising):
         return
     try:
+        if not (output.export or is_called()):
+            raise Refused("under-export", "Only the graph itself is kept of what is compiled.")
         rollback.undo = undo_of(trace, gm, opaque, output)
     except Refused as refused:
         if sites := _blamed(trace):

@@ -60,6 +60,11 @@ ROOT_BREAK = "Unsupported python_type() call"
 STREAM_BREAK = "Unsupported method call"
 """What stock Dynamo calls the breaks at such calls."""
 
+OBSERVER_BREAKS: Final = frozenset(
+    {PRINT_BREAK, LOGGER_BREAK, CALLED, INLINED, ROOT_BREAK, STREAM_BREAK}
+)
+"""All of them."""
+
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,

@@ -65,3 +65,32 @@ PARTLY: Final = MappingProxyType(
     }
 )
 """The same for what is left of break types that a rule knows."""
+
+REQUESTED: Final = frozenset({"Call to `torch._dynamo.graph_break()`"})
+"""Breaks that the program asks for."""
+
+_BACKWARD = ("Compile the function that computes the loss, and call backward() outside of it.",)
+ENTERED: Final = ("Enter the context manager outside the compiled function.",)
+"""What the user can do about breaks where a context manager is entered or left."""
+
+HINTS: Final = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                "Unsupported Tensor.backward() call",
+                "backward() with empty inputs",
+                "backward() with in-graph created tensor",
+            ),
+            _BACKWARD,
+        ),
+        **dict.fromkeys(
+            (
+                "Attempted to reconstruct context manager's __enter__ method",
+                "Sourceless context manager without mutation support",
+                "Unsupported context manager",
+            ),
+            ENTERED,
+        ),
+    }
+)
+"""What the user can do about breaks of a type, in place of what the reason code suggests."""

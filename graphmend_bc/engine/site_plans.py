@@ -15,6 +15,7 @@ from graphmend_bc.dynamo.trace.internal_errors import InternalError
 from graphmend_bc.engine.escalation import dearer, planned_ahead
 from graphmend_bc.engine.failures import report_failure
 from graphmend_bc.engine.rewrite_cache import site_of
+from graphmend_bc.engine.specific_reasons import most_specific
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.engine.suggestions import Suggestions
 from graphmend_bc.reporting.reasons import Refused
@@ -283,11 +284,9 @@ class Plans:
         self.passed_over.setdefault(site, []).append(refused)
 
     def _decline(self, site: Site, refused: Refused) -> None:
-        gb_type = self.gb_type(site)
-        before = [r for r in self.passed_over.get(site, ()) if str(r) != str(refused)]
-        if before and refused.reason.code == "call-not-traced":
-            # An earlier refusal says more.
-            refused, before = before[0], []
+        gb_type, before = self.gb_type(site), self.passed_over.get(site, [])
+        if (code := self.codes.get(site.code)) is not None:
+            refused, before = most_specific(refused, before, site, self.breaks.get(site), code)
         decline = Decline.of(refused, site, gb_type, gb_id_of(gb_type), tuple(map(str, before)))
         self.declined.setdefault(site, decline)
 

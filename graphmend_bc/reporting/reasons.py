@@ -331,10 +331,12 @@ _ALL = (
     Reason(
         "call-not-traced",
         "Dynamo cannot trace this call, and the function is not known to be safe to defer.",
-        (
-            "If its result is not used and it changes nothing that the function reads, add it to "
-            "graphmend_bc.config.effects.",
-        ),
+        ("Make the call outside the compiled function, and pass in what it gives.",),
+    ),
+    Reason(
+        "break-requested",
+        "The program asks Dynamo to break the graph here.",
+        ("Remove the call of torch._dynamo.graph_break() if the break is not wanted any more.",),
     ),
     Reason(
         "inside-transform",
@@ -461,14 +463,16 @@ class Refused(Exception):
 
     Args:
         code: a key of `REASONS`.
-        detail: what was found here, with the user's names; one sentence or nothing.
+        detail: what was found here, with the user's names; sentences or nothing.
+        hints: what the user can do here, in place of the reason's own.
     """
 
-    def __init__(self, code: str, detail: str = "") -> None:
+    def __init__(self, code: str, detail: str = "", hints: tuple[str, ...] = ()) -> None:
         self.reason = REASONS[code]
         self.detail = detail
+        self.hints = hints or self.reason.hints
         super().__init__(f"{code}: {self.reason.explanation} {detail}".rstrip())
 
     def again(self) -> Refused:
         """The same refusal, to be raised once more: one that was raised holds frames."""
-        return Refused(self.reason.code, self.detail)
+        return Refused(self.reason.code, self.detail, self.hints)

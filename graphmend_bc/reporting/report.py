@@ -91,7 +91,7 @@ class Decline:
         return cls(
             refused.reason.code,
             explanation,
-            refused.reason.hints,
+            refused.hints,
             site,
             gb_type,
             gb_id,

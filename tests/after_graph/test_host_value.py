@@ -180,7 +180,7 @@ def test_value_live_over_a_break_that_stays() -> None:
         """,
         BOTH,
         mends="defer@2 defer@4",
-        declines="call-not-traced@3",
+        declines="break-requested@3",
         breaks=1,
     )
 

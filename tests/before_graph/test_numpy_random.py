@@ -188,7 +188,7 @@ def f(x):
 """,
         CALLS,
         mends="draw@7",
-        declines="call-not-traced@23",
+        declines="break-requested@23",
         breaks=1,
     )
 

@@ -246,7 +246,7 @@ def test_effect_before_a_break_that_stays() -> None:
         """,
         BOTH,
         mends="defer@3 defer@5",
-        declines="call-not-traced@4",
+        declines="break-requested@4",
         breaks=1,
     )
 

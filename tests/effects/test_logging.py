@@ -85,7 +85,7 @@ def test_caller_whose_name_ends_as_that_of_a_resumed_function() -> None:
         """,
         BOTH,
         mends="defer@4",
-        declines="call-not-traced@10",
+        declines="break-requested@10",
         breaks=2,
     )
 
@@ -326,6 +326,6 @@ def test_records_of_a_resumed_function_have_its_own_name(way: str) -> None:
         """,
         BOTH,
         mends="defer@4 defer@10" if way == "True" else "defer@4 speculate@9 defer@10",
-        declines="call-not-traced@8",
+        declines="break-requested@8",
         breaks=1,
     )

@@ -342,7 +342,7 @@ def test_in_a_resume_function() -> None:
         """,
         BOTH,
         mends="where@4",
-        declines="call-not-traced@3",
+        declines="break-requested@3",
         breaks=1,
     )
 

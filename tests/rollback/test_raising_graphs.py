@@ -188,15 +188,15 @@ state = items
 @pytest.mark.parametrize(
     ("number", "mends", "declines"),
     [
-        ("(6 // z)", "", "call-not-traced@4 speculation-writes-input@6"),
-        ("(6 % z)", "", "call-not-traced@4 speculation-writes-input@6"),
-        ("(z - True)", "", "call-not-traced@4 speculation-writes-input@6"),
+        ("(6 // z)", "", "break-requested@4 speculation-writes-input@6"),
+        ("(6 % z)", "", "break-requested@4 speculation-writes-input@6"),
+        ("(z - True)", "", "break-requested@4 speculation-writes-input@6"),
         (
             "torch.linalg.inv(torch.diag(z + 0.0))",
             "",
-            "call-not-traced@4 speculation-writes-input@6",
+            "break-requested@4 speculation-writes-input@6",
         ),
-        ("(z // 2 + z % 3 + z**2)", "where@6", "call-not-traced@4"),
+        ("(z // 2 + z % 3 + z**2)", "where@6", "break-requested@4"),
     ],
 )
 def test_state_before_a_division(number: str, mends: str, declines: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -13,6 +14,10 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from graphmend_bc.code import facts
+from graphmend_bc.dynamo.trace.generated_code import as_the_users
+
+_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+"""Where Python's library and installed packages are."""
 
 UNSAFE_SIDE_EFFECT = "HOP: Unsafe side effect"
 """Dynamo's break type where an arm changes Python state outside itself."""
@@ -28,6 +33,8 @@ class Break:
         gb_type: Dynamo's type of the break, as in its graph break registry.
         gb_id: Dynamo's id of that type, such as "GB0170"; empty if it has none.
         message: Dynamo's own text, first line.
+        caller: the innermost frame of the program's own, as "file:line in function", if the break
+            is in code of a library that it calls; else empty.
     """
 
     code: CodeType
@@ -35,6 +42,7 @@ class Break:
     gb_type: str
     gb_id: str
     message: str
+    caller: str = ""
 
 
 def break_of(error: BaseException) -> Break | None:
@@ -53,7 +61,21 @@ def break_of(error: BaseException) -> Break | None:
         gb_type=gb_type,
         gb_id=gb_id_of(gb_type),
         message=first_line(error),
+        caller=_caller(frames),
     )
+
+
+def _caller(frames: list[InstructionTranslatorBase]) -> str:
+    """Where the program calls the library that the innermost frame is in."""
+    if not frames[-1].f_code.co_filename.startswith(_LIBRARIES):
+        return ""
+    for frame in reversed(frames):
+        code = frame.f_code
+        if not code.co_filename.startswith(_LIBRARIES):
+            positions = frame.current_instruction.positions
+            line = code.co_firstlineno if positions is None else positions.lineno
+            return f"{code.co_filename}:{line} in {as_the_users(code).co_qualname}"
+    return ""
 
 
 def first_line(error: BaseException) -> str:

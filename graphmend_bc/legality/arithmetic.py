@@ -61,7 +61,8 @@ def _same(ranges: Known, record: OpRecord) -> Sequence[Integers]:
 def _copied(ranges: Known, record: OpRecord) -> Sequence[Integers]:
     """The same in another dtype."""
     source = record.args[0]
-    return [ranges.of(source) if is_integral(source) else UNKNOWN]
+    is_whole = not isinstance(source, torch.Tensor) or is_integral(source)
+    return [ranges.of(source) if is_whole else UNKNOWN]
 
 
 def _united(ranges: Known, record: OpRecord) -> Sequence[Integers]:

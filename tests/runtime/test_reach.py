@@ -120,7 +120,7 @@ def test_list_is_reached(root: object) -> None:
         Holder().other,
         functools.partial(torch.add, 1),
     ],
-    ids=str,
+    ids=lambda root: type(root).__name__,
 )
 def test_anything_may_be_reached(root: object) -> None:
     assert reach([root]).unknown

@@ -133,7 +133,9 @@ class Recorder:
         # Operators that the kernel of another operator runs belong to that one.
         # `prim` holds questions about a tensor, such as its device.
         is_ours = isinstance(func, OpOverload) and func.namespace != "prim"
-        if self._depth == 0 and is_ours and not neutral:
+        # A class of tensors that sees operators answers such a call, and makes others.
+        is_answered = result is not NotImplemented
+        if self._depth == 0 and is_ours and is_answered and not neutral:
             self._learn(self._note, OpRecord(func, tuple(args), dict(kwargs or {}), result))
         return result
 

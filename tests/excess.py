@@ -27,12 +27,13 @@ def excess_over(stock: Frames, mended: Frames, fullgraph: bool) -> str:
     Returns:
         A sentence, or nothing if mending costs no piece more:
 
-        * it leaves no more breaks than stock has, skipped frames and recompilations counted;
+        * it leaves no more breaks than stock has, recompilations counted, unless stock skips a frame,
+          which is then all in pieces;
         * the first call makes no more graphs, or one: nothing was compiled for another value yet;
         * what stock has whole is compiled no more often.
     """
     breaks, more = _breaks(stock), _breaks(mended)
-    if more > breaks:
+    if more > breaks and not _skips(stock):
         return f"Mended, {more} breaks are left; stock has {breaks}."
     graphs, more = _graphs(stock[:1]), _graphs(mended[:1])
     if more > max(graphs, 1) and not _skips(stock[:1]):

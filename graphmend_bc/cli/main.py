@@ -94,7 +94,7 @@ def _with_limit(argv: Sequence[str]) -> list[str]:
             given.append(f"{argument}={limit}")
             continue
         given.append(argument)
-        if argument in VALUE_OPTIONS and left:
+        if argument in VALUE_OPTIONS and left and argv[0] != "scan":
             given.append(left.pop(0))
         elif not argument.startswith("-") and argv[0] != "scan":
             break  # the program; the rest is its own

@@ -58,7 +58,7 @@ def settings_put_back() -> Iterator[None]:
     ],
 )
 def test_one_graph(question: str) -> None:
-    in_torch = "mps.is_available" in question  # a Python function of torch's asks
+    in_torch = "backends.mps.is_available" in question  # a Python function of torch's asks
     is_stocks = "mps" in question and since(2, 14)
     mends = "" if is_stocks else "probe@__init__.py" if in_torch else "probe@4"
     outcome = check(

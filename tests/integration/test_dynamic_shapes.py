@@ -148,13 +148,12 @@ def test_changed_speculation_is_no_recompilation() -> None:
 
 
 def test_past_the_recompile_limit() -> None:
-    full = "where@3 speculate@5 defer@7"
+    """It is left to stock before, and then nothing of it counts as mended."""
     with torch._dynamo.config.patch(recompile_limit=2):
         check(
             MIXED,
             [torch.ones(n) * s for n in (2, 3, 4, 5) for s in (1, -9)],
-            # Only the graphs below the limit tell; reversed, they are of calls that print nothing.
-            {"forward": full, "reversed": "where@3 speculate@5"},
-            declines=None,
-            breaks=None,
+            mends="",
+            declines="mending-does-not-pay@1",
+            breaks=5,
         )

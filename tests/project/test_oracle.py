@@ -110,7 +110,7 @@ def f(x, n):
 CALLS = [(torch.ones(2), 1), (-torch.ones(2), 2)]
 RIGHT: dict[str, Any] = {
     "mends": {"forward": "where@6", "reversed": ""},
-    "declines": {"forward": "", "reversed": "call-not-traced@9 call-not-traced@11"},
+    "declines": {"forward": "", "reversed": "break-requested@9 break-requested@11"},
     # The two breaks of the function and one more as it is compiled again for the second call.
     "breaks": {"forward": 0, "reversed": 3},
 }
@@ -129,8 +129,8 @@ def test_what_is_wanted_of_each_order() -> None:
         ("mends", "where@5"),
         ("mends", "cond@6"),
         ("mends", "where@6 where@7"),
-        ("declines", "call-not-traced@9"),
-        ("declines", "call-not-traced@9 call-not-traced@11 call-not-traced@12"),
+        ("declines", "break-requested@9"),
+        ("declines", "break-requested@9 break-requested@11 break-requested@12"),
         ("breaks", 2),
         ("breaks", 4),
     ],
@@ -166,6 +166,7 @@ WHOLE, BROKEN, SKIPPED = _frame(), _frame(broken=True), _frame(0, broken=True, s
         ([[WHOLE], [WHOLE]], [[WHOLE], [WHOLE]], ""),
         ([[BROKEN, WHOLE], []], [[WHOLE], [WHOLE], [WHOLE]], ""),
         ([[SKIPPED], []], [[WHOLE, WHOLE], []], ""),
+        ([[SKIPPED], []], [[BROKEN, BROKEN, WHOLE], []], ""),
         ([[BROKEN, BROKEN], []], [[BROKEN, BROKEN], []], ""),
         ([[BROKEN], []], [[BROKEN], [BROKEN]], "2 breaks are left"),
         ([[WHOLE], []], [[SKIPPED], []], "1 breaks are left"),

@@ -177,7 +177,7 @@ def test_reset_frees_code(room: Any) -> None:
     empty_torchs_own_caches()
     assert alive(written) == 0
     names = {function.__qualname__ for function in functions}
-    origins = [o for o in gc.get_objects() if isinstance(o, Origin)]
+    origins = [o for o in gc.get_objects() if type(o) is Origin]  # of a proxy, it asks nothing
     assert not [o for o in origins if o.code.co_qualname in names]
     gm.reset()
     assert own <= state.mended

@@ -41,7 +41,6 @@ def f(x):
         ("seen.discard(1); x = x * 2 if x.sum() > 0 else x + 1", "where@17"),
         ("seen.add(2) if x.sum() > 0 else seen.discard(2)", "speculate@17"),
         ("seen.add(2); assert x.sum() > 0, f'{len(seen)}'", "speculate@17"),
-        ("seen.add(len(seen)); torch._dynamo.graph_break(); seen.once('a')", "defer@5"),
     ],
 )
 def test_sets_of_a_class(change: str, mends: str, backend: str) -> None:
@@ -53,3 +52,12 @@ def test_sets_of_a_class(change: str, mends: str, backend: str) -> None:
         breaks=None,
         backend=backend,
     )
+
+
+def test_sets_in_what_goes_on_after_a_break() -> None:
+    """It is compiled for each length, and left to stock in the end; what was mended before is not told then."""
+    source = SETS.format("seen.add(len(seen)); torch._dynamo.graph_break(); seen.once('a')")
+    few, many = [UP, DOWN], [UP, DOWN, UP, UP, UP, DOWN, UP]
+    check(source, few, mends="defer@5", declines="break-requested@17", breaks=2, orders=1)
+    left = "break-requested@17 mending-does-not-pay@17"
+    check(source, many, mends="", declines=left, breaks=7, orders=1)

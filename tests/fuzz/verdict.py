@@ -283,6 +283,7 @@ def _run(
 
 
 _TRACEBACK = re.compile(r"from user code:.*?(?=Set TORCHDYNAMO_VERBOSE)")
+_FORBIDDEN = "Detected recompile when torch.compile stance is"
 _NEGATIVE_ZERO = re.compile(r"-0\.0(?!\d)")
 
 
@@ -290,8 +291,11 @@ def _shown(seen: Seen, name: str) -> str:
     """A field as text, without what docs/semantics.md does not promise.
 
     That is the sign of a gradient that is zero; and where a break stays, log records carry the name
-    of Dynamo's function, and Dynamo's own errors say which of its frames they were raised in.
+    of Dynamo's function, and Dynamo's own errors say which of its frames they were raised in. A
+    stance forbids to compile a frame again, of which the guards are told that failed.
     """
+    if name == "error" and _FORBIDDEN in repr(seen.error):
+        return _FORBIDDEN
     text = _TRACEBACK.sub("", without_resumption(repr(getattr(seen, name))))
     return _NEGATIVE_ZERO.sub("0.0", text) if name == "gradients" else text
 

@@ -57,7 +57,7 @@ def test_sets_of_a_class(change: str, mends: str, backend: str) -> None:
 def test_sets_in_what_goes_on_after_a_break() -> None:
     """It is compiled for each length, and left to stock in the end; what was mended before is not told then."""
     source = SETS.format("seen.add(len(seen)); torch._dynamo.graph_break(); seen.once('a')")
-    few, many = [UP, DOWN], [UP, DOWN, UP, UP, UP, DOWN, UP]
+    few, many = [UP, DOWN], [UP, DOWN] * 4
     check(source, few, mends="defer@5", declines="break-requested@17", breaks=2, orders=1)
     left = "break-requested@17 mending-does-not-pay@17"
-    check(source, many, mends="", declines=left, breaks=7, orders=1)
+    check(source, many, mends="", declines=left, breaks=8, orders=1)

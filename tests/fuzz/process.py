@@ -149,6 +149,7 @@ DISABLED: Final = Surrounding(
     },
 )
 
+# Not `skip_guard_eval_unsafe`: it promises that nothing changes which other changes may change.
 STANCES: Final = Surrounding(
     definitions=("rate = 2.0",),
     vector=("{vector} * rate", "({vector} if {test} else -{vector})"),
@@ -164,7 +165,6 @@ STANCES: Final = Surrounding(
                 "'eager_on_recompile'",
                 "'fail_on_recompile'",
                 "'force_eager'",
-                "skip_guard_eval_unsafe=True",
             )
         ),
         "global is rebound": ("rate = 3.0",),

@@ -42,6 +42,14 @@ class Program:
         """Whether the surroundings change between the calls."""
         return "\ndef change(number):" in self.source
 
+    @property
+    def ends_objects(self) -> bool:
+        """Whether objects with finalisers are made: rewritten code ends those of an arm with the arm.
+
+        No such function is mended; see docs/semantics.md.
+        """
+        return "class Ends" in self.source
+
     def test(self, name: str = "test_found") -> str:
         """A test of the program, ready to be pasted into a file of tests."""
         source = textwrap.indent(self.source, " " * 8).rstrip()

@@ -143,8 +143,9 @@ DISABLED: Final = Surrounding(
         "for <i> in range(2):\n    {vector_old} = apart({vector})",
     ),
     changes={
-        "function is enabled": (
-            "apart = getattr(apart, '__wrapped__', None) or getattr(apart, '_torchdynamo_orig_callable', apart)",
+        "function is another": (
+            "apart = torch._dynamo.disable(lambda x: x - 1)",
+            "apart = torch.compiler.disable(apart, recursive=False)",
         )
     },
 )

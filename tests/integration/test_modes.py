@@ -259,3 +259,30 @@ def test_operators_that_a_mode_sees(program: Any, mode: Any, sign: int) -> None:
         for x in (UP, DOWN, UP):
             assert seen(compiled, x) == seen(program, x)
         assert [t.tolist() for t in compiled(UP)] == [t.tolist() for t in program(UP)]
+
+
+NOTING = """
+from torch.overrides import TorchFunctionMode
+
+seen = []
+
+class Noting(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        seen.append(func.__name__)
+        result = func(*args, **kwargs or {})
+        return result + 1 if func is torch.Tensor.item else result
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "declines", "breaks"),
+    [
+        ("return x * 2, x.sum().item()", "capture-fails@8", 12),
+        ("n = [x.max().item(), float(x.min())]\n    return n", "capture-fails@8", 20),
+    ],
+)
+def test_function_mode_around_the_call(body: str, declines: str, breaks: int) -> None:
+    """It sees what reads a tensor; with a symbol of what is read, Dynamo's code would raise."""
+    around = "def around():\n    return Noting()"
+    source = f"{NOTING.strip()}\n\ndef f(x):\n    {body}\n\n{around}\n"
+    check(source, [UP, DOWN, UP], "", declines, breaks)

@@ -21,6 +21,7 @@ from graphmend_bc.dynamo.after_graph.host_value import (
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
+from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.runtime import Site
 
 ITEM_BREAK = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
@@ -57,6 +58,7 @@ class MarkedReadVariable(MarkedCalleeVariable):
         if kwargs:
             return None
         check_is_outermost(tx)
+        check_no_function_mode(tx)  # it sees the call, and may answer it
         if (value := self._read(tx, args)) is not None:
             self.compilation.trace.used[self.site] = "defer"
             self.compilation.trace.gb_types[self.site] = ITEM_BREAK

@@ -38,6 +38,7 @@ from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, owner_of, pl
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
+from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.registration import Registration, Registry
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Marker, Site
@@ -178,6 +179,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
         """
         trace = self.compilation.trace
         check_is_outermost(tx)
+        check_no_function_mode(tx)  # it sees how texts of tensors are made
         if is_cached(trace):
             raise Refused("effect-in-cache")
         self._check_result(tx)

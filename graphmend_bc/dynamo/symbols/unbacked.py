@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NoReturn, TypeGuard
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch._dynamo.output_graph import OutputGraph
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import SymNodeVariable
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
@@ -17,6 +18,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from graphmend_bc.dynamo.trace.breaks import instruction_of
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace, current
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
+from graphmend_bc.dynamo.trace.truth_overrides import is_under_mode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 
@@ -28,12 +30,21 @@ class Captures(Feature):
     Attributes:
         sites: those at which Dynamo made a symbol for what is known only at run time.
         symbols: these symbols, each with its site.
+        under_mode: whether one was made under a torch function mode of the user's, where Dynamo
+            takes what the graph gives for a tensor.
     """
 
     order: ClassVar[int] = 50
 
     sites: dict[Site, None] = field(default_factory=dict)
     symbols: dict[sympy.Basic, Site] = field(default_factory=dict)
+    under_mode: bool = False
+
+    def on_graph_end(
+        self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
+    ) -> None:
+        if self.under_mode:
+            refuse_captured("A torch function mode is entered.")
 
     def on_question(self, compilation: Compilation, tensor: VariableTracker, name: str) -> None:
         _check_question(tensor, name)
@@ -76,6 +87,7 @@ def listen_to_captures(output: OutputGraph, compilation: Compilation) -> None:
                 captures = compilation.trace.of(Captures)
                 captures.sites[site] = None
                 captures.symbols[symbol.node.expr] = site
+                captures.under_mode |= is_under_mode(output.current_tx)
             return symbol
 
         return make

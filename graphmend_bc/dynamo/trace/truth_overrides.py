@@ -6,6 +6,8 @@ A tensor subclass may define `__bool__`, `__torch_function__` or `__torch_dispat
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.tensor import NumpyNdarrayVariable, TensorVariable
@@ -21,11 +23,24 @@ def check_no_function_mode(tx: InstructionTranslatorBase) -> None:
     Raises:
         Refused: such a mode is entered.
     """
+    for value in _modes(tx):
+        name = type(value).__name__
+        raise Refused("inside-transform", f"The torch function mode {name} is entered.")
+
+
+def is_under_mode(tx: InstructionTranslatorBase) -> bool:
+    """True if a mode of the user's is entered, or what a mode or class does with a call is traced."""
+    frame: InstructionTranslatorBase | None = tx
+    while frame is not None and frame.f_code.co_name != "__torch_function__":
+        frame = frame.parent
+    return frame is not None or any(True for _ in _modes(tx))
+
+
+def _modes(tx: InstructionTranslatorBase) -> Iterator[object]:
     for mode in tx.symbolic_torch_function_state.mode_stack:
         value = getattr(mode.realize(), "value", None)
         if not isinstance(value, DeviceContext):
-            name = type(value).__name__
-            raise Refused("inside-transform", f"The torch function mode {name} is entered.")
+            yield value
 
 
 def check_truth_is_plain(condition: TensorVariable) -> None:

@@ -29,14 +29,16 @@ def excess_over(stock: Frames, mended: Frames, fullgraph: bool) -> str:
 
         * it leaves no more breaks than stock has, recompilations counted, unless stock skips a frame,
           which is then all in pieces;
-        * the first call makes no more graphs, or one: nothing was compiled for another value yet;
+        * the first call makes no more graphs, or one: nothing was compiled for another value yet. A
+          break that is mended may be a graph, where copies for later are all that there is;
         * what stock has whole is compiled no more often.
     """
     breaks, more = _breaks(stock), _breaks(mended)
     if more > breaks and not _skips(stock):
         return f"Mended, {more} breaks are left; stock has {breaks}."
     graphs, more = _graphs(stock[:1]), _graphs(mended[:1])
-    if more > max(graphs, 1) and not _skips(stock[:1]):
+    mended_breaks = _breaks(stock[:1]) - _breaks(mended[:1])
+    if more > max(graphs + mended_breaks, 1) and not _skips(stock[:1]):
         return f"Mended, the first call makes {more} graphs; stock makes {graphs}."
     graphs, more = _graphs(stock), _graphs(mended)
     if not (breaks or fullgraph) and more > graphs:

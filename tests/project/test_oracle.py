@@ -168,6 +168,8 @@ WHOLE, BROKEN, SKIPPED = _frame(), _frame(broken=True), _frame(0, broken=True, s
         ([[SKIPPED], []], [[WHOLE, WHOLE], []], ""),
         ([[SKIPPED], []], [[BROKEN, BROKEN, WHOLE], []], ""),
         ([[BROKEN, BROKEN], []], [[BROKEN, BROKEN], []], ""),
+        ([[BROKEN], []], [[WHOLE, WHOLE], []], ""),
+        ([[BROKEN], []], [[WHOLE, WHOLE, WHOLE], []], "the first call makes 3 graphs"),
         ([[BROKEN], []], [[BROKEN], [BROKEN]], "2 breaks are left"),
         ([[WHOLE], []], [[SKIPPED], []], "1 breaks are left"),
         ([[WHOLE], []], [[WHOLE, WHOLE], []], "the first call makes 2 graphs"),

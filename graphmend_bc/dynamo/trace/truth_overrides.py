@@ -29,7 +29,7 @@ def check_no_function_mode(tx: InstructionTranslatorBase) -> None:
 
 
 def is_under_mode(tx: InstructionTranslatorBase) -> bool:
-    """True if a mode of the user's is entered, or what a mode or class does with a call is traced."""
+    """True if a mode of the user's is entered, or what one does with a call is traced."""
     frame: InstructionTranslatorBase | None = tx
     while frame is not None and frame.f_code.co_name != "__torch_function__":
         frame = frame.parent

@@ -15,6 +15,7 @@ from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.speculation.survey import Survey, Surveyed
 from graphmend_bc.dynamo.symbols.stored_integers import as_symbols
 from graphmend_bc.dynamo.trace import attempt
+from graphmend_bc.dynamo.trace.break_decisions import BreakTakenUp
 from graphmend_bc.dynamo.trace.context import Compilation, running
 from graphmend_bc.dynamo.trace.generated_code import OURS
 from graphmend_bc.dynamo.trace.internal_errors import InternalError, is_internal
@@ -62,6 +63,7 @@ class Attempts:
         self._begin()
         self.seen: dict[Site, bool | None] = {}
         self.failed: list[str] = []
+        self.taken_up = False
         counts = state.frames.get(identity_of(code))
         self.stored = frozenset[str]() if counts is None else counts.stored
         function = state.function_of(code)
@@ -97,6 +99,16 @@ class Attempts:
         # No local holds it: the traceback of an error holds this frame.
         return _known_as_ours(compilation, self._outcome(compilation, call))
 
+    def _attempt(self, compilation: Compilation) -> Any:
+        """One attempt that ends at a break which another one may mend."""
+        if compilation.takes_up is not None:
+            return self._try(compilation, self.call)
+        with attempt.breaks_are_errors():
+            outcome = self._try(compilation, self.call.with_breaks)
+        if not isinstance(outcome, Exception):
+            attempt.restore_error_setting(outcome)
+        return outcome
+
     def _outcome(self, compilation: Compilation, call: attempt.Arguments) -> Any:
         try:
             code = self.plans.code_for(self.code)
@@ -109,11 +121,19 @@ class Attempts:
                 result = self.stock(code, *call.args, **call.kwargs)
             # What a survey traced must not be used, whatever Dynamo made of it.
             return result if compilation.trace.known(Survey) is None else Surveyed()
+        except BreakTakenUp as taken_up:
+            attempt.clean_up(taken_up)
+            return taken_up.error
         except Exception as error:
             pass_on(error)
             return error
 
-    def _compilation(self, surveys: bool = False, as_stock: bool = False) -> Compilation:
+    def _compilation(
+        self,
+        surveys: bool = False,
+        as_stock: bool = False,
+        takes_up: Callable[[Compilation, Exception], bool] | None = None,
+    ) -> Compilation:
         return Compilation(
             code=self.code,
             code_for=self.plans.code_for,
@@ -134,6 +154,7 @@ class Attempts:
             draws=is_on(drawn.RULE, self.state.lost) and not self.plans.suspends,
             leaves=not self.wants_errors and eager_fallback.is_called(),
             as_stock=as_stock,
+            takes_up=takes_up,
             exact_asserts=self.plans.exact_asserts,
             exact_texts=self.plans.exact_texts,
             survey_at=self.surveys.way_at if surveys else None,

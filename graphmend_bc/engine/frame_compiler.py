@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from enum import Enum, auto
 from types import CodeType
 from typing import Any
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.corrections.finalisers import FrameLeft
+from graphmend_bc.dynamo.patches import needs
 from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.rollback.cache_entries import forget_compiled
 from graphmend_bc.dynamo.rollback.deopt_wrapper import add_deoptimisation
@@ -26,7 +28,7 @@ from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.dynamo.trace.assertions import Assertions
 from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.dynamo.trace.internal_errors import InternalError
+from graphmend_bc.dynamo.trace.internal_errors import InternalError, is_internal
 from graphmend_bc.engine.attempts import Attempts
 from graphmend_bc.engine.commit import keep, settle
 from graphmend_bc.engine.failures import report_failure
@@ -79,42 +81,71 @@ def compile_frame(
         del outcome  # its traceback holds this frame
 
 
+class Next(Enum):
+    """What follows an attempt that failed."""
+
+    ATTEMPT = auto()
+    STOCK = auto()
+
+
 class Frame(Attempts):
     """The attempts at one frame, in their order."""
 
     def compile(self) -> Any:
         """What Dynamo's own function returns, or what it raises."""
         self._leave_if_mending_does_not_pay()
-        outcome: Any = None
-        try:
-            if not self.plans.off:
-                for _ in range(config.retrace_limit):
-                    compilation = self._compilation(surveys=self.plans.exact_asserts)
-                    with attempt.breaks_are_errors():
-                        outcome = self._try(compilation, self.call.with_breaks)
-                    if not isinstance(outcome, Exception):
-                        attempt.restore_error_setting(outcome)
-                        if not self.wants_errors and attempt.is_empty(outcome):
-                            break  # stock skips such frames, which only its own settings do
-                        return self._commit(compilation, outcome)
-                    attempt.clean_up(outcome)
-                    self._note_failed(compilation, outcome)
-                    if isinstance(outcome, FrameLeft):
-                        return self._leave(compilation, outcome)
-                    if self._goes_on(compilation, outcome):
-                        continue
-                    if not attempt.is_break(outcome):
-                        return self._compile_unmended(outcome)
-                    if (whole := self._compile_whole_as_stock(compilation)) is not None:
-                        return whole
-                    if self.wants_errors:
-                        settle(self.state, self.plans, self.code, compilation.trace, {})
-                        self._explain(outcome)
-                        return outcome
+        decides = not self.wants_errors and needs.DECIDING[0] not in self.state.lost
+        for _ in range(0 if self.plans.off else config.retrace_limit):
+            self.taken_up = False
+            takes_up = self._takes_up if decides else None
+            compilation = self._compilation(self.plans.exact_asserts, takes_up=takes_up)
+            outcome = self._attempt(compilation)
+            try:
+                after = self._after_attempt(compilation, outcome)
+                if after is Next.STOCK:
                     break
-            return self._compile_as_stock()
-        finally:
-            del outcome  # the traceback of an error holds this frame
+                if after is not Next.ATTEMPT:
+                    return after
+            finally:
+                del outcome  # the traceback of an error holds this frame
+        return self._compile_as_stock()
+
+    def _after_attempt(self, compilation: Compilation, outcome: Any) -> Any:
+        """What `compile` returns after an attempt, or what it does next."""
+        if not isinstance(outcome, Exception):
+            if compilation.takes_up is None and not self.wants_errors and attempt.is_empty(outcome):
+                return Next.STOCK  # skips such frames, which only its own settings do
+            return self._commit(compilation, outcome)
+        attempt.clean_up(outcome)
+        self._note_failed(compilation, outcome)
+        if isinstance(outcome, FrameLeft):
+            return self._leave(compilation, outcome)
+        is_skip = compilation.takes_up is not None and attempt.is_skip(outcome)
+        if compilation.left_break or is_skip:
+            return self._end(compilation, outcome)
+        if self.taken_up or self._goes_on(compilation, outcome):
+            return Next.ATTEMPT
+        if not attempt.is_break(outcome):
+            return self._compile_unmended(outcome)
+        if (whole := self._compile_whole_as_stock(compilation)) is not None:
+            return whole
+        if not self.wants_errors:
+            return Next.STOCK
+        settle(self.state, self.plans, self.code, compilation.trace, {})
+        self._explain(outcome)
+        return outcome
+
+    def _takes_up(self, compilation: Compilation, error: Exception) -> bool:
+        """Whether an attempt ends at a break, because another one may do something about it."""
+        tried = dict(self.flips.values)
+        if is_internal(error) or compilation.trace.has_failed:
+            return True
+        self.taken_up = (
+            self._goes_on(compilation, error)
+            or self.flips.values != tried
+            or self.plans.take_out_unmet()
+        )
+        return self.taken_up or self._may_be_whole_as_stock(compilation)
 
     def compile_without_us(self, error: InternalError) -> Any:
         """As `compile`, where we failed outside of an attempt: nothing is mended or remembered."""
@@ -181,8 +212,7 @@ class Frame(Attempts):
         Args:
             broken: the attempt that ended with a break for which nothing is left to try.
         """
-        asks = self.wants_errors or (self.plans.exact_texts and not broken.trace.used)
-        if self.plans.off or not asks:
+        if not self._may_be_whole_as_stock(broken):
             return None
         self.plans.off = True
         compilation = self._compilation(as_stock=True)
@@ -198,10 +228,13 @@ class Frame(Attempts):
         self.plans.off = False
         return None
 
+    def _may_be_whole_as_stock(self, broken: Compilation) -> bool:
+        asks = self.wants_errors or (self.plans.exact_texts and not broken.trace.used)
+        return asks and not self.plans.off
+
     def _compile_as_stock(self) -> Any:
         """The attempt with the caller's settings: breaks that are left are Dynamo's to handle."""
-        for site in self.plans.unmet:
-            self.plans.take_out(site)
+        self.plans.take_out_unmet()
         compilation = self._compilation()
         outcome = self._try(compilation, self.call)
         try:
@@ -219,11 +252,15 @@ class Frame(Attempts):
             breaks = self.wants_errors and attempt.is_break(outcome)
             if breaks and (whole := self._compile_whole_as_stock(compilation)) is not None:
                 return whole
-            settle(self.state, self.plans, self.code, compilation.trace, {})
-            self._tell(compilation, outcome)
-            return outcome
+            return self._end(compilation, outcome)
         finally:
             del outcome  # the traceback of an error holds this frame
+
+    def _end(self, compilation: Compilation, error: Exception) -> Exception:
+        """Accept that Dynamo does not compile the frame."""
+        settle(self.state, self.plans, self.code, compilation.trace, {})
+        self._tell(compilation, error)
+        return error
 
     def _commit(self, compilation: Compilation, result: Any) -> Any:
         """Accept an attempt."""

@@ -295,6 +295,13 @@ class Plans:
         if self.is_planned(site):
             self.by_code[site.code] = self.by_code[site.code].without(site.offset)
 
+    def take_out_unmet(self) -> bool:
+        """Take out what was planned ahead and no trace has met; False if there is nothing."""
+        unmet, self.unmet = self.unmet, set()
+        for site in unmet:
+            self.take_out(site)
+        return bool(unmet)
+
     def drop(self, site: Site, refused: Refused) -> None:
         """Decline a site."""
         self._decline(site, refused)

@@ -15,7 +15,7 @@ TEXTS: Final = Surrounding(
         "import numpy\n\ndef told(x):\n    torch.set_printoptions(precision=1)\n"
         "    print('told', x.detach() / 3)\n    torch.set_printoptions(precision=3)\n    return x",
     ),
-    vector=("torch.as_tensor(numpy.array([1.0, 2.0, 3.0], 'float32')) * {vector}",),
+    vector=("torch.as_tensor(numpy.float32([1.0, 2.0, 3.0])) * {vector}",),
     statements=(
         "torch.set_printoptions(precision=2)\nprint({vector}.detach() / 3)\ntorch.set_printoptions(precision=4)",
         "print({vector}.detach() / 3)\ntorch.set_printoptions(precision=1)",

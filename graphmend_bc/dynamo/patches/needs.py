@@ -25,3 +25,6 @@ OF_GUARDS: Final = ("hoist", "bounds", "hits", "rows", "draw", "drawn", "chosen"
 
 NOT_CACHED: Final = ("defer", "draw", "drawn", "chosen", "probe", "flags")
 """Rules that must not mend what is inside the call of a function that caches its results."""
+
+DECIDING: Final = ("decisions at breaks",)
+"""Breaks that nothing mends cost no attempt; without it, each costs one."""

@@ -24,6 +24,7 @@ from graphmend_bc.dynamo.predication.tensor_predicates import COMPARISONS
 from graphmend_bc.dynamo.rollback import quiet_errors
 from graphmend_bc.dynamo.speculation import survey
 from graphmend_bc.dynamo.symbols import symbolic_arithmetic, tensor_indexing, unbacked
+from graphmend_bc.dynamo.trace import break_decisions
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 
 _CONVERT = "torch._dynamo.convert_frame"
@@ -64,6 +65,16 @@ _FRAME: Final = (
         ("__init__",),
         at.inline,
         "the code object of an inlined callee is replaced by the rewritten one",
+    ),
+    *(
+        Seam(
+            _TRANSLATOR,
+            (name,),
+            break_decisions.before_break,
+            "a break that nothing mends is made as stock makes it, without another attempt",
+            needed_by=needs.DECIDING,
+        )
+        for name in ("log_graph_break", "raise_loop_graph_break")
     ),
     Seam(
         "torch._dynamo.guards:GuardBuilder",

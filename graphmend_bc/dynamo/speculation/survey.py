@@ -71,6 +71,10 @@ class Survey(Feature):
         """The jumps as the breaks that Dynamo would have made of them."""
         return [Break(*place, _JUMP, gb_id_of(_JUMP), "") for place in self.jumps]
 
+    def on_break(self) -> None:
+        """End the attempt: what it meets from there on is after a break."""
+        raise Surveyed
+
     def on_graph_end(
         self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
     ) -> None:

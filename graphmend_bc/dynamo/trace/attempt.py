@@ -132,7 +132,12 @@ def asks_symbol(error: BaseException) -> bool:
 
 def is_failure(error: BaseException) -> bool:
     """True for exceptions by which tracing fails, rather than stops or skips the frame."""
-    return not is_break(error) and not isinstance(error, exc.SkipFrame)
+    return not is_break(error) and not is_skip(error)
+
+
+def is_skip(error: BaseException) -> bool:
+    """True if Dynamo skips the frame: there is nothing in it to compile."""
+    return isinstance(error, exc.SkipFrame)
 
 
 def is_dynamos(error: BaseException) -> bool:

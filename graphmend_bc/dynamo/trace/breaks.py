@@ -7,7 +7,8 @@ import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from types import CodeType, TracebackType
+from inspect import CO_OPTIMIZED
+from types import CodeType, FrameType, TracebackType
 
 from torch._dynamo import exc
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -93,11 +94,23 @@ def translators(traceback: TracebackType | None) -> list[InstructionTranslatorBa
     """The translators of user frames on a traceback, outermost first."""
     found: list[InstructionTranslatorBase] = []
     while traceback is not None:
-        candidate = traceback.tb_frame.f_locals.get("self")
+        candidate = _local(traceback.tb_frame, "self")
         if isinstance(candidate, InstructionTranslatorBase) and candidate not in found:
             found.append(candidate)
         traceback = traceback.tb_next
     return [translator for translator in found if not _is_runtime(translator)]
+
+
+def _local(frame: FrameType, name: str) -> object:
+    """A local variable of a frame that may still run; the frame keeps no copy of its variables.
+
+    Until CPython 3.13, it would keep one, with the exception that is handled in it: a cycle.
+    """
+    known = frame.f_locals
+    value = known.get(name)
+    if isinstance(known, dict) and frame.f_code.co_flags & CO_OPTIMIZED:
+        known.clear()
+    return value
 
 
 def _offset(translator: InstructionTranslatorBase) -> int | None:

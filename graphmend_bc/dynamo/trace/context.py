@@ -104,6 +104,11 @@ class Trace:
         """Outputs of the graph that the frame does not ask for."""
         return [*self.kept, *self.questions]
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether there was an error of ours that Dynamo may have made another one of."""
+        return self.recorder is not None and self.recorder.failure is not None
+
     def close(self) -> None:
         """Stop listening."""
         if self.recorder is not None:
@@ -147,6 +152,9 @@ class Compilation:
             object and offset; it gives None where the attempt ends.
         falls_back: the speculation that is planned next for a branch, given why its arms cannot
             both be computed; it gives None if something else is.
+        takes_up: told of a break that Dynamo is about to make; True if the attempt ends because
+            another one may mend it. None where breaks are errors, or nothing is mended.
+        left_break: whether a break was left to Dynamo, which ends the frame's graph.
         graphs: how many graphs were handed to the backend.
     """
 
@@ -173,6 +181,8 @@ class Compilation:
     exact_texts: bool = False
     survey_at: Callable[[CodeType, int], Speculate | None] | None = None
     falls_back: Callable[[Site, Refused], Speculate | None] | None = None
+    takes_up: Callable[[Compilation, Exception], bool] | None = None
+    left_break: bool = False
     trace: Trace = field(default_factory=Trace)
     graphs: int = 0
 

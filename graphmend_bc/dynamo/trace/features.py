@@ -81,6 +81,13 @@ class Feature:
             SiteRefused: the attempt cannot be used.
         """
 
+    def on_break(self) -> None:
+        """Dynamo is about to make a graph break, if no plan is changed for it.
+
+        Raises:
+            Exception: the attempt ends whatever becomes of the break.
+        """
+
     # When its graph ends
 
     def on_graph_end(

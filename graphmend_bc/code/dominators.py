@@ -88,6 +88,20 @@ def immediate_postdominators(
     return {index: parent for index, parent in found.items() if index != EXIT}
 
 
+def postdominates(graph: Graph, later: int, earlier: int) -> bool:
+    """True if every normal way on from a block passes another one, or if they are the same.
+
+    Args:
+        graph: the blocks.
+        later, earlier: indices of blocks.
+    """
+    parents = immediate_postdominators(graph)
+    block: int | None = earlier
+    while block is not None and block != later:
+        block = parents.get(block)
+    return block == later
+
+
 def _immediate_dominators(flow: Any, start: int) -> dict[int, int]:
     # Up to networkx 3.5 the start is its own dominator, later it has None or is left out.
     found = nx.immediate_dominators(flow, start)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -102,7 +103,7 @@ class DecisionCache:
     def _key(self, subject: Subject) -> str | None:
         if not config.disk_cache or not hasattr(os, "getuid"):
             return None
-        return digest_of(subject.code, _surroundings(subject))
+        return digest_of(subject.code, settings_now(subject.lost))
 
     def _tell(self, error: Exception) -> None:
         pass_on(error)
@@ -116,9 +117,13 @@ class DecisionCache:
             )
 
 
-def _surroundings(subject: Subject) -> tuple[Any, ...]:
+def settings_now(lost: Mapping[str, str]) -> tuple[Any, ...]:
+    """What plans depend on besides the code.
+
+    Args:
+        lost: what this torch lacks; see `is_on`.
+    """
     settings = tuple(str(getattr(config, name)) for name in _SETTINGS)
     effects = tuple(str(getattr(effect, "__qualname__", "")) for effect in config.effects)
     rules = tuple(rule.name for rule in all_rules())
-    lost = tuple(sorted(subject.lost))
-    return FORMAT, running_versions(), settings, effects, rules, lost
+    return FORMAT, running_versions(), settings, effects, rules, tuple(sorted(lost))

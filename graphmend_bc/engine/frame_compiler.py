@@ -258,9 +258,14 @@ class Frame(Attempts):
 
     def _end(self, compilation: Compilation, error: Exception) -> Exception:
         """Accept that Dynamo does not compile the frame."""
+        self._note_cut(error)
         settle(self.state, self.plans, self.code, compilation.trace, {})
         self._tell(compilation, error)
         return error
+
+    def _note_cut(self, outcome: Any) -> None:
+        if not self.plans.off and attempt.break_reason(outcome):
+            self.plans.note_cut()
 
     def _commit(self, compilation: Compilation, result: Any) -> Any:
         """Accept an attempt."""
@@ -292,6 +297,7 @@ class Frame(Attempts):
         if rollback is not None and rollback.tally is not None:
             self.state.remember_tally(rollback.tally)
         settle(self.state, self.plans, self.code, trace, used | trace.used)
+        self._note_cut(result)
         keep(self.plans)
         self._tell(compilation, result)
         return result

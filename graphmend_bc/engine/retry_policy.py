@@ -6,25 +6,38 @@ from dataclasses import dataclass
 from types import CodeType
 
 from graphmend_bc import config
+from graphmend_bc.dynamo.speculation.speculate import Checks
 from graphmend_bc.dynamo.speculation.survey import Survey
 from graphmend_bc.dynamo.substitutes.first_use import Prepared
 from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.dynamo.trace.assertions import Assertions
-from graphmend_bc.dynamo.trace.breaks import UNSAFE_SIDE_EFFECT, Break, break_of, first_line
+from graphmend_bc.dynamo.trace.breaks import (
+    UNSAFE_SIDE_EFFECT,
+    Break,
+    break_of,
+    first_line,
+    offset_of,
+)
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, TextsMoved, Trace
 from graphmend_bc.dynamo.trace.higher_order import HigherOrder
+from graphmend_bc.dynamo.trace.inlined_frames import frames_at, is_passed_anyway
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.engine.speculation_flips import SpeculationFlips
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.engine.survey_policy import Surveys
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.rewriting.mark_callee import CALLS
 from graphmend_bc.rules.rule import Met
 from graphmend_bc.runtime import Site, identity_of
 
 _PROGRAM_ERRORS = frozenset({"Observed exception"})
 """Break types that are the program's own exceptions: there is nothing to mend."""
+
+
+_OF_CALLEES = frozenset({"Unsupported method call", "Failed to trace builtin operator"})
+"""Break types that tell the kinds of the arguments, numbers known only at run time among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +192,7 @@ class Lessons:
             in_arm = bool(trace.arms) and attempt.is_dynamos(error)
             refused = Refused("arm-does-not-trace", first_line(error))
             return in_arm and plans.climb(trace.arms[-1], refused)
-        return self._learn_break(compilation, found)
+        return self._learn_break(compilation, error, found)
 
     def _asks_symbol(self, error: Exception, found: Break | None) -> bool:
         """True if a condition of the user's asks a number that is known only at run time."""
@@ -188,7 +201,7 @@ class Lessons:
         original, offset = self.state.rewrites.original(found.code, found.offset)
         return offset >= 0 and Met(original, offset).is_condition
 
-    def _learn_break(self, compilation: Compilation, found: Break) -> bool:
+    def _learn_break(self, compilation: Compilation, error: Exception, found: Break) -> bool:
         """Change a plan after a graph break; False if nothing can be done about it."""
         trace, plans = compilation.trace, self.plans
         original, offset = self.state.rewrites.original(found.code, found.offset)
@@ -204,20 +217,41 @@ class Lessons:
                 return True  # the plan was found when the trace had begun
             code = "call-not-traced" if site.opname in CALLS else "arm-does-not-trace"
             return plans.climb(site, trace.refused.get(site) or Refused(code))
-        if plans.start(original, site):
-            return True
-        if self._turn_blind(compilation, found):
-            plans.declined.pop(site, None)
-            return True
-        because = "".join(f" ({r.reason.code})" for r in plans.passed_over.get(site, ()))
-        stopped = Refused("capture-fails", f"Tracing stopped at {site}{because}.")
-        if plans.stop_capturing(stopped):
-            plans.declined.pop(site, None)
-            return True
-        if trace.arms:
-            refused = Refused("arm-does-not-trace", f"It breaks at {site}.")
-            return plans.climb(trace.arms[-1], refused)
+        if not plans.is_left(site, found):
+            if plans.start(original, site):
+                return True
+            if self._blames_another(compilation, error, site, found):
+                plans.declined.pop(site, None)
+                return True
+        around = trace.arms[-1] if trace.arms else self._lifted_around(error)
+        if around is not None:
+            return plans.climb(around, Refused("arm-does-not-trace", f"It breaks at {site}."))
         return False
+
+    def _lifted_around(self, error: Exception) -> Site | None:
+        """The innermost branch or loop that was made a call and in which an attempt ended."""
+        for translator, instruction in reversed(frames_at(error)[:-1]):
+            offset = offset_of(translator, instruction)
+            if offset is not None and self.state.rewrites.is_rewritten(translator.f_code):
+                site = self.plans.site_at(translator.f_code, offset)
+                if self.plans.is_lifted(site):
+                    return site
+        return None
+
+    def _blames_another(
+        self, compilation: Compilation, error: Exception, site: Site, found: Break
+    ) -> bool:
+        """Change what may have led to a break that no rule mends; False if there is nothing."""
+        plans = self.plans
+        if self._turn_blind(compilation, error, found):
+            return True
+        no_numbers = found.gb_type in _OF_CALLEES and "SymNode" not in found.text
+        if no_numbers and plans.declined[site].reason == "call-not-traced":
+            return False
+        because = "".join(f" ({r.reason.code})" for r in plans.passed_over.get(site, ()))
+        return plans.stop_capturing(
+            Refused("capture-fails", f"Tracing stopped at {site}{because}.")
+        )
 
     def _leave_asserts(self, compilation: Compilation, error: Exception) -> bool:
         """Leave assertions to Dynamo if tracing stopped at one: stock compiles them.
@@ -235,23 +269,40 @@ class Lessons:
         self.plans.exact_asserts = False
         return True
 
-    def _turn_blind(self, compilation: Compilation, found: Break) -> bool:
+    def _turn_blind(self, compilation: Compilation, error: Exception, found: Break) -> bool:
         """Leave the way where tracing stopped, if only the bytecode spoke for it."""
         if found.gb_type in _PROGRAM_ERRORS:
             return False
-        speculations = [speculation for speculation, _ in compilation.trace.speculations]
         blind = [
-            speculation for speculation in speculations if speculation.site in self.flips.blind
+            speculation
+            for speculation in self._that_decide(compilation, error)
+            if speculation.site in self.flips.blind
         ]
         return self.flips.flip(blind, self._place(found), last=False)
 
     def _turn(self, compilation: Compilation, error: Exception) -> bool:
         """Speculate otherwise, if the way that was taken for granted does not trace."""
-        speculations = [speculation for speculation, _ in compilation.trace.speculations]
         found = break_of(error)
-        if found is not None and found.gb_type in _PROGRAM_ERRORS and attempt.is_break(error):
+        if found is not None and attempt.is_break(error) and self._is_final(found):
             return False
-        return self.flips.flip(speculations, str(error) if found is None else self._place(found))
+        stopped = str(error) if found is None else self._place(found)
+        return self.flips.flip(self._that_decide(compilation, error), stopped)
+
+    def _that_decide(self, compilation: Compilation, error: Exception) -> list[Speculation]:
+        """The speculations of an attempt without which it might not have ended where it did."""
+        trace, end = compilation.trace, frames_at(error)
+        checks = trace.known(Checks)
+        if checks is None:
+            return []
+        return [
+            speculation
+            for (speculation, _), place in zip(trace.speculations, checks.places, strict=True)
+            if not is_passed_anyway(place, end)
+        ]
+
+    def _is_final(self, found: Break) -> bool:
+        """Whether nothing can be done about a break."""
+        return found.gb_type in _PROGRAM_ERRORS or self.plans.is_left(self._site(found), found)
 
     def _place(self, found: Break) -> object:
         """Where tracing stopped: in which of the user's functions, at which offset of its code."""

@@ -12,6 +12,8 @@ from graphmend_bc.catalog.observers import observer_names
 from graphmend_bc.dynamo.trace import code_notes
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
 from graphmend_bc.dynamo.trace.internal_errors import InternalError
+from graphmend_bc.engine.break_memory import CutPlan
+from graphmend_bc.engine.decision_cache import settings_now
 from graphmend_bc.engine.escalation import dearer, planned_ahead
 from graphmend_bc.engine.failures import report_failure
 from graphmend_bc.engine.rewrite_cache import site_of
@@ -21,7 +23,7 @@ from graphmend_bc.engine.suggestions import Suggestions
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.rewriting import Plan
-from graphmend_bc.rewriting.plan import Capture, MarkCallee
+from graphmend_bc.rewriting.plan import Capture, LiftBranch, LiftLoop, LiftRound, MarkCallee
 from graphmend_bc.rules import defer
 from graphmend_bc.rules.registry import candidates_at, is_on
 from graphmend_bc.rules.rule import Candidate, Met
@@ -54,6 +56,7 @@ class Plans:
         suggestions: the plans that were read from disk.
         suspends: whether the frame is that of a coroutine or a generator, which cannot deoptimise:
             what is called there gives an object that is still to be run.
+        settings: those that rules depend on.
     """
 
     def __init__(self, state: MendingState, suspends: bool = False, suggests: bool = True) -> None:
@@ -73,6 +76,7 @@ class Plans:
         self.off = not state.mends
         self.suggestions = Suggestions(state, suggests)
         self.suspends = suspends
+        self.settings = settings_now(state.lost)
 
     def code_for(self, code: CodeType) -> CodeType:
         """The code object to trace in place of `code`."""
@@ -113,6 +117,8 @@ class Plans:
         key, state = identity_of(code), self.state
         proven = state.proven.get(key) if state.remember else None
         if proven is None:
+            if (cut := self._cut_plan(key)) is not None:
+                return cut
             first = self.first_plan(code)
             proven = self.suggestions.plan_for(code, first)
             if proven is None:
@@ -121,6 +127,16 @@ class Plans:
         for site, reasons in proven.refused.items():
             self.passed_over.setdefault(site, [Refused(reason) for reason in reasons])
         return proven.plan
+
+    def _cut_plan(self, key: CodeId) -> Plan | None:
+        """What carried a frame up to a break that ended its graph."""
+        cut = self.state.breaks.cut.get(key) if self.state.remember else None
+        if cut is None or cut.settings != self.settings:
+            return None
+        self.gb_types = {**cut.gb_types, **self.gb_types}
+        for site, reasons in cut.passed_over.items():
+            self.passed_over.setdefault(site, [*reasons])
+        return cut.plan
 
     def first_plan(self, code: CodeType) -> Plan:
         """Effects are marked before Dynamo meets them: a mark costs less than another attempt."""
@@ -170,6 +186,11 @@ class Plans:
 
     def is_planned(self, site: Site) -> bool:
         return site.offset in self.by_code.get(site.code, Plan())
+
+    def is_lifted(self, site: Site) -> bool:
+        """Whether a branch or loop is planned to be made functions that are called."""
+        planned = self.by_code.get(site.code, Plan()).get(site.offset)
+        return isinstance(planned, (LiftBranch, LiftLoop, LiftRound))
 
     def start(self, code: CodeType, site: Site) -> bool:
         """Plan the cheapest rule that carries a site; False if there is none."""
@@ -256,6 +277,29 @@ class Plans:
             return True
         self._set(code, plan)
         raise refused or Refused("unhandled-instruction")
+
+    def is_left(self, site: Site, found: Break) -> bool:
+        """Whether it is known of a break that no rule mends it; it is declined then."""
+        if not self.state.remember:
+            return False
+        decline = self.state.breaks.decline_of(site, found, self.settings)
+        if decline is None:
+            return False
+        self.declined.setdefault(site, decline)
+        return True
+
+    def note_cut(self) -> None:
+        """The frame was compiled up to a break: what is planned and declined stays known."""
+        breaks = self.state.breaks
+        with self.state.lock:
+            for key, plan in self.by_code.items():
+                if key not in self.state.proven and plan != self.first_plan(self.codes[key]):
+                    passed = {s: tuple(why) for s, why in self.passed_over.items() if s.code is key}
+                    breaks.cut[key] = CutPlan(plan, self.gb_types_of(key), passed, self.settings)
+            for site, decline in self.declined.items():
+                if (found := self.breaks.get(site)) is not None:
+                    before = self.passed_over.get(site, ())
+                    breaks.note_left(found, decline, before, self.settings)
 
     def climb(self, site: Site, refused: Refused) -> bool:
         """Plan the next rule for a planned site, or take it out of its plan."""

@@ -16,6 +16,7 @@ from graphmend_bc.code.kept import forget_kept
 from graphmend_bc.dynamo.rollback.cache_entries import forget_compiled
 from graphmend_bc.dynamo.trace.breaks import first_line
 from graphmend_bc.dynamo.trace.generated_code import resumed
+from graphmend_bc.engine.break_memory import BreakMemory
 from graphmend_bc.engine.decision_cache import DecisionCache
 from graphmend_bc.engine.failed_checks import change_after_failure
 from graphmend_bc.engine.frame_counts import FrameCounts
@@ -49,11 +50,12 @@ class MendingState:
         report: what was mended and declined since it was enabled or reset.
         mended: functions that were rewritten, or have a mend in a graph of one that resumes them.
         proven: plans that succeeded before, by original code; later compilations start with them.
+        breaks: what is known of breaks that were left to stock.
         left_alone: functions that must not be rewritten.
         mends: False to compile as stock does and only observe.
         lost: names of the rules and features that rest on something this torch lacks or goes
             around, each with what it is.
-        remember: False to start every compilation without `proven` and `decisions`.
+        remember: False to start every compilation without `proven`, `breaks` and `decisions`.
         decisions: plans that succeeded in other processes; None to do without.
         on_frame: called with each frame's result.
         history: how the speculations at each site went.
@@ -74,6 +76,7 @@ class MendingState:
     report: Report = field(default_factory=Report)
     mended: set[CodeId] = field(default_factory=set)
     proven: dict[CodeId, Proven] = field(default_factory=dict)
+    breaks: BreakMemory = field(default_factory=BreakMemory)
     left_alone: set[CodeId] = field(default_factory=set)
     mends: bool = True
     lost: Mapping[str, str] = field(default_factory=dict)
@@ -97,6 +100,7 @@ class MendingState:
         with self.lock:
             self.report = Report()
             self.proven.clear()
+            self.breaks.forget()
             self.history.clear()
             self.given_up.clear()
             self.hoisted.clear()
@@ -127,14 +131,17 @@ class MendingState:
                 counts.sites = {site for site in counts.sites if site.code.is_alive}
             _drop(self.hoisted, lambda key: key[0].is_alive and key[1].code.is_alive)
             self.report.merge_dead()
+            self.breaks.forget_dead()
             self.rewrites.forget_dead()
             self.limit = max(_ENOUGH, 2 * self._size())
 
     def _size(self) -> int:
         ours = (self.mended, self.proven, self.history, self.given_up, self.hoisted, self.unfit)
         frames = (self.frames, self.guarded, self.forgotten)
+        breaks = (self.breaks.cut, self.breaks.left)
         counts = (
             *frames,
+            *breaks,
             self.draw_mismatches,
             self.eager_calls,
             self.report.mends,

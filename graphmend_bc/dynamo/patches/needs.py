@@ -28,3 +28,6 @@ NOT_CACHED: Final = ("defer", "draw", "drawn", "chosen", "probe", "flags")
 
 DECIDING: Final = ("decisions at breaks",)
 """Breaks that nothing mends cost no attempt; without it, each costs one."""
+
+RESUMING: Final = ("resumption in the program's code",)
+"""Without it, Python goes on after a break with rewritten code."""

@@ -24,7 +24,7 @@ from graphmend_bc.dynamo.predication.tensor_predicates import COMPARISONS
 from graphmend_bc.dynamo.rollback import quiet_errors
 from graphmend_bc.dynamo.speculation import survey
 from graphmend_bc.dynamo.symbols import symbolic_arithmetic, tensor_indexing, unbacked
-from graphmend_bc.dynamo.trace import break_decisions
+from graphmend_bc.dynamo.trace import break_decisions, resumption
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 
 _CONVERT = "torch._dynamo.convert_frame"
@@ -75,6 +75,13 @@ _FRAME: Final = (
             needed_by=needs.DECIDING,
         )
         for name in ("log_graph_break", "raise_loop_graph_break")
+    ),
+    Seam(
+        "torch._dynamo.resume_execution:ContinueExecutionCache",
+        ("lookup",),
+        resumption.resume_in_original,
+        "Python goes on after a break with the program's own code",
+        needed_by=needs.RESUMING,
     ),
     Seam(
         "torch._dynamo.guards:GuardBuilder",

@@ -28,6 +28,7 @@ from graphmend_bc.dynamo.speculation.guarded_truth import guarded_truth
 from graphmend_bc.dynamo.speculation.index_bounds import check_indices
 from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.inlined_frames import InlinedFrames, frames_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.runtime import Speculate
@@ -39,11 +40,13 @@ class Checks(Feature):
 
     Attributes:
         drawn: predicates that may rest on random draws.
+        places: where each of the speculations was made, in their order.
     """
 
     order: ClassVar[int] = 30
 
     drawn: list[TensorVariable] = field(default_factory=list)
+    places: list[InlinedFrames] = field(default_factory=list)
 
     def on_graph_end(
         self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
@@ -117,7 +120,7 @@ def speculate(
     assert trace.recorder is not None
     trace.recorder.speculated = True
     text = "" if asserted is None else _text(asserted, value)
-    trace.of(Checks)
+    trace.of(Checks).places.append(frames_of(tx))
     trace.speculations.append((Speculation(site, occurrence, value, primitive.firm, text), wrong))
     trace.used[site] = "speculate"
     return value

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dis
+import re
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from inspect import CO_OPTIMIZED
 from types import CodeType, FrameType, TracebackType
 
 from torch._dynamo import exc
+from torch._dynamo.bytecode_transformation import Instruction
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
@@ -19,6 +21,8 @@ from graphmend_bc.dynamo.trace.generated_code import as_the_users
 
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 """Where Python's library and installed packages are."""
+
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 UNSAFE_SIDE_EFFECT = "HOP: Unsafe side effect"
 """Dynamo's break type where an arm changes Python state outside itself."""
@@ -36,6 +40,7 @@ class Break:
         message: Dynamo's own text, first line.
         caller: the innermost frame of the program's own, as "file:line in function", if the break
             is in code of a library that it calls; else empty.
+        text: the whole of Dynamo's text, without addresses.
     """
 
     code: CodeType
@@ -44,6 +49,7 @@ class Break:
     gb_id: str
     message: str
     caller: str = ""
+    text: str = ""
 
 
 def break_of(error: BaseException) -> Break | None:
@@ -63,6 +69,7 @@ def break_of(error: BaseException) -> Break | None:
         gb_id=gb_id_of(gb_type),
         message=first_line(error),
         caller=_caller(frames),
+        text=_ADDRESS.sub("", str(error)),
     )
 
 
@@ -86,7 +93,7 @@ def first_line(error: BaseException) -> str:
 
 def instruction_of(translator: InstructionTranslatorBase) -> tuple[CodeType, int] | None:
     """The code object that a translator traces and the byte offset of its current instruction."""
-    offset = _offset(translator)
+    offset = offset_of(translator, translator.current_instruction)
     return None if offset is None else (translator.f_code, offset)
 
 
@@ -113,23 +120,31 @@ def _local(frame: FrameType, name: str) -> object:
     return value
 
 
-def _offset(translator: InstructionTranslatorBase) -> int | None:
-    """Byte offset of the instruction a translator is at, as `dis` reports it.
+def offset_of(translator: InstructionTranslatorBase, instruction: Instruction) -> int | None:
+    """Byte offset of one of a translator's instructions, as `dis` reports it."""
+    theirs = translator.instructions
+    return offsets_of(theirs, translator.f_code)[theirs.index(instruction)]
+
+
+def offsets_of(instructions: Sequence[Instruction], code: CodeType) -> list[int | None]:
+    """Byte offsets of Dynamo's instructions, as `dis` reports them; None for what is not there.
 
     Dynamo drops EXTENDED_ARG, counts offsets anew and expands some instructions, so its list is
     aligned with the real one.
+
+    Args:
+        instructions: Dynamo's for a code object.
+        code: the code object.
     """
-    theirs = translator.instructions
-    index = theirs.index(translator.current_instruction)
-    real = list(_expanded(translator.f_code))
-    if [i.opname for i in theirs] == [name for name, _, _ in real]:
-        return real[index][2]
-    keys = [(i.opname, i.positions) for i in theirs]
+    real = list(_expanded(code))
+    if [i.opname for i in instructions] == [name for name, _, _ in real]:
+        return [offset for _, _, offset in real]
+    keys = [(i.opname, i.positions) for i in instructions]
     matcher = SequenceMatcher(None, keys, [known[:2] for known in real], False)
+    found: list[int | None] = [None] * len(keys)
     for start, real_start, size in matcher.get_matching_blocks():
-        if start <= index < start + size:
-            return real[real_start + index - start][2]
-    return None
+        found[start : start + size] = [at for _, _, at in real[real_start : real_start + size]]
+    return found
 
 
 def _expanded(code: CodeType) -> Iterator[tuple[str, object, int]]:

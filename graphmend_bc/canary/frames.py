@@ -74,6 +74,24 @@ OF_FRAMES: Final = MappingProxyType(
             (DOWN,),
             mends="where",
         ),
+        "InstructionTranslatorBase.log_graph_break (break_decisions.before_break)": Program(
+            "for i in range(int(x[0].item())): x = x + i\nreturn x",
+            steps=("given = given + 1",),
+            mends="hoist",
+        ),
+        "InstructionTranslatorBase.raise_loop_graph_break (break_decisions.before_break)": Program(
+            "for n in (1, 2):\n    for i in range(int(x[0].item())): y = x + i * n\nreturn y",
+            steps=("given = given + 1",),
+            mends="hoist",
+        ),
+        "ContinueExecutionCache.lookup (resumption.resume_in_original)": Program(
+            "h = x + 1\nif on: torch._dynamo.graph_break()\n"
+            "y = h if x.sum() > 0 else x + 2\nreturn x * (2 if on and y is h else 3)",
+            "on = False",
+            ("on = True", DOWN),
+            mends="speculate",
+            whole=False,
+        ),
         "GuardBuilder.get_guard_manager_from_source (computed_source.guarding)": Program(
             "for i in range(int(x[0].item())): x = x + i\nreturn x",
             steps=("given = given + 1",),

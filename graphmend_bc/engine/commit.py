@@ -65,4 +65,4 @@ def keep(plans: Plans) -> None:
         if not plan and key not in plans.suggestions.tried:
             continue
         code = plans.codes[key]
-        plans.suggestions.keep(code, plans.first_plan(code), plan, plans.passed_over)
+        plans.suggestions.keep(code, plan, plans.passed_over)

@@ -53,12 +53,10 @@ class Subject:
 
     Attributes:
         code: an original code object.
-        first: the plan that it has before any break is met.
         lost: what this torch lacks; see `is_on`.
     """
 
     code: CodeType
-    first: Plan
     lost: Mapping[str, str]
 
     def rules(self) -> dict[str, Rule]:
@@ -67,9 +65,6 @@ class Subject:
 
     def rewrites(self, decision: Decision, rules: Mapping[str, Rule]) -> Rewrites:
         """What the rule of a decision asks for; nothing if it does not know the site."""
-        planned = self.first.get(decision.offset)
-        if planned is not None and planned.rule == decision.rule:
-            return {decision.offset: planned}
         rule = rules.get(decision.rule)
         if rule is None:
             return {}

@@ -99,15 +99,15 @@ class Frame(Attempts):
             self.taken_up = False
             takes_up = self._takes_up if decides else None
             compilation = self._compilation(self.plans.exact_asserts, takes_up=takes_up)
-            outcome = self._attempt(compilation)
+            after: Any = None
             try:
-                after = self._after_attempt(compilation, outcome)
+                after = self._after_attempt(compilation, self._attempt(compilation))
                 if after is Next.STOCK:
                     break
                 if after is not Next.ATTEMPT:
                     return after
             finally:
-                del outcome  # the traceback of an error holds this frame
+                del after  # the traceback of an error holds this frame
         return self._compile_as_stock()
 
     def _after_attempt(self, compilation: Compilation, outcome: Any) -> Any:
@@ -120,8 +120,8 @@ class Frame(Attempts):
         self._note_failed(compilation, outcome)
         if isinstance(outcome, FrameLeft):
             return self._leave(compilation, outcome)
-        is_skip = compilation.takes_up is not None and attempt.is_skip(outcome)
-        if compilation.left_break or is_skip:
+        is_left = compilation.left_break and attempt.is_break(outcome)
+        if is_left or (compilation.takes_up is not None and attempt.is_skip(outcome)):
             return self._end(compilation, outcome)
         if self.taken_up or self._goes_on(compilation, outcome):
             return Next.ATTEMPT

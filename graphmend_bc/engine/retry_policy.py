@@ -18,7 +18,13 @@ from graphmend_bc.dynamo.trace.breaks import (
     first_line,
     offset_of,
 )
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, TextsMoved, Trace
+from graphmend_bc.dynamo.trace.context import (
+    Compilation,
+    SiteRefused,
+    TakesPartLate,
+    TextsMoved,
+    Trace,
+)
 from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.dynamo.trace.inlined_frames import frames_at, is_passed_anyway
 from graphmend_bc.engine.rewrite_cache import site_of
@@ -140,8 +146,8 @@ class Lessons:
         Args:
             error: what it ended with.
         """
-        if isinstance(error, TextsMoved):
-            self.plans.exact_texts = True
+        if isinstance(error, (TextsMoved, TakesPartLate)):
+            self.plans.trace_anew(error)
             return True
         if isinstance(error, SiteRefused):
             if self.plans.stop_capturing(error.refused, error.sites or None):
@@ -166,8 +172,8 @@ class Lessons:
             return True
         if isinstance(error, Prepared):
             return True
-        if isinstance(error, TextsMoved):
-            plans.exact_texts = True
+        if isinstance(error, (TextsMoved, TakesPartLate)):
+            plans.trace_anew(error)
             return True
         if isinstance(error, SiteRefused):
             known = len(plans.declined)

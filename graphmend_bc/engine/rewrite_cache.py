@@ -12,9 +12,7 @@ from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting import Plan, rewrite
 from graphmend_bc.rewriting.calls import site_of_op
-from graphmend_bc.rewriting.mark_callee import likely_effects
 from graphmend_bc.rewriting.origin import origin_of
-from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.runtime import CodeId, Site, identity_of
 
 _KEPT = 256
@@ -33,13 +31,11 @@ class Rewrites:
 
     Attributes:
         made: by original code and plan; a refusal is kept too.
-        effects: calls that are likely effects, by original code and names looked for.
         recent: the last ones.
         lock: held while the tables are changed.
     """
 
     made: dict[tuple[CodeId, Plan], weakref.ref[CodeType] | Refused] = field(default_factory=dict)
-    effects: dict[tuple[CodeId, frozenset[str]], frozenset[int]] = field(default_factory=dict)
     recent: deque[CodeType] = field(default_factory=_recent)
     lock: RLock = field(default_factory=RLock)
 
@@ -88,35 +84,16 @@ class Rewrites:
         origin = origin_of(code)
         return (code, offset) if origin is None else (origin.code, origin.offsets.get(offset, -1))
 
-    def likely_effects(self, code: CodeType, names: frozenset[str]) -> frozenset[int]:
-        """Offsets of calls of something with one of the names, where the callee can be marked."""
-        key = (identity_of(code), names)
-        known = self.effects.get(key)
-        if known is not None:
-            return known
-        marked: frozenset[int] = frozenset()
-        for offset in likely_effects(code, names):
-            try:
-                self.rewritten(code, Plan({offset: MarkCallee("defer")}))
-            except Refused:
-                continue
-            marked |= {offset}
-        with self.lock:
-            self.effects[key] = marked
-        return marked
-
     def forget(self) -> None:
         """Keep nothing that nobody needs. Rewritten code that is in use stays known."""
         recent, self.recent = self.recent, _recent()
         with self.lock:
-            self.effects = {}
             self.made = {key: made for key, made in self.made.items() if _is_in_use(made)}
         del recent  # code objects are freed while no lock is held
 
     def forget_dead(self) -> None:
         """Forget what is known of code that is gone."""
         with self.lock:
-            self.effects = {key: v for key, v in self.effects.items() if key[0].is_alive}
             self.made = {
                 key: made
                 for key, made in self.made.items()

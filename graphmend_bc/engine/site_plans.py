@@ -11,6 +11,7 @@ from graphmend_bc import config
 from graphmend_bc.catalog.observers import observer_names
 from graphmend_bc.dynamo.trace import code_notes
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
+from graphmend_bc.dynamo.trace.context import TakesPartLate, TextsMoved
 from graphmend_bc.dynamo.trace.internal_errors import InternalError
 from graphmend_bc.engine.break_memory import CutPlan
 from graphmend_bc.engine.decision_cache import settings_now
@@ -23,7 +24,7 @@ from graphmend_bc.engine.suggestions import Suggestions
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.rewriting import Plan
-from graphmend_bc.rewriting.plan import Capture, LiftBranch, LiftLoop, LiftRound, MarkCallee
+from graphmend_bc.rewriting.plan import Capture, LiftBranch, LiftLoop, LiftRound
 from graphmend_bc.rules import defer
 from graphmend_bc.rules.registry import candidates_at, is_on
 from graphmend_bc.rules.rule import Candidate, Met
@@ -50,8 +51,11 @@ class Plans:
         captures_failed: how often capture did not carry the frame.
         uncaptured: sites that were planned to be captured then.
         captured: sites at which Dynamo made a symbol.
+        marked: calls that only observe, marked where Dynamo is about to make them.
+        called_as: names under which such functions are called.
         exact_asserts: True if an `assert` on a tensor is a branch like any other.
         exact_texts: True if texts of objects must be made where the program makes them.
+        takes_part: True if all is traced as eager Python has it, before anything is mended too.
         off: True if nothing is rewritten.
         suggestions: the plans that were read from disk.
         suspends: whether the frame is that of a coroutine or a generator, which cannot deoptimise:
@@ -71,8 +75,12 @@ class Plans:
         self.captures_failed = 0
         self.uncaptured: set[Site] = set()
         self.captured: set[Site] = set()
+        self.marked: set[Site] = set()
+        effects = {getattr(effect, "__name__", "") for effect in config.effects}
+        self.called_as = observer_names() | effects
         self.exact_asserts = True
         self.exact_texts = False
+        self.takes_part = False
         self.off = not state.mends
         self.suggestions = Suggestions(state, suggests)
         self.suspends = suspends
@@ -110,7 +118,7 @@ class Plans:
 
     def rewrites(self) -> bool:
         """True if some code object is traced in another form than the user's."""
-        return not self.off and any(self.by_code.values())
+        return not self.off and (self.takes_part or any(self.by_code.values()))
 
     def _known_plan(self, code: CodeType) -> Plan:
         """What worked before, with the names of the breaks: rules want to know them."""
@@ -119,10 +127,9 @@ class Plans:
         if proven is None:
             if (cut := self._cut_plan(key)) is not None:
                 return cut
-            first = self.first_plan(code)
-            proven = self.suggestions.plan_for(code, first)
+            proven = self.suggestions.plan_for(code)
             if proven is None:
-                return first
+                return Plan()
         self.gb_types = {**proven.gb_types, **self.gb_types}
         for site, reasons in proven.refused.items():
             self.passed_over.setdefault(site, [Refused(reason) for reason in reasons])
@@ -138,15 +145,26 @@ class Plans:
             self.passed_over.setdefault(site, [*reasons])
         return cut.plan
 
-    def first_plan(self, code: CodeType) -> Plan:
-        """Effects are marked before Dynamo meets them: a mark costs less than another attempt."""
-        names = observer_names() | {getattr(effect, "__name__", "") for effect in config.effects}
-        offsets = (
-            self.state.rewrites.likely_effects(code, names)
-            if is_on(defer.RULE, self.state.lost)
-            else ()
-        )
-        return Plan(dict.fromkeys(offsets, MarkCallee(defer.RULE.name)))
+    def marks_calls_in(self, code: CodeType) -> bool:
+        """Whether calls that only observe are marked where a code object makes them."""
+        if self.off or self.suspends or not is_on(defer.RULE, self.state.lost):
+            return False
+        known = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
+        return not self.called_as.isdisjoint(known) and not self.state.leaves_alone(code)
+
+    def note_mark(self, site: Site) -> bool:
+        """A call that only observes is about to be made; False if it is planned already."""
+        if site in self.state.given_up or site.offset in self.by_code.get(site.code, Plan()):
+            return False
+        self.marked.add(site)
+        return True
+
+    def trace_anew(self, error: TextsMoved | TakesPartLate) -> None:
+        """The next attempt traces as eager Python from its start what the last one did not."""
+        if isinstance(error, TextsMoved):
+            self.exact_texts = True
+        else:
+            self.takes_part = True
 
     def note_capture(self, code: CodeType, offset: int) -> Site:
         """The user's instruction at which Dynamo made a symbol."""
@@ -185,7 +203,7 @@ class Plans:
         return self.climb_all(planned, refused)
 
     def is_planned(self, site: Site) -> bool:
-        return site.offset in self.by_code.get(site.code, Plan())
+        return site in self.marked or site.offset in self.by_code.get(site.code, Plan())
 
     def is_lifted(self, site: Site) -> bool:
         """Whether a branch or loop is planned to be made functions that are called."""
@@ -240,10 +258,30 @@ class Plans:
 
     def candidates(self, code: CodeType, site: Site) -> tuple[Candidate, ...]:
         """The rules for a site, without capture where that failed too often."""
-        found = candidates_at(Met(code, site.offset, self.gb_type(site)), self.state.lost)
+        return self._without_failed(site, self._all_candidates(code, site))
+
+    def dearer(
+        self, code: CodeType, site: Site, name: str, refused: Refused
+    ) -> tuple[Candidate, ...]:
+        """What is left to try at a site after a rule was refused, the cheapest first.
+
+        Args:
+            code: the code object of the site.
+            site: it.
+            name: the rule.
+            refused: why it does not work.
+        """
+        return self._without_failed(site, dearer(self._all_candidates(code, site), name, refused))
+
+    def _all_candidates(self, code: CodeType, site: Site) -> tuple[Candidate, ...]:
+        return candidates_at(Met(code, site.offset, self.gb_type(site)), self.state.lost)
+
+    def _without_failed(
+        self, site: Site, candidates: tuple[Candidate, ...]
+    ) -> tuple[Candidate, ...]:
         if self.captures_failed < _MOST_CAPTURES and site not in self.uncaptured:
-            return found
-        return tuple(candidate for candidate in found if candidate.rule.name != "capture")
+            return candidates
+        return tuple(candidate for candidate in candidates if candidate.rule.name != "capture")
 
     def gb_types_of(self, key: CodeId) -> dict[Site, str]:
         """What Dynamo calls the breaks at the planned sites of a code object."""
@@ -293,7 +331,7 @@ class Plans:
         breaks = self.state.breaks
         with self.state.lock:
             for key, plan in self.by_code.items():
-                if key not in self.state.proven and plan != self.first_plan(self.codes[key]):
+                if plan and key not in self.state.proven:
                     passed = {s: tuple(why) for s, why in self.passed_over.items() if s.code is key}
                     breaks.cut[key] = CutPlan(plan, self.gb_types_of(key), passed, self.settings)
             for site, decline in self.declined.items():
@@ -307,10 +345,11 @@ class Plans:
         if not self.is_planned(site):
             self._decline(site, refused)
             return False
-        code, plan = self.codes[site.code], self.by_code[site.code]
+        code, planned = self.codes[site.code], self.by_code[site.code].get(site.offset)
+        self.marked.discard(site)
         try:
-            name = plan[site.offset].rule
-            candidates = dearer(self.candidates(code, site), name, refused)
+            name = defer.RULE.name if planned is None else planned.rule
+            candidates = self.dearer(code, site, name, refused)
         except Refused:
             candidates = ()
         try:
@@ -336,6 +375,7 @@ class Plans:
 
     def take_out(self, site: Site) -> None:
         """Take a site out of its plan."""
+        self.marked.discard(site)
         if self.is_planned(site):
             self.by_code[site.code] = self.by_code[site.code].without(site.offset)
 

@@ -147,8 +147,7 @@ class MendingState:
             self.report.mends,
             self.report.declines,
         )
-        made = (self.rewrites.made, self.rewrites.effects)
-        return sum(map(len, (*ours, *counts, *made, self.left_alone)))
+        return sum(map(len, (*ours, *counts, self.rewrites.made, self.left_alone)))
 
     def leaves_alone(self, code: CodeType) -> bool:
         """True if a function, or the one that it resumes, must not be rewritten."""

@@ -34,16 +34,15 @@ class Suggestions:
         self.reads = reads
         self.tried: dict[CodeId, tuple[Subject, Plan]] = {}
 
-    def plan_for(self, code: CodeType, first: Plan) -> Proven | None:
+    def plan_for(self, code: CodeType) -> Proven | None:
         """What worked for a code object; None if that is not known.
 
         Args:
             code: an original code object.
-            first: its plan before any break is met.
         """
         if self.cache is None or not self.reads:
             return None
-        subject = Subject(code, first, self.state.lost)
+        subject = Subject(code, self.state.lost)
         proven = self.cache.read(subject)
         if proven is None:
             return None
@@ -73,20 +72,17 @@ class Suggestions:
         for subject, _ in self.tried.values():
             self._drop(subject)
 
-    def keep(
-        self, code: CodeType, first: Plan, plan: Plan, refusals: Mapping[Site, Iterable[Refused]]
-    ) -> None:
+    def keep(self, code: CodeType, plan: Plan, refusals: Mapping[Site, Iterable[Refused]]) -> None:
         """Keep on disk what worked for a code object, in place of what was there.
 
         Args:
             code: an original code object.
-            first: its plan before any break is met.
             plan: the one with which its frame was compiled.
             refusals: why no cheaper rule mends a site.
         """
         if self.cache is None:
             return
-        key, subject = identity_of(code), Subject(code, first, self.state.lost)
+        key, subject = identity_of(code), Subject(code, self.state.lost)
         proven = self.state.proven.get(key)
         if proven is not None and plan and proven.plan == plan:
             refused = {

@@ -7,7 +7,6 @@ from types import CodeType
 
 from graphmend_bc.dynamo.speculation.survey import Survey
 from graphmend_bc.dynamo.trace.breaks import Break
-from graphmend_bc.engine.escalation import dearer
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.reporting.reasons import Refused
@@ -70,7 +69,7 @@ class Surveys:
             return None
         code, name = plans.codes[site.code], plans.by_code[site.code][site.offset].rule
         try:
-            left = dearer(plans.candidates(code, site), name, refused)
+            left = plans.dearer(code, site, name, refused)
         except Refused:
             return None
         if not left or left[0].rule.name != "speculate":

@@ -41,7 +41,7 @@ def marked_callees(
     found = {}
     for offset in offsets:
         call = graph.listing.at_offset(offset)
-        if call.name not in CALLS or (in_order and not _unpacks_in_order(graph, call)):
+        if call.name not in CALLS or (in_order and not unpacks_in_order(graph, call)):
             raise Refused("unhandled-instruction", f"{call.name} is not a plain call.")
         pushed_by = callee_of(graph, call.index)
         if pushed_by is None or graph.listing.ops[pushed_by].name not in _LOADS:
@@ -81,11 +81,15 @@ def likely_effects(code: CodeType, names: frozenset[str]) -> frozenset[int]:
     return frozenset(offsets)
 
 
-def _unpacks_in_order(graph: Graph, call: Op) -> bool:
+def unpacks_in_order(graph: Graph, call: Op) -> bool:
     """True unless `f(*values)` may unpack a set, whose order Dynamo does not keep.
 
     `f(*args)` unpacks a tuple if `args` are the function's own, `f(1, *values)` a list that the
     bytecode has made by then.
+
+    Args:
+        graph: blocks of the code.
+        call: a call in it.
     """
     if call.name != "CALL_FUNCTION_EX":
         return True

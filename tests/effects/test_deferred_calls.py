@@ -365,8 +365,7 @@ def test_callee_that_differs_between_paths() -> None:
             return x + 1
         """,
         [(UP, True), (DOWN, False)],
-        declines="callee-not-found@4",
-        breaks=2,
+        mends="defer@4",
     )
 
 

@@ -157,7 +157,7 @@ def test_tensorboard(tmp_path: object) -> None:
                     events.append([event.step, value.tag, str(value.tensor), str(value.metadata)])
         """,
         [(UP, False), (DOWN, False), (UP, True)],
-        mends="defer@12 defer@13 defer@14",
+        mends="defer@12 defer@13 defer@14 capture@tensor_util.py",
         declines=None,  # and as many breaks as the library's reader has
         breaks=None,
         orders=1,

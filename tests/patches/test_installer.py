@@ -16,7 +16,7 @@ from graphmend_bc import session, versions
 from graphmend_bc.attachment import frame_hooks
 from graphmend_bc.canary.watch import places_of
 from graphmend_bc.contrib.load import extensions, load
-from graphmend_bc.dynamo.patches import installer
+from graphmend_bc.dynamo.patches import installer, needs
 from graphmend_bc.dynamo.patches.needs import ESSENTIAL
 from graphmend_bc.dynamo.patches.patch import ABSENT, Place, Seam, register_seam
 from graphmend_bc.dynamo.patches.table import SEAMS
@@ -198,7 +198,7 @@ def test_a_rule_of_the_users_is_off_where_one_of_ours_that_is_like_it_is() -> No
 
 def test_what_rests_on_a_seam_is_known_by_name() -> None:
     load()
-    features = {"ctc_loss", "mapping proxies"}
+    features = {"ctc_loss", "mapping proxies", *needs.DECIDING, *needs.RESUMING}
     known = {rule.name for rule in all_rules()} | features
     names = {name for seam in ALL if seam.needed_by != ESSENTIAL for name in seam.needed_by}
     assert names <= known

@@ -102,6 +102,16 @@ def register_callee(known: KnownCallee) -> Registration:
     return _registered.add(known)
 
 
+def is_deferrable(callee: VariableTracker) -> bool:
+    """Whether a marked call of a callee may become another one than Dynamo's."""
+    if is_read(callee) or isinstance(callee.realize(), DeferredMethodVariable):
+        return True
+    function = real_object(callee)
+    if any(known.accepts(function) for known in (_QUESTIONS, *_registered)):
+        return True
+    return observer_of(function, config.effects) is not None
+
+
 def deferred(
     tx: InstructionTranslatorBase,
     compilation: Compilation,

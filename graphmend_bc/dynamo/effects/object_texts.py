@@ -87,7 +87,7 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
         elif len(args) == 1 and _is_folded(self.fn, value):
             if compilation.exact_texts:
                 return _text(tx, value, self.fn)
-            if compilation.takes_part and not only_reads(value.value):
+            if compilation.may_take_part and not only_reads(value.value):
                 raise TextsMoved  # before that code is run for real
             compilation.trace.of(FoldedTexts)
         return stock(self, tx, args, kwargs)

@@ -13,6 +13,7 @@ from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo.after_graph import host_arithmetic
 from graphmend_bc.dynamo.after_graph.host_value import HostVariable
+from graphmend_bc.dynamo.effects.called_effects import listen_to_calls
 from graphmend_bc.dynamo.graph.fx_nodes import keep_unused_indexing
 from graphmend_bc.dynamo.predication.tensor_predicates import HostNumberVariable
 from graphmend_bc.dynamo.rollback import graph_proof
@@ -54,9 +55,10 @@ def output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation = current()
         if compilation is not None and compilation.may_mend:
             # From the start: the first rewritten code may be met late, in a callee.
-            compilation.trace.listen(self)
+            compilation.trace.listen_ahead(self)
             compilation.trace.of(StoredIntegers)
             listen_to_jumps(self.root_tx, compilation)
+            listen_to_calls(self.root_tx, compilation, compilation.code)
         if compilation is not None and compilation.captures:
             unbacked.listen_to_captures(self, compilation)
 
@@ -68,13 +70,18 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def __init__(self: Any, parent: Any, code: CodeType, *args: Any, **kwargs: Any) -> None:
         compilation = current()
-        if compilation is not None and not _is_in_coroutine(parent, code):
+        if compilation is None:
+            stock(self, parent, code, *args, **kwargs)
+            return
+        in_coroutine = _is_in_coroutine(parent, code)
+        if not in_coroutine:
             code = compilation.code_for(code)
             if _may_handle(code):
                 compilation.trace.of(Rollback).handles = True
         stock(self, parent, code, *args, **kwargs)
-        if compilation is not None:
-            listen_to_jumps(self, compilation)
+        listen_to_jumps(self, compilation)
+        if not in_coroutine:
+            listen_to_calls(self, compilation, code)
 
     return __init__
 
@@ -200,9 +207,9 @@ def unpack_rows(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def unpack(self: Any, tx: Any, *args: Any, **kwargs: Any) -> Any:
         compilation = current()
-        if compilation is None or not compilation.takes_part:
+        if compilation is None or not (self.requires_grad and torch.is_grad_enabled()):
             return stock(self, tx, *args, **kwargs)
-        if not (self.requires_grad and torch.is_grad_enabled()):
+        if not compilation.takes_part_here():
             return stock(self, tx, *args, **kwargs)
         return self.call_method(tx, "unbind", [], {}).unpack_var_sequence(tx)
 

@@ -37,7 +37,11 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         SiteRefused: a choice could be noticed.
     """
     trace = compilation.trace
-    if trace.recorder is None:
+    if trace.listener is None:
+        return
+    if not _rests_on_ours(compilation):
+        trace.proven = True
+        trace.close()
         return
     if trace.effects and _exchanges_streams(output.side_effects):
         raise SiteRefused(Refused("effect-moved"), trace.effects[0])
@@ -52,19 +56,35 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     _find_rollback(compilation, gm, output, opaque)
     for feature in trace.obliged(Feature.on_roll_back):
         feature.on_roll_back(compilation, rollback.undo)
-    anew = trace.recorder.used_anew if trace.recorder.learns_anew else None
+    recorder = trace.listen(output)
+    anew = recorder.used_anew if recorder.learns_anew else None
     if trace.used and anew and anew & input_storages(gm.graph):
         raise SiteRefused(Refused("gradient-of-written"), *trace.used)
     operators.check_sizes(gm)
-    written = trace.recorder.written
+    written = recorder.written
     if trace.choices:
-        _check_choices(trace, trace.recorder, gm, output, opaque)
+        _check_choices(trace, recorder, gm, output, opaque)
     if trace.used:
         rollback.layout = layout_of(gm, output, written)
     for feature in trace.obliged(Feature.on_proof):
         feature.on_proof(gm, written, opaque)
     trace.proven = True
     trace.close()
+
+
+def _rests_on_ours(compilation: Compilation) -> bool:
+    """False if nothing of ours takes part in a graph: there is nothing to prove."""
+    trace = compilation.trace
+    proofs = (Feature.on_graph, Feature.on_roll_back, Feature.on_proof)
+    return bool(
+        trace.used
+        or trace.effects
+        or trace.choices
+        or trace.speculations
+        or compilation.follows
+        or need_of(trace)
+        or any(trace.obliged(proof) for proof in proofs)
+    )
 
 
 def _find_rollback(

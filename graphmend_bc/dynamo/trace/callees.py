@@ -94,7 +94,7 @@ def _object_behind(callee: VariableTracker) -> object:
         function, bound_to = method
         return _bound(bound_to, function)
     if (read := facts.method_read(callee)) is not None:
-        value = getattr(read[0], "value", None)
+        value = _value_of(read[0])
         return None if value is None else getattr(value, read[1], None)
     for name in ("descriptor", "method_wrapper"):  # methods of built-in types
         if (descriptor := getattr(callee, name, None)) is not None:
@@ -114,8 +114,23 @@ def owner_of(callee: VariableTracker) -> VariableTracker | None:
     return owner.realize() if isinstance(owner, VariableTracker) else None
 
 
+def _value_of(owner: VariableTracker) -> object:
+    try:
+        return getattr(owner.realize(), "value", None)
+    except NotImplementedError:  # of a list that holds a tensor
+        return None
+
+
+def name_of(callee: VariableTracker) -> str:
+    """The name of a function or method, or the one under which it was loaded; empty if unknown."""
+    found = [getattr(callee, "name", None)]
+    found += [getattr(callee.source, at, None) for at in ("member", "global_name", "local_name")]
+    found += [getattr(getattr(callee, "fn", None), "__name__", None)]
+    return next((name for name in found if isinstance(name, str)), "")
+
+
 def _bound(owner: VariableTracker, function: Any) -> object:
-    value = getattr(owner.realize(), "value", None)
+    value = _value_of(owner)
     return None if value is None else function.__get__(value)
 
 

@@ -40,6 +40,10 @@ class TextsMoved(Exception):
     """The text of an object is not as the program makes it; the frame has to be traced anew."""
 
 
+class TakesPartLate(Exception):
+    """What was traced before a mend was found may not be as eager Python has it: trace it anew."""
+
+
 @dataclass(slots=True)
 class Trace:
     """One attempt at tracing the frame; thrown away with the attempt.
@@ -59,7 +63,9 @@ class Trace:
         questions: further outputs of the graph that only we look at: which speculations were wrong,
             if there are several, and whether any was.
         proven: whether there was a graph, and it was shown to be exact.
-        recorder: listens to the fake tensor mode once a site needs it.
+        marks: whether code was met that may make calls that only observe.
+        took_no_part: whether something was traced as stock does because nothing was mended so far.
+        listener: listens to the fake tensor mode from the start of a trace that may be mended.
         failure: an error of ours that Dynamo may have made another one of.
         features: what each feature keeps.
     """
@@ -75,7 +81,9 @@ class Trace:
     kept: list[VariableTracker] = field(default_factory=list)
     questions: list[VariableTracker] = field(default_factory=list)
     proven: bool = False
-    recorder: Recorder | None = None
+    marks: bool = False
+    took_no_part: bool = False
+    listener: Recorder | None = None
     failure: Exception | None = None
     features: Features = field(default_factory=Features)
 
@@ -91,14 +99,24 @@ class Trace:
         """The states that do something about an obligation; see `Features`."""
         return self.features.obliged(obligation)
 
+    @property
+    def recorder(self) -> Recorder | None:
+        """What is known of the operators that ran so far."""
+        return None if self.listener is None else self.listener.start()
+
     def listen(self, output: OutputGraph) -> Recorder:
         """The recorder on the trace's fake tensor mode, started when first needed."""
-        if self.recorder is None:
+        self.listen_ahead(output)
+        assert self.listener is not None
+        return self.listener.start()
+
+    def listen_ahead(self, output: OutputGraph) -> None:
+        """Put operators aside, in case something of ours takes part in the trace later on."""
+        if self.listener is None:
             # Dynamo runs a node's operators when it has made the node.
-            self.recorder = Recorder(
-                output.fake_mode, lambda: next(iter(reversed(output.graph.nodes)), None)
+            self.listener = Recorder(
+                output.fake_mode, lambda: next(iter(reversed(output.graph.nodes)), None), waits=True
             )
-        return self.recorder
 
     def our_outputs(self) -> list[VariableTracker]:
         """Outputs of the graph that the frame does not ask for."""
@@ -107,14 +125,14 @@ class Trace:
     @property
     def has_failed(self) -> bool:
         """Whether there was an error of ours that Dynamo may have made another one of."""
-        return self.recorder is not None and self.recorder.failure is not None
+        return self.listener is not None and self.listener.failure is not None
 
     def close(self) -> None:
         """Stop listening."""
-        if self.recorder is not None:
-            self.recorder.detach()
-            self.failure = self.recorder.failure
-            self.recorder = None
+        if self.listener is not None:
+            self.listener.detach()
+            self.failure = self.listener.failure
+            self.listener = None
 
 
 @dataclass(slots=True)
@@ -152,6 +170,9 @@ class Compilation:
             object and offset; it gives None where the attempt ends.
         falls_back: the speculation that is planned next for a branch, given why its arms cannot
             both be computed; it gives None if something else is.
+        marks_calls: whether calls that only observe are marked in a code object that is traced.
+        called_as: names under which they are called.
+        note_mark: told of such a call; False if something else becomes of it.
         takes_up: told of a break that Dynamo is about to make; True if the attempt ends because
             another one may mend it. None where breaks are errors, or nothing is mended.
         left_break: whether a break was left to Dynamo, which ends the frame's graph.
@@ -181,6 +202,9 @@ class Compilation:
     exact_texts: bool = False
     survey_at: Callable[[CodeType, int], Speculate | None] | None = None
     falls_back: Callable[[Site, Refused], Speculate | None] | None = None
+    marks_calls: Callable[[CodeType], bool] | None = None
+    called_as: Container[str] = ()
+    note_mark: Callable[[Site], bool] | None = None
     takes_up: Callable[[Compilation, Exception], bool] | None = None
     left_break: bool = False
     trace: Trace = field(default_factory=Trace)
@@ -190,6 +214,16 @@ class Compilation:
     def takes_part(self) -> bool:
         """Whether the graph may be another one than without us; resume functions hold our code."""
         return self.rewrites() or bool(self.trace.used) or self.follows
+
+    @property
+    def may_take_part(self) -> bool:
+        """As `takes_part`; also where calls are met that may be deferred."""
+        return self.takes_part or self.trace.marks
+
+    def takes_part_here(self) -> bool:
+        """As `takes_part`; what is traced depends on the answer."""
+        self.trace.took_no_part |= not self.takes_part
+        return self.takes_part
 
     @property
     def is_mended(self) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch._ops import OpOverload
@@ -27,12 +28,33 @@ from graphmend_bc.legality.record import (
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What is not the same later on as when an operator ran.
+
+    Attributes:
+        node: the node of the graph that ran it.
+        grad: whether grad mode was on.
+        written: the storages that it wrote to.
+        requiring: those of them whose tensor required a gradient afterwards.
+    """
+
+    node: Node | None
+    grad: bool
+    written: Sequence[int] = ()
+    requiring: frozenset[int] = frozenset()
+
+
 class Recorder:
     """Listens to one fake tensor mode.
 
+    Until something of ours takes part in the trace, operators are only put aside: nothing is asked
+    of them in a trace in which there is nothing to mend.
+
     Args:
-        mode: it.
+        mode: the mode.
         running: the node of the graph whose operators are run, if there is one.
+        waits: whether to put operators aside until `start`.
 
     Attributes:
         written: storages changed in place so far, in the order of the writes.
@@ -64,7 +86,11 @@ class Recorder:
     """
 
     def __init__(
-        self, mode: FakeTensorMode, running: Callable[[], Node | None] = lambda: None
+        self,
+        mode: FakeTensorMode,
+        running: Callable[[], Node | None] = lambda: None,
+        *,
+        waits: bool = False,
     ) -> None:
         self.written: list[int] = []
         self.attached: set[int] = set()
@@ -89,6 +115,7 @@ class Recorder:
         self._dispatch: Callable[..., Any] = mode.dispatch
         self._depth = 0
         self._records: list[OpRecord] | None = None
+        self._waiting: list[tuple[OpRecord, _Moment]] | None = [] if waits else None
         self._masks = Masks()
         # Storages are compared by number, and the number of a freed one must not be used again.
         self._allocated: dict[int, StorageWeakRef] = {}
@@ -96,7 +123,19 @@ class Recorder:
 
     def detach(self) -> None:
         """Stop listening."""
+        self._waiting = None
         del self._mode.dispatch
+
+    def start(self) -> Self:
+        """Learn from the operators that ran so far, and from each that runs from now on."""
+        waiting, self._waiting = self._waiting, None
+        self._depth += 1  # what is asked of tensors is an operator, too
+        try:
+            for record, moment in waiting or ():
+                self._learn(self._note, record, moment)
+        finally:
+            self._depth -= 1
+        return self
 
     @contextmanager
     def recording(self) -> Iterator[list[OpRecord]]:
@@ -117,12 +156,17 @@ class Recorder:
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        if self._depth:  # it belongs to the operator whose kernel runs it
+            return self._dispatch(func, types, args, kwargs or {})
+        is_known = isinstance(func, OpOverload)
+        if self._waiting is not None and is_known and _changes_form(func, args):
+            self.start()
         neutral = (
             func is torch.ops.aten.set_.source_Tensor
             and storage_of(args[0]) == storage_of(args[1])
             and is_same_view(args[0], args[1])
         )
-        if self._depth == 0 and isinstance(func, OpOverload) and func._schema.is_mutable:
+        if is_known and func._schema.is_mutable:
             before = OpRecord(func, tuple(args), dict(kwargs or {}), None)
             self._learn(self._note_sizes, before)
         self._depth += 1
@@ -130,19 +174,34 @@ class Recorder:
             result = self._dispatch(func, types, args, kwargs or {})
         finally:
             self._depth -= 1
-        # Operators that the kernel of another operator runs belong to that one.
         # `prim` holds questions about a tensor, such as its device.
-        is_ours = isinstance(func, OpOverload) and func.namespace != "prim"
+        is_ours = is_known and func.namespace != "prim"
         # A class of tensors that sees operators answers such a call, and makes others.
-        is_answered = result is not NotImplemented
-        if self._depth == 0 and is_ours and is_answered and not neutral:
-            self._learn(self._note, OpRecord(func, tuple(args), dict(kwargs or {}), result))
+        if is_ours and result is not NotImplemented and not neutral:
+            self._take(OpRecord(func, tuple(args), dict(kwargs or {}), result))
         return result
 
-    def _learn(self, note: Callable[[OpRecord], None], record: OpRecord) -> None:
+    def _take(self, record: OpRecord) -> None:
+        moment = self._moment_of(record)
+        if self._waiting is not None and moment.requiring and not moment.grad:
+            self.start()  # what autograd knows of such a tensor may change
+        if self._waiting is not None:
+            self._waiting.append((record, moment))
+        else:
+            self._learn(self._note, record, moment)
+
+    def _moment_of(self, record: OpRecord) -> _Moment:
+        node, grad = self._running(), torch.is_grad_enabled()
+        if not record.op._schema.is_mutable:
+            return _Moment(node, grad)
+        tensors = written_by(record)
+        requiring = frozenset(storage_of(t) for t in tensors if t.requires_grad)
+        return _Moment(node, grad, [*map(storage_of, tensors)], requiring)
+
+    def _learn(self, note: Callable[..., None], *known: object) -> None:
         """Keep an error of ours: Dynamo takes it for the operator's, which may mean anything."""
         try:
-            note(record)
+            note(*known)
         except Exception as error:
             pass_on(error)
             self.failure = self.failure or error
@@ -153,18 +212,18 @@ class Recorder:
         unsized = [t for t in written_by(record) if free_unbacked_symbols(t)]
         self.unsized = self.unsized or not all(writes_whole(record, t) for t in unsized)
 
-    def _note(self, record: OpRecord) -> None:
+    def _note(self, record: OpRecord, moment: _Moment) -> None:
         dense = (t for t in record.results() if t.layout is torch.strided)
         self._allocated |= {one.cdata: one for one in map(storage_reference, dense)}
         if self._records is not None:
             self._records.append(record)
         if torch.Tag.nondeterministic_seeded in record.op.tags:
             self.draws |= dict.fromkeys(t.device for t in record.results())
-            self.drawing.add(self._running())
+            self.drawing.add(moment.node)
             if record.kwargs.get("generator") is not None:
                 self.foreign = self.foreign or record.op
         if self.speculated and stops_process(record) and not self.ranges.are_within(record):
-            self.guarded.setdefault(self._running(), record.op)
+            self.guarded.setdefault(moment.node, record.op)
         self.ranges.note(record)
         self._masks.note(record, self.written)
         self.resets = self.resets or record.name == "set_"
@@ -175,26 +234,32 @@ class Recorder:
         if not (record.is_aten or record.is_known_foreign):
             self.foreign = self.foreign or record.op
         if self.unnoticed:
-            self._note_use(record)
+            self._note_use(record, moment)
         if record.op._schema.is_mutable:
-            tensors = written_by(record)
             self._depth += 1  # the question is an operator, too
             self.rejects = self.rejects or may_overlap(record)
             self._depth -= 1
-            storages = list(map(storage_of, tensors))
-            self.written += storages
-            self.ranges.forget(storages)
+            self.written += moment.written
+            self.ranges.forget(moment.written)
             # A leaf that is written while grad mode is off stays one.
-            kind = self.attached if torch.is_grad_enabled() else self.unnoticed
-            kind |= {storage_of(t) for t in tensors if t.requires_grad}
+            kind = self.attached if moment.grad else self.unnoticed
+            kind |= moment.requiring
         self.checks = self.checks or self.rejects or raises_on_values(record)
 
-    def _note_use(self, record: OpRecord) -> None:
+    def _note_use(self, record: OpRecord, moment: _Moment) -> None:
         changed = list(map(id, written_by(record))) if record.op._schema.is_mutable else []
         read = [t for t in record.tensors() if t.layout is torch.strided and id(t) not in changed]
         self.used_anew |= self.unnoticed & set(map(storage_of, read))
-        if torch.is_grad_enabled() and any(t.requires_grad for t in record.tensors()):
+        if moment.grad and any(t.requires_grad for t in record.tensors()):
             self.learns_anew = True
+
+
+def _changes_form(op: OpOverload, args: Sequence[Any]) -> bool:
+    """True if later on less could be told of an operator, or of a tensor that is there already."""
+    name = op.overloadpacket.__name__
+    if name == "squeeze":
+        return bool(free_unbacked_symbols(args[0].shape))
+    return torch.Tag.inplace_view in op.tags or name in ("set_", "resize_")
 
 
 def _squeezes_unknown(record: OpRecord) -> bool:

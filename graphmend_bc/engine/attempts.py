@@ -78,7 +78,8 @@ class Attempts:
 
     def _begin(self, suggests: bool = True) -> None:
         """Nothing was tried yet; plans of other processes may be tried first."""
-        self.plans = Plans(self.state, bool(self.code.co_flags & _SUSPENDS), suggests)
+        suspends = bool(self.code.co_flags & _SUSPENDS)
+        self.plans = Plans(self.state, identity_of(self.code), suspends, suggests)
         self.surveys = Surveys(self.plans)
         self.flips = SpeculationFlips()
         self.lessons = Lessons(self.state, self.plans, self.surveys, self.flips, self.wants_errors)

@@ -30,6 +30,9 @@ _IN_EVERY_FRAME = frozenset(
 """Reasons that depend on the instruction and the callee, not on the frame that is compiled."""
 
 
+Place = tuple[CodeId, str, object]
+
+
 @dataclass(frozen=True, slots=True)
 class CutPlan:
     """A plan with which a frame was traced up to a break that ended its graph.
@@ -51,17 +54,19 @@ class CutPlan:
 
 @dataclass(frozen=True, slots=True)
 class LeftBreak:
-    """A break that no rule mends, for reasons that hold in every frame.
+    """A break that no rule mends.
 
     Attributes:
         text: what Dynamo says of it.
         settings: those that rules depend on.
         decline: what is reported of it.
+        everywhere: whether the reasons hold in every frame.
     """
 
     text: str
     settings: object
     decline: Decline
+    everywhere: bool
 
 
 @dataclass(slots=True)
@@ -70,39 +75,60 @@ class BreakMemory:
 
     Attributes:
         cut: by original code object.
-        left: by place.
+        left: by place: the user's function, and the instruction and its position in the source.
     """
 
     cut: dict[CodeId, CutPlan] = field(default_factory=dict)
-    left: dict[Site, LeftBreak] = field(default_factory=dict)
+    left: dict[Place, LeftBreak] = field(default_factory=dict)
 
     def note_left(
-        self, found: Break, decline: Decline, refusals: Iterable[Refused], settings: object
+        self,
+        place: Place,
+        found: Break,
+        decline: Decline,
+        refusals: Iterable[Refused],
+        settings: object,
     ) -> None:
         """A frame was compiled up to a break that no rule mends.
 
         Args:
+            place: where it is.
             found: the break.
             decline: what is reported of it.
             refusals: why each of the rules does not mend it.
             settings: those that rules depend on.
         """
         codes = {decline.reason, *(refused.reason.code for refused in refusals)}
-        if codes <= _IN_EVERY_FRAME:
-            self.left[decline.site] = LeftBreak(found.text, settings, decline)
+        everywhere = codes <= _IN_EVERY_FRAME
+        self.left[place] = LeftBreak(found.text, settings, decline, everywhere)
 
-    def decline_of(self, site: Site, found: Break, settings: object) -> Decline | None:
+    def decline_of(
+        self, place: Place, found: Break, settings: object, *, innermost: bool
+    ) -> Decline | None:
         """Why no rule mends a break, if that is known before one is tried.
 
         Args:
-            site: where it is.
+            place: where it is.
             found: the break.
             settings: those that rules depend on.
+            innermost: whether it is in the frame's own code. What it rests on may be an input of
+                that frame, and is none of those between it and the one that met the break first.
         """
-        known = self.left.get(site)
-        if known is None or (known.text, known.settings) != (found.text, settings):
+        if not self.is_left(place, settings, innermost=innermost):
             return None
-        return known.decline
+        known = self.left[place]
+        return known.decline if known.text == found.text else None
+
+    def is_left(self, place: Place, settings: object, *, innermost: bool) -> bool:
+        """Whether no rule mended a break at a place.
+
+        Args:
+            place, settings, innermost: as for `decline_of`.
+        """
+        known = self.left.get(place)
+        if known is None or known.settings != settings:
+            return False
+        return known.everywhere or not innermost
 
     def forget(self) -> None:
         """Forget everything."""
@@ -112,4 +138,4 @@ class BreakMemory:
     def forget_dead(self) -> None:
         """Forget what is known of code that is gone."""
         self.cut = {key: cut for key, cut in self.cut.items() if key.is_alive}
-        self.left = {site: left for site, left in self.left.items() if site.code.is_alive}
+        self.left = {place: left for place, left in self.left.items() if place[0].is_alive}

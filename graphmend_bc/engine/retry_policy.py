@@ -289,8 +289,9 @@ class Lessons:
     def _turn(self, compilation: Compilation, error: Exception) -> bool:
         """Speculate otherwise, if the way that was taken for granted does not trace."""
         found = break_of(error)
-        if found is not None and attempt.is_break(error) and self._is_final(found):
-            return False
+        if found is not None and attempt.is_break(error):
+            # The way of this very call: the other one would not be that of the graph's first call.
+            return not self._is_final(found) and self._turn_blind(compilation, error, found)
         stopped = str(error) if found is None else self._place(found)
         return self.flips.flip(self._that_decide(compilation, error), stopped)
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import reduce
 from types import CodeType
 
 from graphmend_bc import config
 from graphmend_bc.catalog.observers import observer_names
+from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.dynamo.trace import code_notes
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
 from graphmend_bc.dynamo.trace.context import TakesPartLate, TextsMoved
 from graphmend_bc.dynamo.trace.internal_errors import InternalError
-from graphmend_bc.engine.break_memory import CutPlan
+from graphmend_bc.engine.break_memory import CutPlan, Place
 from graphmend_bc.engine.decision_cache import settings_now
 from graphmend_bc.engine.escalation import dearer, planned_ahead
 from graphmend_bc.engine.failures import report_failure
@@ -41,6 +43,7 @@ class Plans:
     """What is to be rewritten in the code objects of one frame, as its attempts find it out.
 
     Attributes:
+        frame: its own code object.
         by_code: the plan of each code object met.
         codes: these code objects.
         breaks: the break at a site, as Dynamo told it.
@@ -63,8 +66,11 @@ class Plans:
         settings: those that rules depend on.
     """
 
-    def __init__(self, state: MendingState, suspends: bool = False, suggests: bool = True) -> None:
+    def __init__(
+        self, state: MendingState, frame: CodeId, suspends: bool = False, suggests: bool = True
+    ) -> None:
         self.state = state
+        self.frame = frame
         self.by_code: dict[CodeId, Plan] = {}
         self.codes: dict[CodeId, CodeType] = {}
         self.breaks: dict[Site, Break] = {}
@@ -156,6 +162,10 @@ class Plans:
         """A call that only observes is about to be made; False if it is planned already."""
         if site in self.state.given_up or site.offset in self.by_code.get(site.code, Plan()):
             return False
+        if self.state.remember and (code := self.codes.get(site.code)) is not None:
+            place, innermost = self._place(code, site), site.code is self.frame
+            if self.state.breaks.is_left(place, self.settings, innermost=innermost):
+                return False
         self.marked.add(site)
         return True
 
@@ -318,13 +328,19 @@ class Plans:
 
     def is_left(self, site: Site, found: Break) -> bool:
         """Whether it is known of a break that no rule mends it; it is declined then."""
-        if not self.state.remember:
+        if not self.state.remember or (code := self.codes.get(site.code)) is None:
             return False
-        decline = self.state.breaks.decline_of(site, found, self.settings)
+        place, innermost = self._place(code, site), site.code is self.frame
+        decline = self.state.breaks.decline_of(place, found, self.settings, innermost=innermost)
         if decline is None:
             return False
-        self.declined.setdefault(site, decline)
+        self.declined.setdefault(site, replace(decline, site=site))
         return True
+
+    def _place(self, code: CodeType, site: Site) -> Place:
+        """The same for the function and for what resumes it."""
+        op = graph_of(code).listing.at_offset(site.offset)
+        return identity_of(self.state.function_of(code)), op.name, op.location
 
     def note_cut(self) -> None:
         """The frame was compiled up to a break: what is planned and declined stays known."""
@@ -335,9 +351,11 @@ class Plans:
                     passed = {s: tuple(why) for s, why in self.passed_over.items() if s.code is key}
                     breaks.cut[key] = CutPlan(plan, self.gb_types_of(key), passed, self.settings)
             for site, decline in self.declined.items():
-                if (found := self.breaks.get(site)) is not None:
+                found, code = self.breaks.get(site), self.codes.get(site.code)
+                if found is not None and code is not None:
                     before = self.passed_over.get(site, ())
-                    breaks.note_left(found, decline, before, self.settings)
+                    place = self._place(code, site)
+                    breaks.note_left(place, found, decline, before, self.settings)
 
     def climb(self, site: Site, refused: Refused) -> bool:
         """Plan the next rule for a planned site, or take it out of its plan."""

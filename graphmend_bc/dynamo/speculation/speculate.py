@@ -31,7 +31,10 @@ from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.inlined_frames import InlinedFrames, frames_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
-from graphmend_bc.runtime import Speculate
+from graphmend_bc.runtime import Site, Speculate
+
+_MOST_NODES = 2048
+"""Nodes that a loop may add to the graph whose rounds are speculated on."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,12 +44,14 @@ class Checks(Feature):
     Attributes:
         drawn: predicates that may rest on random draws.
         places: where each of the speculations was made, in their order.
+        first: how many nodes the graph had when a site was reached first.
     """
 
     order: ClassVar[int] = 30
 
     drawn: list[TensorVariable] = field(default_factory=list)
     places: list[InlinedFrames] = field(default_factory=list)
+    first: dict[Site, int] = field(default_factory=dict)
 
     def on_graph_end(
         self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
@@ -101,6 +106,10 @@ def speculate(
     occurrence = sum(known.site == site for known, _ in trace.speculations)
     if occurrence >= config.speculation_limit:
         raise Refused("loop-unbounded", f"It was reached {occurrence} times in one trace.")
+    first = trace.of(Checks).first.setdefault(site, len(tx.output.graph.nodes))
+    if occurrence > 1 and (grown := len(tx.output.graph.nodes) - first) > _MOST_NODES:
+        detail = f"It was reached {occurrence} times, and the graph has grown by {grown} operators."
+        raise Refused("loop-unbounded", detail)
 
     if site in compilation.guarded:
         try:

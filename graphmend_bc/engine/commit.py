@@ -43,6 +43,7 @@ def settle(
         if decline.site in used:
             continue
         state.note_decline(decline)
+    plans.take_out_declined()
     plans.unmet -= used.keys()
     for site in plans.unmet:
         plans.take_out(site)

@@ -218,17 +218,21 @@ class Lessons:
             refused = Refused("arm-changes-state", f"It does so at {site}.")
             return plans.climb(trace.arms[-1], refused)
         plans.breaks.setdefault(site, found)
-        if plans.is_planned(site):
+        if plans.is_planned(site) and site not in plans.declined:
             if site in plans.captured_sites() and not compilation.captures:
                 return True  # the plan was found when the trace had begun
             code = "call-not-traced" if site.opname in CALLS else "arm-does-not-trace"
-            return plans.climb(site, trace.refused.get(site) or Refused(code))
-        if not plans.is_left(site, found):
-            if plans.start(original, site):
+            if plans.climb(site, trace.refused.get(site) or Refused(code)):
                 return True
-            if self._blames_another(compilation, error, site, found):
-                plans.declined.pop(site, None)
+        if plans.is_left(site, found):
+            if plans.start_as_input(original, site):
                 return True
+        elif plans.start(original, site):
+            return True
+        elif self._blames_another(compilation, error, site, found):
+            plans.declined.pop(site, None)
+            plans.take_out(site)
+            return True
         around = trace.arms[-1] if trace.arms else self._lifted_around(error)
         if around is not None:
             return plans.climb(around, Refused("arm-does-not-trace", f"It breaks at {site}."))

@@ -26,7 +26,7 @@ from graphmend_bc.engine.suggestions import Suggestions
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.rewriting import Plan
-from graphmend_bc.rewriting.plan import Capture, LiftBranch, LiftLoop, LiftRound
+from graphmend_bc.rewriting.plan import Capture, LiftBranch, LiftLoop, LiftRound, MarkCallee
 from graphmend_bc.rules import defer
 from graphmend_bc.rules.registry import candidates_at, is_on
 from graphmend_bc.rules.rule import Candidate, Met
@@ -55,6 +55,7 @@ class Plans:
         uncaptured: sites that were planned to be captured then.
         captured: sites at which Dynamo made a symbol.
         marked: calls that only observe, marked where Dynamo is about to make them.
+        tried_as_input: sites whose value was to be an input of a frame between.
         called_as: names under which such functions are called.
         exact_asserts: True if an `assert` on a tensor is a branch like any other.
         exact_texts: True if texts of objects must be made where the program makes them.
@@ -82,6 +83,7 @@ class Plans:
         self.uncaptured: set[Site] = set()
         self.captured: set[Site] = set()
         self.marked: set[Site] = set()
+        self.tried_as_input: set[Site] = set()
         effects = {getattr(effect, "__name__", "") for effect in config.effects}
         self.called_as = observer_names() | effects
         self.exact_asserts = True
@@ -337,13 +339,36 @@ class Plans:
         self.declined.setdefault(site, replace(decline, site=site))
         return True
 
+    def start_as_input(self, code: CodeType, site: Site) -> bool:
+        """Plan to read a value before the graph that an enclosing frame computes in its own.
+
+        No other rule is tried again in the frames between; False if that is no use either.
+        """
+        known = self.state.breaks.left.get(self._place(code, site))
+        if known is None or known.everywhere or site in self.tried_as_input:
+            return False
+        self.tried_as_input.add(site)
+        try:
+            found = [c for c in self.candidates(code, site) if c.rule.name == "hoist"]
+            self._try(code, site, tuple(found), None)
+        except Refused:
+            return False
+        self.declined.pop(site, None)
+        return True
+
     def _place(self, code: CodeType, site: Site) -> Place:
         """The same for the function and for what resumes it."""
         op = graph_of(code).listing.at_offset(site.offset)
         return identity_of(self.state.function_of(code)), op.name, op.location
 
+    def take_out_declined(self) -> None:
+        """Take out the marks that do nothing."""
+        for site in self.declined:
+            self.take_out(site)
+
     def note_cut(self) -> None:
         """The frame was compiled up to a break: what is planned and declined stays known."""
+        self.take_out_declined()
         breaks = self.state.breaks
         with self.state.lock:
             for key, plan in self.by_code.items():
@@ -358,12 +383,17 @@ class Plans:
                     breaks.note_left(place, found, decline, before, self.settings)
 
     def climb(self, site: Site, refused: Refused) -> bool:
-        """Plan the next rule for a planned site, or take it out of its plan."""
+        """Plan the next rule for a planned site, or take it out of its plan.
+
+        Returns:
+            False if the attempt need not be repeated: a mark that is declined does nothing.
+        """
         self._note_refusal(site, refused)
         if not self.is_planned(site):
             self._decline(site, refused)
             return False
-        code, planned = self.codes[site.code], self.by_code[site.code].get(site.offset)
+        code, was = self.codes[site.code], self.by_code[site.code]
+        planned = was.get(site.offset)
         self.marked.discard(site)
         try:
             name = defer.RULE.name if planned is None else planned.rule
@@ -373,9 +403,12 @@ class Plans:
         try:
             return self._try(code, site, candidates, refused)
         except Refused as last:
-            self.take_out(site)
+            if isinstance(planned, MarkCallee):
+                self._set(code, was)
+            else:
+                self.take_out(site)
             self._decline(site, last)
-            return True
+            return not isinstance(planned, MarkCallee)
 
     def climb_all(self, sites: Iterable[Site], refused: Refused) -> bool:
         changed = [self.climb(site, refused) for site in sites]

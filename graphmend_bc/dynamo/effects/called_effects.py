@@ -20,6 +20,7 @@ from graphmend_bc.dynamo.effects.deferred_calls import is_deferrable
 from graphmend_bc.dynamo.trace.breaks import instruction_of
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, name_of
 from graphmend_bc.dynamo.trace.context import Compilation, TakesPartLate, current
+from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
 from graphmend_bc.rewriting.mark_callee import CALLS, unpacks_in_order
 from graphmend_bc.runtime import Mark
 
@@ -38,7 +39,7 @@ def listen_to_calls(
     """
     if compilation.marks_calls is None or not compilation.marks_calls(code):
         return
-    compilation.trace.marks = True
+    compilation.trace.of(EarlierPart).marks = True
     table: list[Any] = list(translator.dispatch_table)
     for name in CALLS:
         table[dis.opmap[name]] = _call(table[dis.opmap[name]])
@@ -74,7 +75,7 @@ def _mark(tx: InstructionTranslatorBase, compilation: Compilation, inst: Any) ->
     site = compilation.site_at(*place)
     if not compilation.mends(site) or not compilation.note_mark(site):
         return
-    if compilation.trace.took_no_part:
+    if compilation.trace.of(EarlierPart).as_stock:
         raise TakesPartLate
     mark = Mark(site, _RULE)
     tx.stack[index] = compilation.handlers[_RULE](tx, compilation, mark, [callee])

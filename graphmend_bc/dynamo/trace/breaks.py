@@ -12,11 +12,12 @@ from inspect import CO_OPTIMIZED
 from types import CodeType, FrameType, TracebackType
 
 from torch._dynamo import exc
-from torch._dynamo.bytecode_transformation import Instruction
+from torch._dynamo.bytecode_transformation import Instruction, cleaned_instructions
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from graphmend_bc.code import facts
+from graphmend_bc.code.kept import kept
 from graphmend_bc.dynamo.trace.generated_code import as_the_users
 
 _LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
@@ -122,19 +123,26 @@ def _local(frame: FrameType, name: str) -> object:
 
 def offset_of(translator: InstructionTranslatorBase, instruction: Instruction) -> int | None:
     """Byte offset of one of a translator's instructions, as `dis` reports it."""
+    known = real_offsets(translator.f_code)
+    if instruction.offset is not None and instruction.offset in known:
+        return known[instruction.offset]
     theirs = translator.instructions
-    return offsets_of(theirs, translator.f_code)[theirs.index(instruction)]
+    return _offsets(theirs, translator.f_code)[theirs.index(instruction)]
 
 
-def offsets_of(instructions: Sequence[Instruction], code: CodeType) -> list[int | None]:
+@kept(64)
+def real_offsets(code: CodeType) -> dict[int, int]:
+    """The offset of each instruction in a code object, by the one that Dynamo counts."""
+    instructions = cleaned_instructions(code)
+    pairs = zip(instructions, _offsets(instructions, code), strict=True)
+    return {i.offset: offset for i, offset in pairs if i.offset is not None and offset is not None}
+
+
+def _offsets(instructions: Sequence[Instruction], code: CodeType) -> list[int | None]:
     """Byte offsets of Dynamo's instructions, as `dis` reports them; None for what is not there.
 
     Dynamo drops EXTENDED_ARG, counts offsets anew and expands some instructions, so its list is
     aligned with the real one.
-
-    Args:
-        instructions: Dynamo's for a code object.
-        code: the code object.
     """
     real = list(_expanded(code))
     if [i.opname for i in instructions] == [name for name, _, _ in real]:

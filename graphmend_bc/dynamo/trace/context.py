@@ -14,6 +14,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
+from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
 from graphmend_bc.dynamo.trace.features import F, Feature, Features
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.legality.alias import Choice
@@ -63,8 +64,6 @@ class Trace:
         questions: further outputs of the graph that only we look at: which speculations were wrong,
             if there are several, and whether any was.
         proven: whether there was a graph, and it was shown to be exact.
-        marks: whether code was met that may make calls that only observe.
-        took_no_part: whether something was traced as stock does because nothing was mended so far.
         listener: listens to the fake tensor mode from the start of a trace that may be mended.
         failure: an error of ours that Dynamo may have made another one of.
         features: what each feature keeps.
@@ -81,8 +80,6 @@ class Trace:
     kept: list[VariableTracker] = field(default_factory=list)
     questions: list[VariableTracker] = field(default_factory=list)
     proven: bool = False
-    marks: bool = False
-    took_no_part: bool = False
     listener: Recorder | None = None
     failure: Exception | None = None
     features: Features = field(default_factory=Features)
@@ -218,11 +215,13 @@ class Compilation:
     @property
     def may_take_part(self) -> bool:
         """As `takes_part`; also where calls are met that may be deferred."""
-        return self.takes_part or self.trace.marks
+        earlier = self.trace.known(EarlierPart)
+        return self.takes_part or (earlier is not None and earlier.marks)
 
     def takes_part_here(self) -> bool:
         """As `takes_part`; what is traced depends on the answer."""
-        self.trace.took_no_part |= not self.takes_part
+        if not self.takes_part:
+            self.trace.of(EarlierPart).as_stock = True
         return self.takes_part
 
     @property

@@ -11,14 +11,11 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
-from torch._dynamo.bytecode_transformation import cleaned_instructions
-
 from graphmend_bc.code.blocks import Graph, graph_of
 from graphmend_bc.code.facts import JUMPS_IF_FALSE, JUMPS_IF_TRUE
-from graphmend_bc.code.kept import kept
 from graphmend_bc.code.liveness import live_before
 from graphmend_bc.code.stack import depth_before
-from graphmend_bc.dynamo.trace.breaks import offsets_of
+from graphmend_bc.dynamo.trace.breaks import real_offsets
 from graphmend_bc.rewriting.origin import Origin, origin_of
 
 _NULLS = 4
@@ -66,7 +63,7 @@ def _in_original(
     origin = origin_of(code)
     if origin is None:
         return None
-    original, theirs = origin.code, _real_offsets(code)
+    original, theirs = origin.code, real_offsets(code)
     written = [theirs.get(offset, -1) for offset in offsets]
     real = [origin.offsets.get(offset, -1) for offset in written]
     real[0] = real[1] if real[0] < 0 else real[0]
@@ -78,7 +75,7 @@ def _in_original(
     place = graph.listing.at_offset(real[1]).index
     if depth_before(graph, place) != depth or not live_before(graph, place) <= {*names}:
         return None
-    ours = {offset: dynamos for dynamos, offset in _real_offsets(original).items()}
+    ours = {offset: dynamos for dynamos, offset in real_offsets(original).items()}
     found = [ours.get(offset) for offset in real]
     return (original, [o for o in found if o is not None]) if None not in found else None
 
@@ -98,11 +95,3 @@ def _is_same(origin: Origin, written: Graph, original: Graph, offset: int) -> bo
 
 def _cells(code: CodeType) -> list[str]:
     return sorted((*code.co_cellvars, *code.co_freevars))
-
-
-@kept(16)
-def _real_offsets(code: CodeType) -> dict[int, int]:
-    """The offset of each instruction in a code object, by the one that Dynamo counts."""
-    instructions = cleaned_instructions(code)
-    pairs = zip(instructions, offsets_of(instructions, code), strict=True)
-    return {i.offset: offset for i, offset in pairs if i.offset is not None and offset is not None}

@@ -13,9 +13,11 @@ from typing import Any, Final
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.builtin import BuiltinVariable
 from torch._dynamo.variables.misc import NullVariable
 
 from graphmend_bc.code.blocks import graph_of
+from graphmend_bc.dynamo.after_graph.host_reads import is_plain, is_read
 from graphmend_bc.dynamo.effects.deferred_calls import is_deferrable
 from graphmend_bc.dynamo.trace.breaks import instruction_of
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, name_of
@@ -65,6 +67,9 @@ def _mark(tx: InstructionTranslatorBase, compilation: Compilation, inst: Any) ->
     if isinstance(callee, MarkedCalleeVariable):
         return
     if name_of(callee.realize()) not in compilation.called_as or not is_deferrable(callee):
+        return
+    converts = isinstance(callee.realize(), BuiltinVariable) and is_read(callee)
+    if converts and not is_plain(tx.stack[-1]):  # `int(n)` of a number
         return
     place = instruction_of(tx)
     if place is None or compilation.note_mark is None:

@@ -1,0 +1,168 @@
+"""Breaks that nothing mends: what they cost, in the frame that meets them first and in others."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from graphmend_bc import config, session
+from graphmend_bc.reporting.report import FrameResult, Report
+
+UP, DOWN = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])
+
+CHAIN = """
+import os
+
+def leaf(x):
+    y = x + 1
+    {bottom}
+    return y * 2
+
+def fourth(x):
+    if x.sum() > 0:
+        x = x * 3
+    return leaf(x * 2) + 1
+
+def third(x):
+    return fourth(x * 2) + 1
+
+def second(x):
+    return third(x * 2) + 1
+
+def f(x):
+    return second(x * 2) + 1
+"""
+
+
+def compiled(
+    source: str, calls: list[torch.Tensor], *, mends: bool = True
+) -> tuple[list[FrameResult], Report]:
+    """The frames of the calls, each of which gives what eager Python gives."""
+    eager, ours = _defined(source), _defined(source)
+    frames: list[FrameResult] = []
+    state = session.new_state(mends=mends)
+    state.on_frame.append(frames.append)
+    torch._dynamo.reset()
+    with session.mending_by(state):
+        function = torch.compile(ours, backend="eager")
+        for x in calls:
+            assert torch.equal(function(x), eager(x))
+        return frames, state.report_now()
+
+
+def _defined(source: str) -> Callable[..., Any]:
+    scope: dict[str, Any] = {"torch": torch}
+    exec(compile(textwrap.dedent(source), "<program>", "exec"), scope)
+    function: Callable[..., Any] = scope["f"]
+    return function
+
+
+def attempts(frames: list[FrameResult]) -> list[int]:
+    return [len([a for a in frame.attempts if "SkipFrame" not in a]) for frame in frames]
+
+
+@pytest.mark.parametrize(
+    "bottom",
+    ["os.getcwd()", "open(os.devnull).close()", "torch._dynamo.graph_break()", "os.environ.copy()"],
+)
+def test_a_chain_of_calls(bottom: str) -> None:
+    """At most two attempts more than sites that are mended, whatever the depth."""
+    source = CHAIN.format(bottom=bottom)
+    frames, report = compiled(source, [UP, DOWN, UP])
+    stock, _ = compiled(source, [UP, DOWN, UP], mends=False)
+    assert sum(attempts(frames)) <= len(report.mends) + 2
+    assert attempts(frames)[1:] == [0] * (len(frames) - 1)
+    assert len(frames) <= len(stock)
+    assert sum(bool(f.break_reason) for f in frames) <= sum(bool(f.break_reason) for f in stock)
+
+
+def test_no_attempt_where_no_rule_knows_the_break() -> None:
+    frames, report = compiled(CHAIN.format(bottom="torch._dynamo.graph_break()"), [UP])
+    assert [d.reason for d in report.declines] == ["break-requested"]
+    assert sum(attempts(frames)) == 1  # for the branch
+
+
+def test_a_value_that_is_an_input_further_in() -> None:
+    """Where the reasons do not hold in every frame, the frame of the break tries all rules again."""
+    frames, report = compiled(
+        """
+        def times(x, n):
+            for i in range(int(n.item())):
+                x = x + i
+            return x
+
+        def f(x):
+            return times(x, (x * 0 + 2).cumsum(0)[0]) * 2
+        """,
+        [UP, DOWN],
+    )
+    assert "hoist" in {mend.strategy for mend in report.mends}
+    assert sum(attempts(frames)) <= 6
+
+
+def test_other_settings_are_tried() -> None:
+    """What was left under some settings is not known under others."""
+    source = """
+    import os
+
+    def f(x):
+        y = x + 1
+        open(os.devnull).close()
+        return y * 2
+    """
+    eager, ours = _defined(source), _defined(source)
+    frames: list[FrameResult] = []
+    state = session.new_state(mends=True)
+    state.on_frame.append(frames.append)
+    torch._dynamo.reset()
+
+    def tried(size: int) -> int:
+        frames.clear()
+        x = torch.ones(size)
+        assert torch.equal(function(x), eager(x))
+        return sum(attempts(frames))
+
+    with session.mending_by(state):
+        function = torch.compile(ours, backend="eager", dynamic=False)
+        assert [tried(2) > 0, tried(3)] == [True, 0]
+        with config.patch(where_op_limit=17):
+            assert [tried(4) > 0, tried(5)] == [True, 0]
+
+
+def test_what_follows_a_break_in_a_loop_knows_it() -> None:
+    """The function that goes on after a break is other code, with the same lines."""
+    frames, _ = compiled(
+        """
+        import os
+
+        def f(x):
+            x = x + 1
+            os.getcwd()
+            x = x * 2
+            os.getcwd()
+            return x * 3
+        """,
+        [UP, DOWN],
+    )
+    assert sum(attempts(frames)) <= 2
+
+
+def test_a_flip_is_not_tried_for_what_is_passed_anyway() -> None:
+    """Whichever way the branch goes, the break follows."""
+    frames, report = compiled(
+        """
+        def f(x):
+            shown = [x]
+            if x.sum() > 0:
+                shown.append(x + 1)
+            torch._dynamo.graph_break()
+            return x * len(shown)
+        """,
+        [UP, DOWN, UP],
+    )
+    assert {mend.strategy for mend in report.mends} == {"speculate"}
+    assert attempts(frames)[0] <= 2

@@ -1,0 +1,96 @@
+"""A model without graph breaks: nothing of ours runs in its trace that rests on a plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from graphmend_bc import session
+from graphmend_bc.dynamo.rollback import graph_proof
+from graphmend_bc.dynamo.trace import breaks, op_recorder
+from graphmend_bc.dynamo.trace.op_recorder import Recorder
+from graphmend_bc.engine import rewrite_cache, site_plans
+from graphmend_bc.rules import rule
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.norm = nn.Linear(4, 4), nn.LayerNorm(4)
+        self.loud = False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale = float(self.norm.eps) + int(x.shape[-1] > 2)
+        if self.loud:
+            print("norm", x.norm().item())
+        y = self.inner(x).relu_() * scale
+        return torch.as_tensor(self.norm(x + nn.functional.dropout(y, 0.1, self.training)))
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Layer() for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+COUNTED: list[tuple[Any, str]] = [
+    (Recorder, "_note"),
+    (op_recorder, "OpRecord"),
+    (rewrite_cache, "rewrite"),
+    (rule, "graph_of"),
+    (site_plans, "graph_of"),
+    (breaks, "real_offsets"),
+    (graph_proof, "_find_rollback"),
+]
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    found: Counter[str] = Counter()
+
+    def counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            found[name] += 1
+            return function(*args, **kwargs)
+
+        return call
+
+    for owner, name in COUNTED:
+        monkeypatch.setattr(owner, name, counted(name, getattr(owner, name)))
+    return found
+
+
+def run(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    torch._dynamo.reset()
+    with session.mending_by(session.new_state(mends=True)):
+        torch.manual_seed(0)
+        return torch.as_tensor(torch.compile(model, backend="eager")(x))
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_nothing_is_looked_at(trains: bool, counts: Counter[str]) -> None:
+    model, x = Model().train(trains), torch.ones(2, 4)
+    torch.manual_seed(0)
+    assert torch.equal(run(model, x), (torch.manual_seed(0), model(x))[1])
+    # Operators are put aside as records; nothing is asked of them.
+    assert set(counts) <= {"OpRecord"}
+
+
+def test_all_is_looked_at_once_something_is_mended(counts: Counter[str]) -> None:
+    """What ran before it counts too."""
+    model = Model().eval()
+    layer: Any = model.layers[1]
+    layer.loud = True
+    run(model, torch.ones(2, 4))
+    assert counts["_note"] > 12
+    assert counts["_find_rollback"] == 1

@@ -102,28 +102,14 @@ class BreakMemory:
         everywhere = codes <= _IN_EVERY_FRAME
         self.left[place] = LeftBreak(found.text, settings, decline, everywhere)
 
-    def decline_of(
-        self, place: Place, found: Break, settings: object, *, innermost: bool
-    ) -> Decline | None:
-        """Why no rule mends a break, if that is known before one is tried.
-
-        Args:
-            place: where it is.
-            found: the break.
-            settings: those that rules depend on.
-            innermost: whether it is in the frame's own code. What it rests on may be an input of
-                that frame, and is none of those between it and the one that met the break first.
-        """
-        if not self.is_left(place, settings, innermost=innermost):
-            return None
-        known = self.left[place]
-        return known.decline if known.text == found.text else None
-
     def is_left(self, place: Place, settings: object, *, innermost: bool) -> bool:
         """Whether no rule mended a break at a place.
 
         Args:
-            place, settings, innermost: as for `decline_of`.
+            place: it.
+            settings: those that rules depend on.
+            innermost: whether it is in the frame's own code. What it rests on may be an input of
+                that frame, and is none of those between it and the one that met the break first.
         """
         known = self.left.get(place)
         if known is None or known.settings != settings:

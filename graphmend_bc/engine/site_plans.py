@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import reduce
 from types import CodeType
 
 from graphmend_bc import config
 from graphmend_bc.catalog.observers import observer_names
-from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.dynamo.trace import code_notes
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
 from graphmend_bc.dynamo.trace.context import TakesPartLate, TextsMoved
 from graphmend_bc.dynamo.trace.internal_errors import InternalError
-from graphmend_bc.engine.break_memory import CutPlan, Place
 from graphmend_bc.engine.decision_cache import settings_now
 from graphmend_bc.engine.escalation import dearer, planned_ahead
 from graphmend_bc.engine.failures import report_failure
+from graphmend_bc.engine.frame_breaks import FrameBreaks
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.specific_reasons import most_specific
 from graphmend_bc.engine.state import MendingState
@@ -43,7 +41,6 @@ class Plans:
     """What is to be rewritten in the code objects of one frame, as its attempts find it out.
 
     Attributes:
-        frame: its own code object.
         by_code: the plan of each code object met.
         codes: these code objects.
         breaks: the break at a site, as Dynamo told it.
@@ -64,14 +61,13 @@ class Plans:
         suggestions: the plans that were read from disk.
         suspends: whether the frame is that of a coroutine or a generator, which cannot deoptimise:
             what is called there gives an object that is still to be run.
-        settings: those that rules depend on.
+        left: what is known of breaks that were left to stock.
     """
 
     def __init__(
         self, state: MendingState, frame: CodeId, suspends: bool = False, suggests: bool = True
     ) -> None:
         self.state = state
-        self.frame = frame
         self.by_code: dict[CodeId, Plan] = {}
         self.codes: dict[CodeId, CodeType] = {}
         self.breaks: dict[Site, Break] = {}
@@ -92,7 +88,7 @@ class Plans:
         self.off = not state.mends
         self.suggestions = Suggestions(state, suggests)
         self.suspends = suspends
-        self.settings = settings_now(state.lost)
+        self.left = FrameBreaks(state, frame, settings_now(state.lost))
 
     def code_for(self, code: CodeType) -> CodeType:
         """The code object to trace in place of `code`."""
@@ -133,8 +129,11 @@ class Plans:
         key, state = identity_of(code), self.state
         proven = state.proven.get(key) if state.remember else None
         if proven is None:
-            if (cut := self._cut_plan(key)) is not None:
-                return cut
+            if (cut := self.left.cut_plan(key)) is not None:
+                self.gb_types = {**cut.gb_types, **self.gb_types}
+                for site, why in cut.passed_over.items():
+                    self.passed_over.setdefault(site, [*why])
+                return cut.plan
             proven = self.suggestions.plan_for(code)
             if proven is None:
                 return Plan()
@@ -142,16 +141,6 @@ class Plans:
         for site, reasons in proven.refused.items():
             self.passed_over.setdefault(site, [Refused(reason) for reason in reasons])
         return proven.plan
-
-    def _cut_plan(self, key: CodeId) -> Plan | None:
-        """What carried a frame up to a break that ended its graph."""
-        cut = self.state.breaks.cut.get(key) if self.state.remember else None
-        if cut is None or cut.settings != self.settings:
-            return None
-        self.gb_types = {**cut.gb_types, **self.gb_types}
-        for site, reasons in cut.passed_over.items():
-            self.passed_over.setdefault(site, [*reasons])
-        return cut.plan
 
     def marks_calls_in(self, code: CodeType) -> bool:
         """Whether calls that only observe are marked where a code object makes them."""
@@ -164,10 +153,9 @@ class Plans:
         """A call that only observes is about to be made; False if it is planned already."""
         if site in self.state.given_up or site.offset in self.by_code.get(site.code, Plan()):
             return False
-        if self.state.remember and (code := self.codes.get(site.code)) is not None:
-            place, innermost = self._place(code, site), site.code is self.frame
-            if self.state.breaks.is_left(place, self.settings, innermost=innermost):
-                return False
+        code = self.codes.get(site.code)
+        if code is not None and self.left.known(code, site) is not None:
+            return False
         self.marked.add(site)
         return True
 
@@ -330,21 +318,18 @@ class Plans:
 
     def is_left(self, site: Site, found: Break) -> bool:
         """Whether it is known of a break that no rule mends it; it is declined then."""
-        if not self.state.remember or (code := self.codes.get(site.code)) is None:
-            return False
-        place, innermost = self._place(code, site), site.code is self.frame
-        decline = self.state.breaks.decline_of(place, found, self.settings, innermost=innermost)
-        if decline is None:
-            return False
-        self.declined.setdefault(site, replace(decline, site=site))
-        return True
+        code = self.codes.get(site.code)
+        decline = None if code is None else self.left.decline_of(code, site, found)
+        if decline is not None:
+            self.declined.setdefault(site, decline)
+        return decline is not None
 
     def start_as_input(self, code: CodeType, site: Site) -> bool:
         """Plan to read a value before the graph that an enclosing frame computes in its own.
 
         No other rule is tried again in the frames between; False if that is no use either.
         """
-        known = self.state.breaks.left.get(self._place(code, site))
+        known = self.left.known(code, site)
         if known is None or known.everywhere or site in self.tried_as_input:
             return False
         self.tried_as_input.add(site)
@@ -356,11 +341,6 @@ class Plans:
         self.declined.pop(site, None)
         return True
 
-    def _place(self, code: CodeType, site: Site) -> Place:
-        """The same for the function and for what resumes it."""
-        op = graph_of(code).listing.at_offset(site.offset)
-        return identity_of(self.state.function_of(code)), op.name, op.location
-
     def take_out_declined(self) -> None:
         """Take out the marks that do nothing."""
         for site in self.declined:
@@ -369,18 +349,13 @@ class Plans:
     def note_cut(self) -> None:
         """The frame was compiled up to a break: what is planned and declined stays known."""
         self.take_out_declined()
-        breaks = self.state.breaks
         with self.state.lock:
             for key, plan in self.by_code.items():
-                if plan and key not in self.state.proven:
-                    passed = {s: tuple(why) for s, why in self.passed_over.items() if s.code is key}
-                    breaks.cut[key] = CutPlan(plan, self.gb_types_of(key), passed, self.settings)
+                self.left.note_cut(key, plan, self.gb_types_of(key), self.passed_over)
             for site, decline in self.declined.items():
                 found, code = self.breaks.get(site), self.codes.get(site.code)
                 if found is not None and code is not None:
-                    before = self.passed_over.get(site, ())
-                    place = self._place(code, site)
-                    breaks.note_left(place, found, decline, before, self.settings)
+                    self.left.note_left(code, found, decline, self.passed_over.get(site, ()))
 
     def climb(self, site: Site, refused: Refused) -> bool:
         """Plan the next rule for a planned site, or take it out of its plan.
@@ -403,12 +378,13 @@ class Plans:
         try:
             return self._try(code, site, candidates, refused)
         except Refused as last:
-            if isinstance(planned, MarkCallee):
+            is_mark = planned is None or isinstance(planned, MarkCallee)
+            if is_mark:
                 self._set(code, was)
             else:
                 self.take_out(site)
             self._decline(site, last)
-            return not isinstance(planned, MarkCallee)
+            return not is_mark
 
     def climb_all(self, sites: Iterable[Site], refused: Refused) -> bool:
         changed = [self.climb(site, refused) for site in sites]

@@ -14,7 +14,7 @@ from graphmend_bc import session
 from graphmend_bc.dynamo.rollback import graph_proof
 from graphmend_bc.dynamo.trace import breaks, op_recorder
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.engine import rewrite_cache, site_plans
+from graphmend_bc.engine import frame_breaks, rewrite_cache
 from graphmend_bc.rules import rule
 
 
@@ -48,7 +48,7 @@ COUNTED: list[tuple[Any, str]] = [
     (op_recorder, "OpRecord"),
     (rewrite_cache, "rewrite"),
     (rule, "graph_of"),
-    (site_plans, "graph_of"),
+    (frame_breaks, "graph_of"),
     (breaks, "real_offsets"),
     (graph_proof, "_find_rollback"),
 ]

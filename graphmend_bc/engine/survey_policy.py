@@ -48,6 +48,8 @@ class Surveys:
             return None
         if site in plans.declined or site in state.given_up:
             return None
+        if plans.left.known(original, site) is not None:
+            return None
         if not met.is_condition or met.guards_loop or met.ends_round:
             return None
         try:

@@ -33,7 +33,7 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.runtime import Site, Speculate
 
-_MOST_NODES = 2048
+_MOST_NODES = 1024
 """Nodes that a loop may add to the graph whose rounds are speculated on."""
 
 

@@ -217,7 +217,8 @@ class Lessons:
         if trace.arms and found.gb_type == UNSAFE_SIDE_EFFECT:
             refused = Refused("arm-changes-state", f"It does so at {site}.")
             return plans.climb(trace.arms[-1], refused)
-        plans.breaks.setdefault(site, found)
+        if plans.breaks_as_stock(site):
+            plans.breaks.setdefault(site, found)
         if plans.is_planned(site) and site not in plans.declined:
             if site in plans.captured_sites() and not compilation.captures:
                 return True  # the plan was found when the trace had begun
@@ -227,11 +228,7 @@ class Lessons:
         if plans.is_left(site, found):
             if plans.start_as_input(original, site):
                 return True
-        elif plans.start(original, site):
-            return True
-        elif self._blames_another(compilation, error, site, found):
-            plans.declined.pop(site, None)
-            plans.take_out(site)
+        elif plans.start(original, site) or self._blames_another(compilation, error, site, found):
             return True
         around = trace.arms[-1] if trace.arms else self._lifted_around(error)
         if around is not None:
@@ -252,9 +249,15 @@ class Lessons:
         self, compilation: Compilation, error: Exception, site: Site, found: Break
     ) -> bool:
         """Change what may have led to a break that no rule mends; False if there is nothing."""
+        changed = self._turn_blind(compilation, error, found) or self._captures_less(site, found)
+        if changed:
+            self.plans.declined.pop(site, None)
+            self.plans.take_out(site)
+        return changed
+
+    def _captures_less(self, site: Site, found: Break) -> bool:
+        """Capture nothing any more, if numbers that are captured may have led to a break."""
         plans = self.plans
-        if self._turn_blind(compilation, error, found):
-            return True
         no_numbers = found.gb_type in _OF_CALLEES and "SymNode" not in found.text
         if no_numbers and plans.declined[site].reason == "call-not-traced":
             return False

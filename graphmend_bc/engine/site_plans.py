@@ -205,6 +205,11 @@ class Plans:
     def is_planned(self, site: Site) -> bool:
         return site in self.marked or site.offset in self.by_code.get(site.code, Plan())
 
+    def breaks_as_stock(self, site: Site) -> bool:
+        """Whether a break at a site is Dynamo's own, not a refusal of what stands for the site."""
+        planned = self.by_code.get(site.code, Plan()).get(site.offset)
+        return planned is None or isinstance(planned, (MarkCallee, Capture))
+
     def is_lifted(self, site: Site) -> bool:
         """Whether a branch or loop is planned to be made functions that are called."""
         planned = self.by_code.get(site.code, Plan()).get(site.offset)

@@ -164,7 +164,7 @@ def test_values_needed_while_tracing_break_as_stock(use: str) -> None:
             """,
             BOTH,
             mends="" if known else None,
-            declines="host-value-used@3" if known else None,
+            declines="capture-fails@3" if known else None,
             breaks=1,
         )
 

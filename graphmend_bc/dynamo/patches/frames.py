@@ -60,6 +60,7 @@ def output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
             listen_to_jumps(self.root_tx, compilation)
             listen_to_calls(self.root_tx, compilation, compilation.code)
         if compilation is not None and compilation.captures:
+            compilation.trace.listen(self)  # what is known of masks makes symbols equal
             unbacked.listen_to_captures(self, compilation)
 
     return __init__

@@ -104,8 +104,12 @@ class Attempts:
         """One attempt that ends at a break which another one may mend."""
         if compilation.takes_up is not None:
             return self._try(compilation, self.call)
+        return self._try_whole(compilation, self.call.with_breaks)
+
+    def _try_whole(self, compilation: Compilation, call: attempt.Arguments) -> Any:
+        """As `_try`; a graph break is an error."""
         with attempt.breaks_are_errors():
-            outcome = self._try(compilation, self.call.with_breaks)
+            outcome = self._try(compilation, call)
         if not isinstance(outcome, Exception):
             attempt.restore_error_setting(outcome)
         return outcome

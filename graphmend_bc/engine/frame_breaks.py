@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import CodeType
 
 from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.dynamo.trace.breaks import Break
 from graphmend_bc.engine.break_memory import CutPlan, LeftBreak, Place
+from graphmend_bc.engine.decision_cache import settings_now
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline
@@ -16,19 +18,22 @@ from graphmend_bc.rewriting import Plan
 from graphmend_bc.runtime import CodeId, Site, identity_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FrameBreaks:
     """The breaks that one frame may know.
 
     Attributes:
         state: what is known across frames.
         frame: the frame's own code object.
-        settings: those that rules depend on.
     """
 
     state: MendingState
     frame: CodeId
-    settings: object
+
+    @cached_property
+    def settings(self) -> object:
+        """Those that rules depend on; a frame without breaks does not ask."""
+        return settings_now(self.state.lost)
 
     def cut_plan(self, key: CodeId) -> CutPlan | None:
         """What carried another frame up to a break that ended its graph.
@@ -66,7 +71,7 @@ class FrameBreaks:
             code: an original code object.
             site: in it.
         """
-        if not self.state.remember:
+        if not (self.state.remember and self.state.breaks.left):
             return None
         place, innermost = self._place(code, site), site.code is self.frame
         if not self.state.breaks.is_left(place, self.settings, innermost=innermost):

@@ -216,10 +216,8 @@ class Frame(Attempts):
             return None
         self.plans.off = True
         compilation = self._compilation(as_stock=True)
-        with attempt.breaks_are_errors():
-            outcome = self._try(compilation, self.call)
+        outcome = self._try_whole(compilation, self.call)
         if not isinstance(outcome, Exception):
-            attempt.restore_error_setting(outcome)
             if self.wants_errors or not attempt.is_empty(outcome):
                 return self._commit(compilation, outcome)
         else:

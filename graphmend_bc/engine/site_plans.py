@@ -13,7 +13,6 @@ from graphmend_bc.dynamo.trace import code_notes
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
 from graphmend_bc.dynamo.trace.context import TakesPartLate, TextsMoved
 from graphmend_bc.dynamo.trace.internal_errors import InternalError
-from graphmend_bc.engine.decision_cache import settings_now
 from graphmend_bc.engine.escalation import dearer, planned_ahead
 from graphmend_bc.engine.failures import report_failure
 from graphmend_bc.engine.frame_breaks import FrameBreaks
@@ -24,7 +23,14 @@ from graphmend_bc.engine.suggestions import Suggestions
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.rewriting import Plan
-from graphmend_bc.rewriting.plan import Capture, LiftBranch, LiftLoop, LiftRound, MarkCallee
+from graphmend_bc.rewriting.plan import (
+    Capture,
+    LiftBranch,
+    LiftLoop,
+    LiftRound,
+    MarkCallee,
+    Rewrite,
+)
 from graphmend_bc.rules import defer
 from graphmend_bc.rules.registry import candidates_at, is_on
 from graphmend_bc.rules.rule import Candidate, Met
@@ -88,7 +94,7 @@ class Plans:
         self.off = not state.mends
         self.suggestions = Suggestions(state, suggests)
         self.suspends = suspends
-        self.left = FrameBreaks(state, frame, settings_now(state.lost))
+        self.left = FrameBreaks(state, frame)
 
     def code_for(self, code: CodeType) -> CodeType:
         """The code object to trace in place of `code`."""
@@ -151,7 +157,7 @@ class Plans:
 
     def note_mark(self, site: Site) -> bool:
         """A call that only observes is about to be made; False if it is planned already."""
-        if site in self.state.given_up or site.offset in self.by_code.get(site.code, Plan()):
+        if site in self.state.given_up or self.rewrite_at(site) is not None:
             return False
         code = self.codes.get(site.code)
         if code is not None and self.left.known(code, site) is not None:
@@ -203,17 +209,20 @@ class Plans:
         return self.climb_all(planned, refused)
 
     def is_planned(self, site: Site) -> bool:
-        return site in self.marked or site.offset in self.by_code.get(site.code, Plan())
+        return site in self.marked or self.rewrite_at(site) is not None
+
+    def rewrite_at(self, site: Site) -> Rewrite | None:
+        """What is planned for the instruction of a site."""
+        return self.by_code.get(site.code, Plan()).get(site.offset)
 
     def breaks_as_stock(self, site: Site) -> bool:
         """Whether a break at a site is Dynamo's own, not a refusal of what stands for the site."""
-        planned = self.by_code.get(site.code, Plan()).get(site.offset)
+        planned = self.rewrite_at(site)
         return planned is None or isinstance(planned, (MarkCallee, Capture))
 
     def is_lifted(self, site: Site) -> bool:
         """Whether a branch or loop is planned to be made functions that are called."""
-        planned = self.by_code.get(site.code, Plan()).get(site.offset)
-        return isinstance(planned, (LiftBranch, LiftLoop, LiftRound))
+        return isinstance(self.rewrite_at(site), (LiftBranch, LiftLoop, LiftRound))
 
     def start(self, code: CodeType, site: Site) -> bool:
         """Plan the cheapest rule that carries a site; False if there is none."""
@@ -372,8 +381,7 @@ class Plans:
         if not self.is_planned(site):
             self._decline(site, refused)
             return False
-        code, was = self.codes[site.code], self.by_code[site.code]
-        planned = was.get(site.offset)
+        code, was, planned = self.codes[site.code], self.by_code[site.code], self.rewrite_at(site)
         self.marked.discard(site)
         try:
             name = defer.RULE.name if planned is None else planned.rule

@@ -63,12 +63,12 @@ def _mark(tx: InstructionTranslatorBase, compilation: Compilation, inst: Any) ->
     index = _place_of_callee(tx.stack, inst)
     if index is None:
         return
-    callee = tx.stack[index]
+    callee = tx.stack[index].realize()
     if isinstance(callee, MarkedCalleeVariable):
         return
-    if name_of(callee.realize()) not in compilation.called_as or not is_deferrable(callee):
+    if name_of(callee) not in compilation.called_as or not is_deferrable(callee):
         return
-    converts = isinstance(callee.realize(), BuiltinVariable) and is_read(callee)
+    converts = isinstance(callee, BuiltinVariable) and is_read(callee)
     if converts and not is_plain(tx.stack[-1]):  # `int(n)` of a number
         return
     place = instruction_of(tx)
@@ -86,15 +86,15 @@ def _mark(tx: InstructionTranslatorBase, compilation: Compilation, inst: Any) ->
     tx.stack[index] = compilation.handlers[_RULE](tx, compilation, mark, [callee])
 
 
-def _place_of_callee(stock: list[VariableTracker], inst: Any) -> int | None:
+def _place_of_callee(stack: list[VariableTracker], inst: Any) -> int | None:
     """Where on the stack the callee of a call is; it lies beside NULL, above or below it."""
     count: int = inst.arg or 0
     if inst.opname == "CALL_FUNCTION_EX":
         count = 1 + (count & 1)
     elif inst.opname == "CALL_KW":
         count += 1
-    first = len(stock) - count - 2
+    first = len(stack) - count - 2
     for callee, null in ((first, first + 1), (first + 1, first)):
-        if first >= 0 and isinstance(stock[null], NullVariable):
+        if first >= 0 and isinstance(stack[null], NullVariable):
             return callee
     return None

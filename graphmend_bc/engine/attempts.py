@@ -19,6 +19,7 @@ from graphmend_bc.dynamo.trace.break_decisions import BreakTakenUp
 from graphmend_bc.dynamo.trace.context import Compilation, running
 from graphmend_bc.dynamo.trace.generated_code import OURS
 from graphmend_bc.dynamo.trace.internal_errors import InternalError, is_internal
+from graphmend_bc.engine.jump_plans import JumpPlans
 from graphmend_bc.engine.retry_policy import Lessons
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
@@ -81,6 +82,7 @@ class Attempts:
         suspends = bool(self.code.co_flags & _SUSPENDS)
         self.plans = Plans(self.state, identity_of(self.code), suspends, suggests)
         self.surveys = Surveys(self.plans)
+        self.jumps = JumpPlans(self.plans)
         self.flips = SpeculationFlips()
         self.lessons = Lessons(self.state, self.plans, self.surveys, self.flips, self.wants_errors)
 
@@ -165,6 +167,7 @@ class Attempts:
             takes_up=takes_up,
             exact_asserts=self.plans.exact_asserts,
             exact_texts=self.plans.exact_texts,
+            replacement_at=self.jumps.code_at if surveys else None,
             survey_at=self.surveys.way_at if surveys else None,
             falls_back=self.surveys.way_after if surveys else None,
         )

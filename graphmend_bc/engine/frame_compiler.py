@@ -143,7 +143,7 @@ class Frame(Attempts):
         self.taken_up = (
             self._goes_on(compilation, error)
             or self.flips.values != tried
-            or self.plans.take_out_unmet()
+            or (not compilation.trace.used and self.plans.take_out_unmet())
         )
         return self.taken_up or self._may_be_whole_as_stock(compilation)
 

@@ -27,6 +27,7 @@ from graphmend_bc.dynamo.trace.context import (
 )
 from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.dynamo.trace.inlined_frames import frames_at, is_passed_anyway
+from graphmend_bc.dynamo.trace.on_stack_replacement import NotReplaceable
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.engine.speculation_flips import SpeculationFlips
@@ -170,7 +171,7 @@ class Lessons:
         if (survey := trace.known(Survey)) is not None:
             self.surveys.learn(survey)
             return True
-        if isinstance(error, Prepared):
+        if isinstance(error, (Prepared, NotReplaceable)):
             return True
         if isinstance(error, (TextsMoved, TakesPartLate)):
             plans.trace_anew(error)

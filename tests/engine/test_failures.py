@@ -29,6 +29,10 @@ def branching(x: torch.Tensor) -> torch.Tensor:
     return y + 1
 
 
+def numbers(x: torch.Tensor) -> torch.Tensor:
+    return x * (2 if x.sum() > 0 else 3)
+
+
 def straight(x: torch.Tensor) -> torch.Tensor:
     return x.cos().squeeze(0) + 1
 
@@ -80,8 +84,6 @@ def test_an_analysis_that_fails_is_not_taken_for_the_programs_error(
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (Lessons, "after"),
-        (Lessons, "told"),
         (site_plans.Plans, "start"),
         (Rewrites, "rewritten"),
         (MendingState, "forget_dead"),
@@ -104,6 +106,19 @@ def test_one_warning_and_one_decline(
     assert len(records) == len(report.declines) <= 3
     assert {d.reason for d in report.declines} == {"internal-error"}
     assert "branching" in records[0].getMessage()
+
+
+@pytest.mark.parametrize("name", ["after", "told"])
+def test_a_policy_that_fails_is_reported_once(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is asked only where an attempt fails."""
+    monkeypatch.setattr(Lessons, name, failing(LookupError("planted")))
+    with caplog.at_level(logging.WARNING, "graphmend_bc"):
+        _, report = run(numbers)
+    (record,) = [r for r in caplog.records if r.name == "graphmend_bc"]
+    assert "planted" in record.getMessage()
+    assert [decline.reason for decline in report.declines] == ["internal-error"]
 
 
 def test_what_only_the_mended_graph_does_to_a_backend_is_reported(

@@ -75,15 +75,15 @@ def attempts_of(source: str, *args: Any) -> list[int]:
     ("source", "attempts"),
     [
         ("def f(x):\n    return x + 1", 1),
-        (sites(1, IN_PLACE_OF_TENSORS), 2),
-        (sites(10, IN_PLACE_OF_TENSORS), 2),
+        (sites(1, IN_PLACE_OF_TENSORS), 1),
+        (sites(10, IN_PLACE_OF_TENSORS), 1),
         (sites(60, IN_PLACE_OF_TENSORS), 2),
-        (sites(1, NUMBERS), 3),
-        (sites(10, NUMBERS), 3),
+        (sites(1, NUMBERS), 2),
+        (sites(10, NUMBERS), 2),
         (sites(60, NUMBERS), 3),
-        (rounds(60, "k = x[i] * 2|k = x[i] - 1"), 2),
-        (rounds(60, "k = 2|k = 3"), 3),
-        (CALLEES, 3),
+        (rounds(60, "k = x[i] * 2|k = x[i] - 1"), 1),
+        (rounds(60, "k = 2|k = 3"), 2),
+        (CALLEES, 2),
     ],
 )
 def test_attempts(source: str, attempts: int) -> None:
@@ -108,9 +108,8 @@ def test_frame_result_says_what_attempts_failed_at() -> None:
     state.on_frame.append(frames.append)
     with session.mending_by(state):
         torch.compile(load(sites(2, NUMBERS)).f, backend="eager")(WAVE)
-    first, second = frames[0].attempts
-    assert first.count("Data-dependent branching") == 2
-    assert second.count("arms-differ") == 2
+    (failed,) = frames[0].attempts
+    assert failed.count("arms-differ") == 2
 
 
 def test_what_a_survey_met_on_a_way_that_is_not_taken() -> None:

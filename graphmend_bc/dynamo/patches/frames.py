@@ -76,7 +76,7 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
             return
         in_coroutine = _is_in_coroutine(parent, code)
         if not in_coroutine:
-            code = compilation.code_for(code)
+            code = compilation.traced_code(code)
             if _may_handle(code):
                 compilation.trace.of(Rollback).handles = True
         stock(self, parent, code, *args, **kwargs)

@@ -7,6 +7,7 @@ x.clamp_(max=y)       for a larger `y` lets the fake `x` grow, and the guards th
 from __future__ import annotations
 
 import inspect
+import logging
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -142,6 +143,8 @@ def convert(
         frame = given.get("frame")  # None if a recorded one is compiled again
         if _is_wrongly_refused(given, is_awaited):
             return runs_eagerly()
+        if given["code"].co_filename == logging.__file__ and not given.get("one_graph"):
+            return ConvertFrameReturn()  # stock skips it, if its first call has no tensor
         conversion = _Conversion(frame is not None and not given.get("export"), frame)
         token, always = _CURRENT.set(conversion), False
         # The innermost frames of the stack, which Dynamo does not log: one more is ours.

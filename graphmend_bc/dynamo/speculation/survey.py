@@ -11,22 +11,23 @@ import dis
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from types import CodeType
 from typing import Any, ClassVar
 
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.source import is_constant_source
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc.code.facts import JUMPS_IF_FALSE, JUMPS_IF_TRUE
 from graphmend_bc.dynamo.before_graph.concrete_eval import look
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of, instruction_of
-from graphmend_bc.dynamo.trace.context import Compilation, current
+from graphmend_bc.dynamo.trace.context import Compilation, TakesPartLate, current
+from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
 from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.on_stack_replacement import go_on_in
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site, Speculate
 
@@ -127,22 +128,47 @@ def _with_jumps(kind: type[InstructionTranslatorBase]) -> list[Any]:
 
 def _jump(stock: Callable[..., Any]) -> Callable[..., Any]:
     def jump(self: Any, inst: Any) -> None:
-        if self.stack and (way := _way_on(self, self.stack[-1])) is not None:
-            self.stack[-1] = ConstantVariable.create(way)
+        condition = _asked(self)
+        place = None if condition is None else instruction_of(self)
+        if condition is not None and place is not None:
+            if _goes_on_in_new_form(self, place):
+                return
+            if (way := _way_on(self, condition, place)) is not None:
+                self.stack[-1] = ConstantVariable.create(way)
         stock(self, inst)
 
     return jump
 
 
-def _way_on(tx: InstructionTranslatorBase, condition: VariableTracker) -> bool | None:
-    """The way to take at a jump that no plan covers; None where Dynamo knows what to do."""
-    condition = condition.realize()
+def _asked(tx: InstructionTranslatorBase) -> TensorVariable | None:
+    """The tensor that a jump asks; None where Dynamo knows what to do."""
+    condition = tx.stack[-1].realize() if tx.stack else None
     if type(condition) is not TensorVariable or tx.output.current_tracer.parent is not None:
         return None
     if condition.source is not None and is_constant_source(condition.source):
         return None
-    compilation, place = current(), instruction_of(tx)
-    if compilation is None or compilation.survey_at is None or place is None:
+    return condition
+
+
+def _goes_on_in_new_form(tx: InstructionTranslatorBase, place: Place) -> bool:
+    """Whether a translator goes on in a form of its code that mends the jump it has met."""
+    compilation = current()
+    if compilation is None or compilation.replacement_at is None:
+        return False
+    find = partial(compilation.replacement_at, *place)
+    code = compilation.replacements.answer(place, find)
+    if code is None:
+        return False
+    if compilation.trace.of(EarlierPart).as_stock:
+        raise TakesPartLate
+    go_on_in(tx, code)
+    return True
+
+
+def _way_on(tx: InstructionTranslatorBase, condition: TensorVariable, place: Place) -> bool | None:
+    """The way to take at a jump that no plan covers; None if the attempt ends there."""
+    compilation = current()
+    if compilation is None or compilation.survey_at is None:
         return None
     expected = compilation.survey_at(*place)
     if expected is None:

@@ -17,6 +17,7 @@ from torch.fx import Node
 from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
 from graphmend_bc.dynamo.trace.features import F, Feature, Features
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
+from graphmend_bc.dynamo.trace.replacements import Replacements
 from graphmend_bc.legality.alias import Choice
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation, Tally
@@ -163,6 +164,9 @@ class Compilation:
         exact_asserts: whether an `assert` on a tensor is the branch that it is; Dynamo makes an
             operator of it that raises another exception.
         exact_texts: whether the code that makes the text of an object is traced.
+        replacement_at: the code object in which a trace goes on at a jump on a tensor, by code
+            object and offset; it gives None if it goes on as it is.
+        replacements: what the traces of this compilation were given.
         survey_at: which way an attempt goes on at a jump on a tensor that no plan covers, by code
             object and offset; it gives None where the attempt ends.
         falls_back: the speculation that is planned next for a branch, given why its arms cannot
@@ -197,6 +201,8 @@ class Compilation:
     as_stock: bool = False
     exact_asserts: bool = True
     exact_texts: bool = False
+    replacement_at: Callable[[CodeType, int], CodeType | None] | None = None
+    replacements: Replacements = field(default_factory=Replacements)
     survey_at: Callable[[CodeType, int], Speculate | None] | None = None
     falls_back: Callable[[Site, Refused], Speculate | None] | None = None
     marks_calls: Callable[[CodeType], bool] | None = None
@@ -230,6 +236,10 @@ class Compilation:
         mended = self.trace.used or any(f.mended() for f in self.trace.obliged(Feature.mended))
         return bool(mended) or self.follows or self.was_mended
 
+    def traced_code(self, code: CodeType) -> CodeType:
+        """The code object to trace in place of one that the running trace is about to call."""
+        return self.replacements.answer(code, lambda: self.code_for(code)) or code
+
     def mends(self, site: Site) -> bool:
         """False for a site that is to be traced as stock Dynamo does."""
         return self.may_mend and site not in self.declined
@@ -238,6 +248,7 @@ class Compilation:
         """Forget the last attempt; Dynamo is about to trace the frame from its start."""
         self.trace.close()
         self.trace = Trace()
+        self.replacements.start_trace()
 
 
 _CURRENT: ContextVar[Compilation | None] = ContextVar("graphmend_bc_compilation", default=None)

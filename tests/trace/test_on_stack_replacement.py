@@ -177,6 +177,30 @@ def test_breaks_after_it_are_found_again() -> None:
     assert attempts_of(source, UP) == [1, 1, 2, 1]
 
 
+def test_instructions_that_are_taken_over_keep_their_constants() -> None:
+    """Dynamo compiles up to the last place where it can resume; the rest is the function's code."""
+    check(
+        """
+        rate = 2.0
+
+        def f(x, k):
+            if x.sum() > 0:
+                x = x * rate
+                try:
+                    x = x * missing
+                except NameError:
+                    x = x - 7
+            print("here", "and", sep="-", end="!")
+            torch._dynamo.graph_break()
+            return (x, k, "end", 3.5)
+        """,
+        [(UP, 2), (DOWN, 2)],
+        mends=None,
+        declines=None,
+        breaks=None,
+    )
+
+
 def test_nothing_is_left_of_a_form_that_is_given_up() -> None:
     """What follows the jump breaks Dynamo's trace of it; the frame goes on at the jump itself."""
     check(

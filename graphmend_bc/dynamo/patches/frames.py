@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
 from types import CodeType
 from typing import Any
 
@@ -25,6 +24,7 @@ from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
 from graphmend_bc.dynamo.trace.context import current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import TORCH
+from graphmend_bc.dynamo.trace.inlined_frames import is_in_coroutine
 from graphmend_bc.dynamo.trace.profiler_labels import annotated_graph
 from graphmend_bc.runtime.effects import naming_lost_effects
 
@@ -74,7 +74,7 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
         if compilation is None:
             stock(self, parent, code, *args, **kwargs)
             return
-        in_coroutine = _is_in_coroutine(parent, code)
+        in_coroutine = is_in_coroutine(parent, code)
         if not in_coroutine:
             code = compilation.traced_code(code)
             if _may_handle(code):
@@ -85,19 +85,6 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
             listen_to_calls(self, compilation, code)
 
     return __init__
-
-
-def _is_in_coroutine(parent: Any, code: CodeType) -> bool:
-    """True for what is called inside a coroutine that is inlined.
-
-    Dynamo takes what it returns for what calling it gives. A break keeps that from being seen.
-    """
-    while parent is not None and not code.co_flags & _COROUTINES:
-        code, parent = parent.f_code, getattr(parent, "parent", None)
-    return bool(code.co_flags & _COROUTINES)
-
-
-_COROUTINES = CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
 
 
 def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:

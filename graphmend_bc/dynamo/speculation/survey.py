@@ -27,6 +27,7 @@ from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of, instruction_of
 from graphmend_bc.dynamo.trace.context import Compilation, TakesPartLate, current
 from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
 from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.inlined_frames import is_in_coroutine
 from graphmend_bc.dynamo.trace.on_stack_replacement import go_on_in
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site, Speculate
@@ -154,6 +155,8 @@ def _goes_on_in_new_form(tx: InstructionTranslatorBase, place: Place) -> bool:
     """Whether a translator goes on in a form of its code that mends the jump it has met."""
     compilation = current()
     if compilation is None or compilation.replacement_at is None:
+        return False
+    if is_in_coroutine(tx.parent, tx.f_code):
         return False
     find = partial(compilation.replacement_at, *place)
     code = compilation.replacements.answer(place, find)

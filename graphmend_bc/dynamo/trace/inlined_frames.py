@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_ITERABLE_COROUTINE
+from types import CodeType
+
 from torch._dynamo.bytecode_transformation import Instruction
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
@@ -62,3 +65,16 @@ def _block(translator: InstructionTranslatorBase, instruction: Instruction) -> B
         return None
     graph = graph_of(translator.f_code)
     return graph.block_of(graph.listing.at_offset(offset).index)
+
+
+def is_in_coroutine(parent: InstructionTranslatorBase | None, code: CodeType) -> bool:
+    """True for what is called inside a coroutine that is inlined.
+
+    Dynamo takes what it returns for what calling it gives. A break keeps that from being seen.
+    """
+    while parent is not None and not code.co_flags & _COROUTINES:
+        code, parent = parent.f_code, getattr(parent, "parent", None)
+    return bool(code.co_flags & _COROUTINES)
+
+
+_COROUTINES = CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR

@@ -123,6 +123,8 @@ def _exchange_code(
     options: Any = {name: getattr(code, name) for name in get_code_keys()}
     if tx is tx.output.root_tx:
         known: Any = tx.output.code_options
+        # Instructions that are taken over as they are name constants by their number.
+        known["co_consts"] = options["co_consts"]
         for name in ("co_names", "co_varnames"):
             known[name] = tuple(dict.fromkeys((*options[name], *known[name])))
     tx.f_code, tx.code_options = code, options

@@ -75,12 +75,15 @@ OF_FRAMES: Final = MappingProxyType(
             mends="where",
         ),
         "InstructionTranslatorBase.log_graph_break (break_decisions.before_break)": Program(
-            "for i in range(int(x[0].item())): x = x + i\nreturn x",
-            steps=("given = given + 1",),
-            mends="hoist",
+            "return x[x > 1].sum()", steps=("given = given + 1",), mends="capture"
         ),
         "InstructionTranslatorBase.raise_loop_graph_break (break_decisions.before_break)": Program(
-            "for n in (1, 2):\n    for i in range(int(x[0].item())): y = x + i * n\nreturn y",
+            "for n in (1, 2): y = x[x > n].sum()\nreturn y",
+            steps=("given = given + 1",),
+            mends="capture",
+        ),
+        "InstructionTranslatorBase.call_function (call_retry.retry_calls)": Program(
+            "for i in range(int(x[0].item())): x = x + i\nreturn x",
             steps=("given = given + 1",),
             mends="hoist",
         ),
@@ -123,6 +126,12 @@ OF_FRAMES: Final = MappingProxyType(
             f"{PRINT}\nx[i]\nreturn x + 1",
             "i = torch.tensor([0])",
             ("i = torch.tensor([9])",),
+            mends="defer",
+        ),
+        "builder.make_dupe_guard (shared_objects.guard_on_identity)": Program(
+            f"{PRINT}\nk = x.rows if hasattr(x, 'rows') else [1]\nreturn x * sum(k) * len(rows)",
+            "rows = [1]",
+            ("given.rows = rows", "rows = [1, 1]"),
             mends="defer",
         ),
         "SideEffects.codegen_update_mutated (user_sets.replayed)": Program(

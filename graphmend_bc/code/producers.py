@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import CO_GENERATOR
 
 from bytecode import Instr, Label
 
@@ -54,6 +55,24 @@ def callee_of(graph: Graph, call_index: int) -> int | None:
     first, second = slots[len(slots) - pops : len(slots) - pops + 2]
     callee = second if facts.NULL_BEFORE_CALLABLE or first == second else first
     return next(iter(callee)) if len(callee) == 1 and UNKNOWN not in callee else None
+
+
+@kept(16)
+def returns_none(graph: Graph) -> bool:
+    """True for a function that returns None on every way, and gives nothing else.
+
+    Args:
+        graph: blocks of its code object.
+    """
+    ops = graph.listing.ops
+    if graph.listing.code.co_flags & CO_GENERATOR:
+        return False
+    constants = [op.arg for op in ops if op.name == "RETURN_CONST"]
+    for op in ops:
+        if op.name == "RETURN_VALUE" and (slots := slots_before(graph, op.index)) is not None:
+            made = [ops[index] for index in slots[-1] if index != UNKNOWN]
+            constants += [op.arg if op.name == "LOAD_CONST" else op for op in made] or [op]
+    return all(constant is None for constant in constants)
 
 
 def pushes_pair(op: Op) -> bool:

@@ -19,6 +19,7 @@ from graphmend_bc.dynamo.trace.break_decisions import BreakTakenUp
 from graphmend_bc.dynamo.trace.context import Compilation, running
 from graphmend_bc.dynamo.trace.generated_code import OURS
 from graphmend_bc.dynamo.trace.internal_errors import InternalError, is_internal
+from graphmend_bc.engine.call_plans import CallPlans
 from graphmend_bc.engine.jump_plans import JumpPlans
 from graphmend_bc.engine.retry_policy import Lessons
 from graphmend_bc.engine.rewrite_cache import site_of
@@ -83,6 +84,7 @@ class Attempts:
         self.plans = Plans(self.state, identity_of(self.code), suspends, suggests)
         self.surveys = Surveys(self.plans)
         self.jumps = JumpPlans(self.plans)
+        self.calls = CallPlans(self.plans)
         self.flips = SpeculationFlips()
         self.lessons = Lessons(self.state, self.plans, self.surveys, self.flips, self.wants_errors)
 
@@ -168,6 +170,7 @@ class Attempts:
             exact_asserts=self.plans.exact_asserts,
             exact_texts=self.plans.exact_texts,
             replacement_at=self.jumps.code_at if surveys else None,
+            mark_at=self.calls.mark_at if surveys else None,
             survey_at=self.surveys.way_at if surveys else None,
             falls_back=self.surveys.way_after if surveys else None,
         )

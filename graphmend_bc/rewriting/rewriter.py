@@ -44,7 +44,7 @@ from graphmend_bc.rewriting.plan import (
 )
 from graphmend_bc.rewriting.scope import Scope
 from graphmend_bc.rewriting.truth_guards import speculation_at, use_of, write_speculation
-from graphmend_bc.runtime import Mark
+from graphmend_bc.runtime import Mark, Site
 
 _UNCONDITIONAL = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 
@@ -245,7 +245,8 @@ class _Rewriter(PartWriter):
     def write_op(self, scope: Scope, op: Op) -> list[Emit]:
         writer = self.writer_at(scope, op)
         if (call := self.marked.get(op.index)) is not None:
-            return write_marked(op, self._mark(call), writer)
+            mark = mark_of(self.graph, call, self.site_of(call), self.plan[call.offset])
+            return write_marked(op, mark, writer)
         if op.name == "TO_BOOL" and self._plans(self.listing.ops[op.index + 1], AskTruth):
             return []
         rewrite = self.plan.get(op.offset)
@@ -269,9 +270,17 @@ class _Rewriter(PartWriter):
             return write_speculation(replace(op, name=name), speculation, writer, label)
         return [writer.emit(name, label=label)]
 
-    def _mark(self, call: Op) -> Mark:
-        rewrite = self.plan[call.offset]
-        assert isinstance(rewrite, MarkCallee)
-        if rewrite.with_use:
-            return Mark(self.site_of(call), rewrite.rule, use_of(self.graph, call))
-        return Mark(self.site_of(call), rewrite.rule)
+
+def mark_of(graph: Graph, call: Op, site: Site, rewrite: Rewrite) -> Mark:
+    """The mark of a call's callee.
+
+    Args:
+        graph: blocks of the original code.
+        call: the call.
+        site: of it.
+        rewrite: what is planned for it.
+    """
+    assert isinstance(rewrite, MarkCallee)
+    if rewrite.with_use:
+        return Mark(site, rewrite.rule, use_of(graph, call))
+    return Mark(site, rewrite.rule)

@@ -30,6 +30,7 @@ NOT_ALONE = frozenset(
         "SymNodeVariable.create (symbolic_arithmetic.symbol_made)",
         "SymNodeVariable.richcompare_impl (frames.compare_symbols)",
         "BuiltinVariable.call_id (frames.ask_id)",
+        "InstructionTranslatorBase.call_function (call_retry.retry_calls)",
         "ContinueExecutionCache.lookup (resumption.resume_in_original)",
         "symbolic_convert._detect_and_normalize_assert_statement (assertions.detect_assert)",
         "ConstDictVariable.as_python_constant (absent_keys.take_whole)",

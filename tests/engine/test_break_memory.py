@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import pytest
 import torch
 
 from graphmend_bc import config, session
+from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.reporting.report import FrameResult, Report
+from graphmend_bc.runtime import Site
 
 UP, DOWN = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])
 
@@ -104,7 +107,7 @@ def test_a_value_that_is_an_input_further_in() -> None:
     assert sum(attempts(frames)) <= 6
 
 
-def test_other_settings_are_tried() -> None:
+def test_other_settings_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was left under some settings is not known under others."""
     source = """
     import os
@@ -115,18 +118,23 @@ def test_other_settings_are_tried() -> None:
         return y * 2
     """
     eager, ours = _defined(source), _defined(source)
-    frames: list[FrameResult] = []
-    state = session.new_state(mends=True)
-    state.on_frame.append(frames.append)
+    started: list[Site] = []
+    start = Plans.start
+
+    def counted(plans: Plans, code: CodeType, site: Site) -> bool:
+        started.append(site)
+        return start(plans, code, site)
+
+    monkeypatch.setattr(Plans, "start", counted)
     torch._dynamo.reset()
 
     def tried(size: int) -> int:
-        frames.clear()
+        started.clear()
         x = torch.ones(size)
         assert torch.equal(function(x), eager(x))
-        return sum(attempts(frames))
+        return len(started)
 
-    with session.mending_by(state):
+    with session.mending_by(session.new_state(mends=True)):
         function = torch.compile(ours, backend="eager", dynamic=False)
         assert [tried(2) > 0, tried(3)] == [True, 0]
         with config.patch(where_op_limit=17):
@@ -149,6 +157,30 @@ def test_what_follows_a_break_in_a_loop_knows_it() -> None:
         [UP, DOWN],
     )
     assert sum(attempts(frames)) <= 2
+
+
+def test_a_flip_is_not_tried_in_a_function_that_gives_nothing() -> None:
+    """What it returns is the same on either way, so the caller goes the same way after it."""
+    frames, report = compiled(
+        """
+        shown = []
+
+        def note(x):
+            if x.sum() > 0:
+                shown.append(x + 1)
+                return
+            shown.append(x)
+
+        def f(x, more=True):
+            note(x)
+            if more:
+                torch._dynamo.graph_break()
+            return x * len(shown)
+        """,
+        [UP, DOWN, UP],
+    )
+    assert {mend.strategy for mend in report.mends} == {"speculate"}
+    assert attempts(frames)[0] <= 2
 
 
 def test_a_flip_is_not_tried_for_what_is_passed_anyway() -> None:

@@ -29,5 +29,8 @@ NOT_CACHED: Final = ("defer", "draw", "drawn", "chosen", "probe", "flags")
 DECIDING: Final = ("decisions at breaks",)
 """Breaks that nothing mends cost no attempt; without it, each costs one."""
 
+RETRYING: Final = ("mends of calls on the spot",)
+"""Without it, a call that breaks the graph costs an attempt for each rule that is tried."""
+
 RESUMING: Final = ("resumption in the program's code",)
 """Without it, Python goes on after a break with rewritten code."""

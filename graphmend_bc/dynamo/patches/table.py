@@ -14,6 +14,7 @@ from graphmend_bc.dynamo.after_graph import host_arithmetic
 from graphmend_bc.dynamo.before_graph import computed_source
 from graphmend_bc.dynamo.corrections import (
     finalisers,
+    shared_objects,
     user_sets,
 )
 from graphmend_bc.dynamo.effects import object_texts
@@ -24,7 +25,7 @@ from graphmend_bc.dynamo.predication.tensor_predicates import COMPARISONS
 from graphmend_bc.dynamo.rollback import quiet_errors
 from graphmend_bc.dynamo.speculation import survey
 from graphmend_bc.dynamo.symbols import symbolic_arithmetic, tensor_indexing, unbacked
-from graphmend_bc.dynamo.trace import break_decisions, resumption
+from graphmend_bc.dynamo.trace import break_decisions, call_retry, resumption
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 
 _CONVERT = "torch._dynamo.convert_frame"
@@ -77,6 +78,13 @@ _FRAME: Final = (
         for name in ("log_graph_break", "raise_loop_graph_break")
     ),
     Seam(
+        _TRANSLATOR,
+        ("call_function",),
+        call_retry.retry_calls,
+        "a call that breaks the graph is mended on the spot, without another attempt",
+        needed_by=needs.RETRYING,
+    ),
+    Seam(
         "torch._dynamo.resume_execution:ContinueExecutionCache",
         ("lookup",),
         resumption.resume_in_original,
@@ -126,6 +134,12 @@ _OF_GRAPHS: Final = (
         ("remove_unused_graphargs",),
         at.remove_unused,
         "operators that may raise stay in the graph although nothing uses them",
+    ),
+    Seam(
+        f"{_VARIABLES}.builder",
+        ("make_dupe_guard",),
+        shared_objects.guard_on_identity,
+        "an object that is reached by a local name and by a global one",
     ),
     Seam(
         "torch._dynamo.side_effects:SideEffects",

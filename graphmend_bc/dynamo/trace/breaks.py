@@ -55,7 +55,20 @@ class Break:
 
 def break_of(error: BaseException) -> Break | None:
     """The break that an exception of a trace stands for, or None if no frame of it is known."""
-    frames = translators(error.__traceback__)
+    return _break_in(translators(error.__traceback__), error)
+
+
+def break_at(tx: InstructionTranslatorBase, error: BaseException) -> Break | None:
+    """As `break_of`, where a translator has just met it; None if it was met in an inlined frame."""
+    if translators(error.__traceback__)[-1:] != [tx]:
+        return None
+    frames = [tx]
+    while (parent := frames[0].parent) is not None:
+        frames.insert(0, parent)
+    return _break_in([frame for frame in frames if not _is_runtime(frame)], error)
+
+
+def _break_in(frames: list[InstructionTranslatorBase], error: BaseException) -> Break | None:
     found = instruction_of(frames[-1]) if frames else None
     if found is None:
         return None

@@ -14,6 +14,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
+from graphmend_bc.dynamo.trace.breaks import Break
 from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
 from graphmend_bc.dynamo.trace.features import F, Feature, Features
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
@@ -21,7 +22,7 @@ from graphmend_bc.dynamo.trace.replacements import Replacements
 from graphmend_bc.legality.alias import Choice
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation, Tally
-from graphmend_bc.runtime import Site, Speculate
+from graphmend_bc.runtime import Mark, Site, Speculate
 
 
 class SiteRefused(Exception):
@@ -166,6 +167,8 @@ class Compilation:
         exact_texts: whether the code that makes the text of an object is traced.
         replacement_at: the code object in which a trace goes on at a jump on a tensor, by code
             object and offset; it gives None if it goes on as it is.
+        mark_at: the mark with which a call that breaks the graph is made again, by the trace, the
+            break, and whether the callee is marked already; it gives None if the break stays.
         replacements: what the traces of this compilation were given.
         survey_at: which way an attempt goes on at a jump on a tensor that no plan covers, by code
             object and offset; it gives None where the attempt ends.
@@ -202,6 +205,7 @@ class Compilation:
     exact_asserts: bool = True
     exact_texts: bool = False
     replacement_at: Callable[[CodeType, int], CodeType | None] | None = None
+    mark_at: Callable[[Trace, Break, bool], Mark | None] | None = None
     replacements: Replacements = field(default_factory=Replacements)
     survey_at: Callable[[CodeType, int], Speculate | None] | None = None
     falls_back: Callable[[Site, Refused], Speculate | None] | None = None

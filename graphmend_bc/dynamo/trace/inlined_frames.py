@@ -10,6 +10,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
 from graphmend_bc.code.blocks import Block, graph_of
 from graphmend_bc.code.dominators import postdominates
+from graphmend_bc.code.producers import returns_none
 from graphmend_bc.dynamo.trace.breaks import offset_of, translators
 
 InlinedFrames = tuple[tuple[InstructionTranslatorBase, Instruction], ...]
@@ -42,6 +43,9 @@ def frames_at(error: BaseException) -> InlinedFrames:
 def is_passed_anyway(before: InlinedFrames, after: InlinedFrames) -> bool:
     """True if a place is passed on every way that leads on from an earlier one.
 
+    A function that has returned by then says with its value which way it took, and with nothing
+    else: what it changed is not looked at.
+
     Args:
         before: the earlier place, such as a branch.
         after: a later one of the same trace.
@@ -50,6 +54,9 @@ def is_passed_anyway(before: InlinedFrames, after: InlinedFrames) -> bool:
     common = [(known[t], t, instruction) for t, instruction in after if t in known]
     if not common:
         return False
+    left = [t for t, _ in before if t not in dict(after)]
+    if any(returns_none(graph_of(t.f_code)) for t in left):
+        return True
     earlier, translator, later = common[-1]
     if earlier is later:
         return False

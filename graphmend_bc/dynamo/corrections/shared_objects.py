@@ -1,0 +1,32 @@
+"""One object that a frame reaches in two ways, by a local name and by a global one.
+
+Dynamo keeps one object of it, and guards that both ways lead to the same one only if both are local
+or both are global.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from torch._dynamo.guards import GuardBuilder
+from torch._guards import Source
+
+from graphmend_bc.dynamo.trace.context import current
+
+
+def guard_on_identity(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`make_dupe_guard`: the guard on an object that was met before."""
+
+    def make_dupe_guard(obj_source: Source, dupe_source: Source | None) -> Any:
+        guard = stock(obj_source, dupe_source)
+        if guard is not None or dupe_source is None or dupe_source == obj_source:
+            return guard
+        return (
+            None
+            if current() is None
+            else partial(GuardBuilder.DUPLICATE_INPUT, source_b=dupe_source)
+        )
+
+    return make_dupe_guard

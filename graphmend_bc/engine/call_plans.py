@@ -1,0 +1,71 @@
+"""What is planned where a trace meets a call that breaks the graph, so that it goes on there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphmend_bc.dynamo.speculation.survey import Survey
+from graphmend_bc.dynamo.trace.breaks import Break
+from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.on_stack_replacement import NotReplaceable
+from graphmend_bc.engine.rewrite_cache import site_of
+from graphmend_bc.engine.site_plans import Plans
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.plan import MarkCallee
+from graphmend_bc.rewriting.rewriter import mark_of
+from graphmend_bc.rules.rule import Met
+from graphmend_bc.runtime import Mark, Site
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlans:
+    """The calls that break the graph in the traces of one frame.
+
+    Attributes:
+        plans: of the frame.
+    """
+
+    plans: Plans
+
+    def mark_at(self, trace: Trace, found: Break, is_marked: bool) -> Mark | None:
+        """The mark with which a call is made again.
+
+        Args:
+            trace: the attempt.
+            found: the break.
+            is_marked: whether the callee was marked already.
+
+        Returns:
+            None if the break stays.
+
+        Raises:
+            NotReplaceable: the plan that mends the call is for another attempt.
+        """
+        plans, state = self.plans, self.plans.state
+        original, offset = state.rewrites.original(found.code, found.offset)
+        if offset < 0 or plans.suspends or plans.off or trace.known(Survey) is not None:
+            return None
+        site = site_of(original, offset)
+        if site in plans.declined or site in state.given_up or state.leaves_alone(original):
+            return None
+        if plans.left.known(original, site) is not None:
+            return None
+        if plans.breaks_as_stock(site):
+            plans.breaks.setdefault(site, found)
+        if plans.is_planned(site) and (is_marked or plans.code_for(original) is found.code):
+            if not self._climbs(trace, site, is_marked):
+                return None
+        elif not plans.is_planned(site) and not plans.start(original, site):
+            return None
+        rewrite = plans.rewrite_at(site)
+        if not isinstance(rewrite, MarkCallee):
+            raise NotReplaceable
+        met = Met(original, offset)
+        return mark_of(met.graph, met.op, site, rewrite)
+
+    def _climbs(self, trace: Trace, site: Site, is_marked: bool) -> bool:
+        """Whether another rule is planned, because that of the callee's mark was refused."""
+        if not is_marked:
+            return False
+        refused = trace.refused.pop(site, None) or Refused("call-not-traced")
+        return self.plans.climb(site, refused) and self.plans.is_planned(site)

@@ -69,6 +69,7 @@ bench: build
 	$(BIN)/python benchmarks/compile_cost.py --json $(RESULTS)/compile_cost.json
 	$(BIN)/python benchmarks/frame_hooks.py --json $(RESULTS)/frame_hooks.json
 	$(BIN)/python benchmarks/effects.py --json $(RESULTS)/effects.json
+	$(BIN)/python benchmarks/life_cost.py --json $(RESULTS)/life_cost.json
 	$(BIN)/python benchmarks/control_flow.py $(ARGS) --json $(RESULTS)/control_flow.json
 
 census: build

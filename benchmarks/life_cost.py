@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -24,7 +25,7 @@ from measuring import Sample, progress, start_arm, write_json
 
 ARMS = ("eager", "stock", "mended")
 _AT_REST = 50
-"""Calls at the end, whose median is a call at rest."""
+"""Calls at the end, whose median is a call at rest; half of them, where there are fewer."""
 
 
 def measure(name: str, arm: str, calls: int, backend: str) -> list[float]:
@@ -32,8 +33,9 @@ def measure(name: str, arm: str, calls: int, backend: str) -> list[float]:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    function, arguments = PROGRAMS[name](calls)
+    function, arguments = PROGRAMS[name].build(calls)
     start_arm(arm)
+    torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2))  # what torch loads when it must
     run = function if arm == "eager" else torch.compile(function, backend=backend)
     ends = []
     start = time.process_time()
@@ -58,7 +60,8 @@ def measured(name: str, arm: str, calls: int, backend: str) -> list[float]:
 
 def of_life(name: str, arm: str, ends: list[float]) -> list[Sample]:
     """The figures of one arm's life."""
-    rest = [b - a for a, b in zip(ends[-_AT_REST - 1 : -1], ends[-_AT_REST:], strict=True)]
+    last = ends[-min(_AT_REST, len(ends) // 2 + 1) - 1 :]
+    rest = [b - a for a, b in pairwise(last)] or ends
     return [
         Sample(name, "first call", arm, ends[0]),
         Sample(name, "all calls", arm, ends[-1]),
@@ -113,7 +116,7 @@ def plot(lives: dict[str, dict[str, list[float]]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="programs; all if none")
-    parser.add_argument("--calls", type=int, default=300, help="calls of each program")
+    parser.add_argument("--calls", type=int, help="calls of each program; its own number if none")
     parser.add_argument("--repeats", type=int, default=3, help="processes of each arm")
     parser.add_argument("--backend", default="eager", help="backend of torch.compile")
     parser.add_argument("--json", type=Path, help="file for every sample")
@@ -133,7 +136,8 @@ def main() -> None:
         for number, name in enumerate(names):
             progress(repeat * len(names) + number, total, name)
             for arm in ARMS if repeat % 2 == 0 else reversed(ARMS):
-                lives[name][arm] = measured(name, arm, options.calls, options.backend)
+                calls = options.calls or PROGRAMS[name].calls
+                lives[name][arm] = measured(name, arm, calls, options.backend)
                 samples += of_life(name, arm, lives[name][arm])
     progress(total, total, "")
     print_life(samples)

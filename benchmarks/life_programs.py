@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -82,30 +83,136 @@ def f(x):
 """
 
 
-def _program(source: str, calls: Callable[[int], Calls]) -> Callable[[int], tuple[Any, Calls]]:
-    return lambda count: (defined(source)["f"], calls(count))
+_ALTERNATING = """
+def f(x):
+    m = x > 0
+    if m.any():
+        v = x[m]
+        s = v.mean().item() if v.numel() else 0.0
+        return x * s
+    return x - 1
+"""
+
+_GROWING = """
+seen = []
+
+def f(x):
+    seen.append(x.sum().item())
+    return x * len(seen)
+"""
+
+_SIXTY_SKIPPED = """
+def f(x):
+    total = x.new_zeros(())
+    for i in range(60):
+        if x[i] > 0:
+            k = 2
+        else:
+            k = 3
+        total = total + k
+    return total
+"""
+
+_THREE_HUNDRED = """
+import io
+out = io.StringIO()
+
+def f(x):
+    for i in range(150):
+        x = (x * 1.01).sin()
+    print(float(x.sum()), file=out)
+    for i in range(150):
+        x = (x + 1).cos()
+    return x
+"""
 
 
-def _repeated(name: str) -> Callable[[int], tuple[Any, Calls]]:
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A program and how often it is called.
+
+    Attributes:
+        build: makes the function and the arguments of so many calls.
+        calls: the number.
+    """
+
+    build: Callable[[int], tuple[Any, Calls]]
+    calls: int = 300
+
+
+def _program(source: str, calls: Callable[[int], Calls], count: int = 300) -> Life:
+    return Life(lambda number: (defined(source)["f"], calls(number)), count)
+
+
+def _repeated(name: str, count: int = 300) -> Life:
     """A program of `site_programs`, whose calls are made again and again."""
 
-    def build(count: int) -> tuple[Any, Calls]:
+    def build(number: int) -> tuple[Any, Calls]:
         function, calls = SITES[name]()
-        return function, [calls[i % len(calls)] for i in range(count)]
+        return function, [calls[i % len(calls)] for i in range(number)]
 
-    return build
+    return Life(build, count)
 
 
-PROGRAMS: dict[str, Callable[[int], tuple[Any, Calls]]] = {
+def _model(make: Callable[[], Any], calls: int) -> Life:
+    """A model of transformers."""
+
+    def build(number: int) -> tuple[Any, Calls]:
+        model = make().eval()
+        tokens = torch.arange(24).reshape(2, 12)
+        return (lambda tokens: model(tokens, use_cache=False)[0]), [(tokens,)] * number
+
+    return Life(build, calls)
+
+
+def _bert() -> Any:
+    from transformers import BertConfig, BertModel
+
+    class Uncached(BertModel):  # type: ignore[misc]
+        """It takes no `use_cache` as an encoder, and warns of it."""
+
+    return Uncached(BertConfig(**_SIZES))
+
+
+def _llama() -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return LlamaForCausalLM(LlamaConfig(**_SIZES, num_key_value_heads=4))
+
+
+def _mixtral() -> Any:
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    sizes = {**_SIZES, "num_hidden_layers": 2}
+    return MixtralForCausalLM(MixtralConfig(**sizes, num_key_value_heads=4, num_local_experts=4))
+
+
+_SIZES = {
+    "vocab_size": 128,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+}
+
+PROGRAMS: dict[str, Life] = {
     "early exit": _program(_EARLY_EXIT, lambda count: [(torch.ones(8, 64),)] * count),
     "two numbers": _program(_TWO_NUMBERS, _signs),
-    "three numbers": _program(_THREE_NUMBERS, _signs),
+    "three numbers": _program(_THREE_NUMBERS, _signs, 1500),
     "metric": _program(_METRIC, _vectors),
     "layer drop": _program(_LAYER_DROP, _vectors),
+    "mask that alternates": _program(_ALTERNATING, _signs, 40),
+    "list that grows": _program(_GROWING, _vectors, 60),
+    "60 conditions in a skipped loop": _program(
+        _SIXTY_SKIPPED,
+        lambda count: [(torch.sin(torch.arange(64.0) + i),) for i in range(count)],
+        20,
+    ),
+    "300 operators, one print": _program(_THREE_HUNDRED, _vectors, 50),
+    "cursor": _repeated("cursor", 40),
     **{
         name: _repeated(name)
         for name in (
-            "cursor",
             "k-means to do",
             "selection",
             "paste masks",
@@ -113,5 +220,8 @@ PROGRAMS: dict[str, Callable[[int], tuple[Any, Calls]]] = {
             "1000 operators",
         )
     },
+    "BERT, no break": _model(_bert, 1),
+    "LLaMA, no break": _model(_llama, 1),
+    "Mixtral": _model(_mixtral, 3),
 }
-"""By name, what makes the function and so many calls."""
+"""By name, what makes the function and how often it is called."""

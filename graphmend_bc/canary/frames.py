@@ -128,6 +128,12 @@ OF_FRAMES: Final = MappingProxyType(
             ("i = torch.tensor([9])",),
             mends="defer",
         ),
+        "DunderDictVariable.__init__ (attribute_dicts.keep_owner)": Program(
+            f"{PRINT}\no = O()\no.n = 2\nreturn x, vars(o)",
+            "class O: pass",
+            ("given = given * (1 + len(result[1]))",),
+            mends="defer",
+        ),
         "builder.make_dupe_guard (shared_objects.guard_on_identity)": Program(
             f"{PRINT}\nk = x.rows if hasattr(x, 'rows') else [1]\nreturn x * sum(k) * len(rows)",
             "rows = [1]",

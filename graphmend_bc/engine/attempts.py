@@ -161,6 +161,7 @@ class Attempts:
             guarded=self.state.guarded,
             handlers=handlers(),
             draws=is_on(drawn.RULE, self.state.lost) and not self.plans.suspends,
+            one_graph=self.wants_errors,
             leaves=not self.wants_errors and eager_fallback.is_called(),
             as_stock=as_stock,
             marks_calls=None if self.plans.off else self.plans.marks_calls_in,
@@ -171,6 +172,7 @@ class Attempts:
             exact_texts=self.plans.exact_texts,
             replacement_at=self.jumps.code_at if surveys else None,
             mark_at=self.calls.mark_at if surveys else None,
+            form_after=self.jumps.form_after if surveys else None,
             survey_at=self.surveys.way_at if surveys else None,
             falls_back=self.surveys.way_after if surveys else None,
         )

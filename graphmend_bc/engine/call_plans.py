@@ -11,7 +11,7 @@ from graphmend_bc.dynamo.trace.on_stack_replacement import NotReplaceable
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rewriting.plan import MarkCallee
+from graphmend_bc.rewriting.plan import Capture, MarkCallee
 from graphmend_bc.rewriting.rewriter import mark_of
 from graphmend_bc.rules.rule import Met
 from graphmend_bc.runtime import Mark, Site
@@ -41,15 +41,17 @@ class CallPlans:
         Raises:
             NotReplaceable: the plan that mends the call is for another attempt.
         """
-        plans, state = self.plans, self.plans.state
-        original, offset = state.rewrites.original(found.code, found.offset)
-        if offset < 0 or plans.suspends or plans.off or trace.known(Survey) is not None:
+        plans = self.plans
+        original, offset = plans.state.rewrites.original(found.code, found.offset)
+        if offset < 0 or trace.known(Survey) is not None:
             return None
-        site = site_of(original, offset)
-        if site in plans.declined or site in state.given_up or state.leaves_alone(original):
+        met, site = Met(original, offset), site_of(original, offset)
+        if not self._may_mark(met, site):
             return None
-        if plans.left.known(original, site) is not None:
-            return None
+        if not plans.is_planned(site) and plans.left.known(original, site) is not None:
+            if not plans.start_as_input(original, site):
+                return None
+            is_marked = False
         if plans.breaks_as_stock(site):
             plans.breaks.setdefault(site, found)
         if plans.is_planned(site) and (is_marked or plans.code_for(original) is found.code):
@@ -58,10 +60,18 @@ class CallPlans:
         elif not plans.is_planned(site) and not plans.start(original, site):
             return None
         rewrite = plans.rewrite_at(site)
+        if isinstance(rewrite, Capture):
+            return Mark(site, rewrite.rule)
         if not isinstance(rewrite, MarkCallee):
             raise NotReplaceable
-        met = Met(original, offset)
         return mark_of(met.graph, met.op, site, rewrite)
+
+    def _may_mark(self, met: Met, site: Site) -> bool:
+        """Whether a site is a call of the program's, not one of a primitive, and may be mended."""
+        plans, state = self.plans, self.plans.state
+        if plans.suspends or plans.off or not met.is_call or state.leaves_alone(met.code):
+            return False
+        return site not in plans.declined and site not in state.given_up
 
     def _climbs(self, trace: Trace, site: Site, is_marked: bool) -> bool:
         """Whether another rule is planned, because that of the callee's mark was refused."""

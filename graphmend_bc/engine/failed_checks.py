@@ -29,6 +29,9 @@ class State(Protocol):
     def counts_of(self, code: CodeType) -> FrameCounts:
         """What was counted of a frame."""
 
+    def function_of(self, code: CodeType) -> CodeType:
+        """The function that a frame's code is, or goes on with after a break."""
+
     def leave_frame(self, code: CodeType, detail: str) -> None:
         """Stock Dynamo compiles a frame from now on."""
 
@@ -46,7 +49,7 @@ def change_after_failure(
     """
     if index is None:
         tally.raised += 1
-        if not tally.is_bad(tally.raised, config.failed_check_limit):
+        if tally.one_graph or not tally.is_bad(tally.raised, config.failed_check_limit):
             return None
         captured = Refused("capture-fails", "Its graph raised too often.")
         sites = dict.fromkeys(tally.captured, captured)
@@ -62,10 +65,11 @@ def change_after_failure(
         streak=tally.streak,
         hits=tally.hits,
         flips=history.respecialised,
-        changes=state.counts_of(code).changes,
+        changes=state.counts_of(state.function_of(code)).changes,
         firm=speculation.firm,
         retired=tally.retired,
         single=not attempt.allows_versions(_VERSIONS),
+        one_graph=tally.one_graph,
     )
     decision = after_failure(known, config.failed_check_limit, config.flip_limit)
     if decision is OnFailure.FLIP:
@@ -98,7 +102,8 @@ def _guard(state: State, tally: Tally) -> None:
 
 def _leave(state: State, code: CodeType, tally: Tally) -> None:
     tally.retired = True
-    state.leave_frame(code, "Its speculations were changed too often.")
+    # What goes on after a break of it would be changed as often again.
+    state.leave_frame(state.function_of(code), "Its speculations were changed too often.")
 
 
 def _too_many_failures(sites: Iterable[Site]) -> dict[Site, Refused]:

@@ -46,6 +46,7 @@ class FailedCheck:
         firm: True if the other value only leads to a raise.
         retired: True if the graph is not used for new calls any more.
         single: True if the frame may not be compiled in more versions, one for each value.
+        one_graph: True if a graph break of the frame is an error.
     """
 
     calls: int
@@ -57,6 +58,7 @@ class FailedCheck:
     firm: bool = False
     retired: bool = False
     single: bool = False
+    one_graph: bool = False
 
 
 def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnFailure:
@@ -75,14 +77,24 @@ def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnF
     enough = failed_limit if known.firm else min(_CHANCE, failed_limit)
     often = known.failed >= enough and is_frequent(known.failed, known.calls)
     wrong = known.streak >= _STREAK or (known.hits == 0 and known.flips == 0)
-    if known.firm:
-        return OnFailure.GIVE_UP if often else OnFailure.KEEP
-    flips = wrong and known.flips < flip_limit and known.changes < _FLIPS
-    if (flips or often) and known.changes >= _CHANGES:
+    flips = wrong and not known.firm and known.flips < flip_limit and known.changes < _FLIPS
+    if not flips and not often:
+        return OnFailure.KEEP
+    if known.one_graph:
+        # Without the speculation the call raises: a failed check costs less than that.
+        return OnFailure.FLIP if flips else _guarded_if_possible(known)
+    if known.changes >= _CHANGES:
         return OnFailure.LEAVE_FRAME
+    if known.firm:
+        return OnFailure.GIVE_UP
     if flips:
         return OnFailure.FLIP
-    return OnFailure.GUARD if often and not known.single else OnFailure.KEEP
+    return OnFailure.LEAVE_FRAME if known.single else OnFailure.GUARD
+
+
+def _guarded_if_possible(known: FailedCheck) -> OnFailure:
+    most = known.firm or known.single or known.changes >= _CHANGES
+    return OnFailure.KEEP if most else OnFailure.GUARD
 
 
 def is_frequent(failed: int, calls: int) -> bool:

@@ -9,8 +9,9 @@ from types import CodeType
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rules.rule import Met
-from graphmend_bc.runtime import CodeId, identity_of
+from graphmend_bc.runtime import CodeId, Site, identity_of
 
 _JUMP = "Data-dependent branching"
 """Dynamo's type of the break at a jump on a tensor."""
@@ -61,6 +62,27 @@ class JumpPlans:
             return None
         plans.breaks.setdefault(site, Break(original, place, _JUMP, gb_id_of(_JUMP), ""))
         return plans.code_for(original) if plans.start(original, site) else None
+
+    def form_after(self, code: CodeType, site: Site, refused: Refused) -> CodeType | None:
+        """The code object in which a trace goes on after a jump's rewritten form was refused.
+
+        Args:
+            code: what is traced.
+            site: the jump.
+            refused: why.
+
+        Returns:
+            The form with the next rule, or as the program has it if there is none; None if what is
+            traced is a lifted part of the function.
+        """
+        plans = self.plans
+        original = plans.codes.get(site.code)
+        if original is None or plans.off or plans.suspends or not plans.is_planned(site):
+            return None
+        if plans.code_for(original) is not code or not self._may_write(Met(original, site.offset)):
+            return None
+        plans.climb(site, refused)
+        return plans.code_for(original)
 
     def _may_write(self, met: Met) -> bool:
         key = identity_of(met.code)

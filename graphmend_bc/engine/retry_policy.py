@@ -93,6 +93,8 @@ class Lessons:
         found = break_of(error)
         if found is None:
             return type(error).__name__
+        if isinstance(error, NotReplaceable):
+            return f"A plan for the next attempt at {self._site(found)}"
         return self._told(found)
 
     def _told(self, found: Break) -> str:
@@ -172,7 +174,7 @@ class Lessons:
             self.surveys.learn(survey)
             return True
         if isinstance(error, (Prepared, NotReplaceable)):
-            return True
+            return isinstance(error, Prepared) or plans.note_postponed(self.place_of(error))
         if isinstance(error, (TextsMoved, TakesPartLate)):
             plans.trace_anew(error)
             return True

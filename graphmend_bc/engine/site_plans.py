@@ -86,6 +86,7 @@ class Plans:
         self.captured: set[Site] = set()
         self.marked: set[Site] = set()
         self.tried_as_input: set[Site] = set()
+        self.postponed: set[Site] = set()
         effects = {getattr(effect, "__name__", "") for effect in config.effects}
         self.called_as = observer_names() | effects
         self.exact_asserts = True
@@ -181,6 +182,7 @@ class Plans:
     def site_at(self, code: CodeType, offset: int) -> Site:
         """The user's instruction for one of a code object that is traced."""
         original, place = self.state.rewrites.original(code, offset)
+        self.codes.setdefault(identity_of(original), original)
         return site_of(original, max(place, 0))
 
     def captured_sites(self) -> list[Site]:
@@ -355,6 +357,13 @@ class Plans:
         self.declined.pop(site, None)
         return True
 
+    def note_postponed(self, site: Site | None) -> bool:
+        """A plan was made where the trace could not go on with it; False if that was so before."""
+        if site is None or site in self.postponed:
+            return False
+        self.postponed.add(site)
+        return True
+
     def take_out_declined(self) -> None:
         """Take out the marks that do nothing."""
         for site in self.declined:
@@ -381,7 +390,8 @@ class Plans:
         if not self.is_planned(site):
             self._decline(site, refused)
             return False
-        code, was, planned = self.codes[site.code], self.by_code[site.code], self.rewrite_at(site)
+        code, planned = self.codes[site.code], self.rewrite_at(site)
+        was = self.by_code.get(site.code, Plan())
         self.marked.discard(site)
         try:
             name = defer.RULE.name if planned is None else planned.rule

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Sequence
 from types import CodeType
 
@@ -54,8 +56,9 @@ def _of_kind(refused: Refused, site: Site, found: Break | None, code: CodeType) 
     met = Met(code, site.offset, gb_type)
     called = f"'{met.callee}'" if met.callee else ""
     if called and called not in detail:
-        detail = f"{called} is called. {detail}".rstrip()
-    hints = ENTERED if code.co_name in ("__enter__", "__exit__") else HINTS.get(gb_type, ())
+        detail = f"{called} is called{_which_is(met.callee, found)}. {detail}".rstrip()
+    enters = code.co_name in ("__enter__", "__exit__") or code.co_filename == contextlib.__file__
+    hints = ENTERED if enters else HINTS.get(gb_type, ())
     in_library = found is not None and bool(found.caller)
     if not (hints or in_library) and called and _is_dropped(met):
         hints = (
@@ -63,6 +66,18 @@ def _of_kind(refused: Refused, site: Site, found: Break | None, code: CodeType) 
             "graphmend_bc.config.effects: its calls run after the graph then.",
         )
     return Refused("call-not-traced", detail, hints)
+
+
+def _which_is(name: str, found: Break | None) -> str:
+    """The function that a library calls by a name of its own, such as `func`."""
+    skipped = None if found is None else _SKIPPED.search(found.text)
+    if skipped is None or skipped["qualname"].rpartition(".")[2] == name:
+        return ""
+    return f", which is '{skipped['module']}.{skipped['qualname']}'"
+
+
+_SKIPPED = re.compile(r"module: (?P<module>[\w.]+), qualname: (?P<qualname>[\w.<>]+), skip reason:")
+"""How Dynamo names a function that it was told not to trace."""
 
 
 def _is_dropped(met: Met) -> bool:

@@ -228,9 +228,9 @@ class MendingState:
             if index is None and (site := tally.culprit(index)) is not None:
                 self.history.setdefault(site, History()).add(tally)
         if change is not None and self._compile_anew(code, change):
-            counts = self.counts_of(code)
-            counts.changes += 1
-            counts.cause = tally.culprit(index)
+            # What goes on after a break is of the same function: its changes count together.
+            self.counts_of(self.function_of(code)).changes += 1
+            self.counts_of(code).cause = tally.culprit(index)
 
     def _compile_anew(self, code: CodeType, change: Callable[[], None]) -> bool:
         """Forget what a frame was compiled to, after a change; False if that is not possible now.

@@ -47,6 +47,7 @@ class Tally:
         streak: how many of the last calls had a failed check.
         last_failed: the number of the call whose check failed last.
         retired: True once no new call is to use the graph; other threads may still run it.
+        one_graph: True if a graph break of its frame is an error.
     """
 
     speculations: tuple[Speculation, ...]
@@ -59,6 +60,7 @@ class Tally:
     streak: int = 0
     last_failed: int = 0
     retired: bool = False
+    one_graph: bool = False
 
     @property
     def hits(self) -> int:

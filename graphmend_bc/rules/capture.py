@@ -3,6 +3,7 @@
 See `torch._dynamo.config.capture_scalar_outputs` and `capture_dynamic_output_shape_ops`.
 """
 
+from graphmend_bc.dynamo.symbols.unbacked import captured
 from graphmend_bc.rewriting.plan import Capture
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
 
@@ -20,4 +21,4 @@ def _matches(met: Met) -> Rewrites | None:
     return {met.offset: Capture()} if met.gb_type else None
 
 
-RULE = Rule("capture", "capture", 50, _matches, CAPTURABLE)
+RULE = Rule("capture", "capture", 50, _matches, CAPTURABLE, handler=captured)

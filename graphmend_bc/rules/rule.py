@@ -113,8 +113,8 @@ class Rule:
         gb_types: the break types it is for; empty for any.
         helps: whether it may succeed where a cheaper rule was refused for the given reason.
         handler: what a tracer makes of the primitive; see `dynamo/trace/markers.py`. The
-            name of a rule of ours stands for its handler. Lifted branches and loops, truth values
-            and captures have none.
+            name of a rule of ours stands for its handler. Lifted branches and loops, and truth
+            values, have none.
 
     Example:
         >>> from graphmend_bc.rewriting.plan import MarkCallee

@@ -26,8 +26,10 @@ from graphmend_bc.rules.rule import Met
 from tests.oracle import load
 from tests.processes import forked
 
-BRANCH = "def f(x):\n    k = 2 if x.sum() > 0 else 1\n    return x * k\n"
-"""It cannot be selected, which takes an attempt to find out."""
+BRANCH = (
+    "def f(x):\n    n = []\n    if x.sum() > 0:\n        n.append(1)\n    return x * (len(n) + 1)\n"
+)
+"""An arm changes a list, which takes an attempt to find out."""
 
 PROGRAMS = {
     "speculate": BRANCH,
@@ -155,7 +157,7 @@ def test_second_process_takes_one_attempt_for_each_frame(on_disk: Path) -> None:
         assert first[name][2] == second[name][2] != [], name
         assert set(second[name][0]) == {1}, name
     alike = {name for name in PROGRAMS if set(first[name][0]) == {1}}
-    assert alike == {"defer"}  # calls that only observe cost no attempt
+    assert alike == {"callees", "defer", "sites"}  # their rules are tried where they are met
 
 
 def test_entries_are_decisions_and_nobody_elses_to_read(on_disk: Path) -> None:
@@ -169,7 +171,7 @@ def test_entries_are_decisions_and_nobody_elses_to_read(on_disk: Path) -> None:
                 "offset": known["decisions"][0]["offset"],
                 "rule": "speculate",
                 "gb_type": "Data-dependent branching",
-                "refused": ["arms-differ-in-value"],
+                "refused": ["arm-changes-state"],
             }
         ],
     }
@@ -180,7 +182,7 @@ def test_entries_are_decisions_and_nobody_elses_to_read(on_disk: Path) -> None:
 def test_entry_is_of_the_code_and_not_of_its_file(on_disk: Path) -> None:
     assert attempts_of(load(BRANCH).f, X) == [2]
     assert attempts_of(load("\n\n" + BRANCH).f, X) == [1]
-    assert attempts_of(load(BRANCH.replace("2", "3")).f, X) == [2]
+    assert attempts_of(load(BRANCH.replace("+ 1", "+ 3")).f, X) == [2]
     with gm.config.patch(where_op_limit=7):
         assert attempts_of(load(BRANCH).f, X) == [2]
 
@@ -304,8 +306,8 @@ def test_rule_that_does_not_hold_is_dropped(on_disk: Path) -> None:
 
 
 def test_break_that_is_left_does_not_cost_the_entry(on_disk: Path) -> None:
-    arms = "    if x.sum() > 0:\n        k = 2\n    else:\n        k = 3\n"
-    f = load(f"def f(x):\n{arms}    open('/dev/null').close()\n    return x + k\n").f
+    arm = "    n = []\n    if x.sum() > 0:\n        n.append(1)\n"
+    f = load(f"def f(x):\n{arm}    open('/dev/null').close()\n    return x + len(n)\n").f
     first = attempts_of(f, X)
     kept = {entry: entry.stat().st_ino for entry in on_disk.glob("*.json")}
     assert kept

@@ -44,6 +44,15 @@ def failed(**counts: Any) -> FailedCheck:
         (failed(failed=13, firm=True), OnFailure.KEEP),
         (failed(failed=16, firm=True), OnFailure.GIVE_UP),
         (failed(failed=13, retired=True), OnFailure.KEEP),
+        (failed(failed=16, firm=True, changes=6), OnFailure.LEAVE_FRAME),
+        (failed(failed=13, single=True), OnFailure.LEAVE_FRAME),
+        (failed(failed=12, single=True), OnFailure.KEEP),
+        (failed(streak=3, single=True), OnFailure.FLIP),
+        (failed(streak=3, one_graph=True), OnFailure.FLIP),
+        (failed(failed=13, one_graph=True), OnFailure.GUARD),
+        (failed(failed=13, one_graph=True, single=True), OnFailure.KEEP),
+        (failed(failed=13, one_graph=True, changes=6), OnFailure.KEEP),
+        (failed(failed=16, one_graph=True, firm=True), OnFailure.KEEP),
     ],
 )
 def test_after_a_failed_check(known: FailedCheck, decision: OnFailure) -> None:
@@ -229,6 +238,52 @@ def test_what_changes_in_every_call() -> None:
     assert reasons(mended) == {"mending-does-not-pay"}
 
 
+def conditions(count: int) -> str:
+    body = "".join(f"    k{i} = 1.5 if x[{i}] > 0 else 2\n" for i in range(count))
+    return f"def f(x):\n{body}    return x * ({' + '.join(f'k{i}' for i in range(count))})\n"
+
+
+@pytest.mark.parametrize("limit", [8, 3])
+def test_one_graph_is_never_left(limit: int) -> None:
+    """However often its checks fail, a function that must be one graph does not raise."""
+    source = conditions(6)
+    with torch._dynamo.config.patch(recompile_limit=limit):
+        outcome = check(source, [*signs(120, 6)], mends=None, orders=1, fullgraph=True)
+    assert outcome.mends
+    assert outcome.graphs <= 16
+
+
+def test_validations_of_one_graph_stay() -> None:
+    source = """
+    def f(x):
+        if x.sum() > 3:
+            raise ValueError("too much")
+        if x.sum() < -3:
+            raise ValueError("too little")
+        return x * 2
+    """
+    calls = [*signs(60, 4)]
+    assert sum(abs(float(x.sum())) > 3 for (x,) in calls) > 6
+    check(source, calls * 4, mends="speculate@2 speculate@4", orders=1, fullgraph=True)
+
+
+def test_recompilations_do_not_grow_with_the_validations() -> None:
+    """Each has another arm that only raises, and fails often in its turn."""
+    names = "".join(f"    if x[{i}] > 0:\n        raise ValueError({i})\n" for i in range(20))
+    calls = [(torch.eye(20)[i] - 0.5,) for i in range(20) for _ in range(40)]
+    source = f"def f(x):\n{names}    return x * 2\n"
+    outcome = check(source, calls, mends=None, declines=None, breaks=None, orders=1)
+    assert outcome.graphs <= 20 + 8  # stock's own, and those that were thrown away
+
+
+def test_a_frame_with_few_versions_is_left() -> None:
+    """There is no place for a version for each value of a condition."""
+    with torch._dynamo.config.patch(recompile_limit=3):
+        mended = live(conditions(2), signs(200, 2), 20, mends=True)
+    assert reasons(mended) == {"mending-does-not-pay"}
+    assert mended.rest.failed == 0
+
+
 def test_assertion_is_not_left_to_stock() -> None:
     """Stock would raise another exception."""
     check(
@@ -243,6 +298,45 @@ def test_assertion_is_not_left_to_stock() -> None:
         [*((torch.ones(2) * i,) for i in range(1, 10)), -torch.ones(2)],
         mends="speculate@5",
     )
+
+
+def _after(values: list[bool]) -> bool:
+    """What was seen least of late: the governor's own counts are used against it."""
+    return not values[-1] if len(values) > 2 and len(set(values[-3:])) == 1 else values[-1]
+
+
+def sequence(kind: str, length: int, seed: int) -> list[bool]:
+    """Truth values of a condition, the same in every run."""
+    drawn = random.Random(seed)
+    if kind == "adversarial":
+        values = [True]
+        while len(values) < length:
+            values.append(_after(values))
+        return values
+    makers: dict[str, Callable[[int], bool]] = {
+        "random": lambda i: drawn.random() < 0.5,
+        "periodic": lambda i: i % (seed % 5 + 2) == 0,
+        "rare": lambda i: drawn.random() < 0.04,
+        "drifting": lambda i: drawn.random() < i / length,
+    }
+    return [makers[kind](i) for i in range(length)]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("kind", ["random", "periodic", "rare", "drifting", "adversarial"])
+def test_a_life_costs_a_bounded_number_of_compilations(kind: str, seed: int) -> None:
+    """Six changes, four versions of guarded conditions, and what stock compiles."""
+    numbers, length = seed + 1, 160
+    columns = [sequence(kind, length, seed * 10 + i) for i in range(numbers)]
+    calls = [
+        (torch.tensor([1.0 if value else -1.0 for value in row]),)
+        for row in zip(*columns, strict=True)
+    ]
+    stock, mended = (live(conditions(numbers), calls, 20, mends=m) for m in (False, True))
+    assert mended.total.compilations <= stock.total.compilations + 10
+    assert mended.total.attempts <= stock.total.attempts + 2 * 10
+    assert mended.total.failed <= length // 8 + 6 * 4
+    assert mended.rest.compilations == mended.rest.attempts == 0
 
 
 @pytest.mark.parametrize("make", [lambda: RANDOM, lambda: METRIC])

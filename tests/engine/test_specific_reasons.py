@@ -109,3 +109,13 @@ def test_a_callee_without_a_name_matters_only_where_calls_are_deferred() -> None
         declines = declines_of(picks, X, torch.tensor([18, 2]))
     assert declines
     assert "callee-not-found" not in {decline.reason for decline in declines}
+
+
+def test_a_function_that_is_called_by_another_name_is_named() -> None:
+    def through(x: torch.Tensor, func: Callable[[], int] = gc.collect) -> torch.Tensor:
+        y = x + 1
+        func()
+        return y * 2
+
+    (decline,) = declines_of(through, X)
+    assert "'func' is called, which is 'gc.collect'." in decline.explanation

@@ -78,12 +78,12 @@ def attempts_of(source: str, *args: Any) -> list[int]:
         (sites(1, IN_PLACE_OF_TENSORS), 1),
         (sites(10, IN_PLACE_OF_TENSORS), 1),
         (sites(60, IN_PLACE_OF_TENSORS), 2),
-        (sites(1, NUMBERS), 2),
-        (sites(10, NUMBERS), 2),
+        (sites(1, NUMBERS), 1),
+        (sites(10, NUMBERS), 1),
         (sites(60, NUMBERS), 3),
         (rounds(60, "k = x[i] * 2|k = x[i] - 1"), 1),
-        (rounds(60, "k = 2|k = 3"), 2),
-        (CALLEES, 2),
+        (rounds(60, "k = 2|k = 3"), 1),
+        (CALLEES, 1),
     ],
 )
 def test_attempts(source: str, attempts: int) -> None:
@@ -107,9 +107,9 @@ def test_frame_result_says_what_attempts_failed_at() -> None:
     state = session.new_state(mends=True)
     state.on_frame.append(frames.append)
     with session.mending_by(state):
-        torch.compile(load(sites(2, NUMBERS)).f, backend="eager")(WAVE)
-    (failed,) = frames[0].attempts
-    assert failed.count("arms-differ") == 2
+        torch.compile(load(sites(60, NUMBERS)).f, backend="eager")(WAVE)
+    *_, failed = frames[0].attempts
+    assert failed.count("arms-differ") > 2
 
 
 def test_what_a_survey_met_on_a_way_that_is_not_taken() -> None:

@@ -198,7 +198,8 @@ def test_a_rule_of_the_users_is_off_where_one_of_ours_that_is_like_it_is() -> No
 
 def test_what_rests_on_a_seam_is_known_by_name() -> None:
     load()
-    features = {"ctc_loss", "mapping proxies", *needs.DECIDING, *needs.RETRYING, *needs.RESUMING}
+    features = {"ctc_loss", "mapping proxies", *needs.OF_ATTRIBUTES}
+    features |= {*needs.DECIDING, *needs.RETRYING, *needs.RESUMING}
     known = {rule.name for rule in all_rules()} | features
     names = {name for seam in ALL if seam.needed_by != ESSENTIAL for name in seam.needed_by}
     assert names <= known

@@ -127,20 +127,51 @@ def test_an_iterator_is_not_used_up() -> None:
             return x
         """,
         [UP, DOWN],
-        mends=None,
-        declines=None,
-        breaks=None,
+        declines="unhandled-instruction@5",
+        breaks=2,
     )
 
 
-def test_what_the_call_left_in_the_graph_does_not_stay() -> None:
-    """A refused operator has a node already."""
+CAPTURED = """
+    def f(x):
+        y = x.sum().item()
+        rows = torch.nonzero(x > 0)
+        kept = x[rows.squeeze(1)]
+        return rows.sum() + kept.sum() + y
+"""
+
+
+def test_symbols_are_made_from_there_on() -> None:
+    """A refused operator has a node already, which does not stay."""
+    calls = [UP, DOWN, torch.tensor([1.0, -1.0, 0.0])]
+    check(CAPTURED, calls, mends="capture@2 capture@3")
+    nonzero = """
+        def f(x):
+            rows = torch.nonzero(x > 0)
+            return rows.sum() + x.sum()
+    """
+    check(nonzero, calls, mends="capture@2")
+    assert attempts_of(nonzero, UP) == [1]
+
+
+def test_settings_are_put_back() -> None:
+    config = torch._dynamo.config
+    before = config.capture_scalar_outputs, config.capture_dynamic_output_shape_ops
+    attempts_of(CAPTURED, UP)
+    assert (config.capture_scalar_outputs, config.capture_dynamic_output_shape_ops) == before
+
+
+def test_a_break_of_dynamos_after_it_starts_again_with_the_users_settings() -> None:
     check(
         """
         def f(x):
             rows = torch.nonzero(x > 0)
-            return rows.sum() + x.sum()
+            torch._dynamo.graph_break()
+            more = torch.nonzero(x < 0)
+            return rows.sum() + more.sum() * 2
         """,
         [UP, DOWN, torch.tensor([1.0, -1.0, 0.0])],
-        mends="capture@2",
+        mends="hoist@2 capture@4",
+        declines="break-requested@3",
+        breaks=3,
     )

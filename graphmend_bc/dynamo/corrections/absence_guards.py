@@ -27,6 +27,7 @@ class Absences(Feature):
     """
 
     order: ClassVar[int] = 90  # what ends the graph may learn more
+    stays: ClassVar[bool] = True
 
     guards: dict[tuple[str, str, str], Guard] = field(default_factory=dict)
     ordered: set[Source] = field(default_factory=set)

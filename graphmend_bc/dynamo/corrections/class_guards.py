@@ -28,6 +28,7 @@ class ClassGuards(Feature):
     """
 
     order: ClassVar[int] = 90  # what ends the graph may learn more
+    stays: ClassVar[bool] = True
 
     slots: dict[type, Any] = field(default_factory=dict)
     unplaced: set[tuple[type, str, int]] = field(default_factory=set)

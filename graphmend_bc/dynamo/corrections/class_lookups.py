@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import torch
 from torch._dynamo import source
@@ -32,6 +32,8 @@ class Lookups(Feature):
         searched: classes that were searched for a name, each with it.
         classes: where the classes of the program's objects are found.
     """
+
+    stays: ClassVar[bool] = True
 
     searched: set[tuple[type, str]] = field(default_factory=set)
     classes: dict[type, Source] = field(default_factory=dict)

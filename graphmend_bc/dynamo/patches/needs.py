@@ -34,3 +34,6 @@ RETRYING: Final = ("mends of calls on the spot",)
 
 RESUMING: Final = ("resumption in the program's code",)
 """Without it, Python goes on after a break with rewritten code."""
+
+OF_ATTRIBUTES: Final = ("dicts of attributes",)
+"""Without it, `vars` of an object that a function makes may lack what it sets."""

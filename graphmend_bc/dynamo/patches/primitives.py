@@ -77,9 +77,12 @@ class PrimitiveVariable(VariableTracker):
             if compilation is not None and _is_either(self.primitive) and is_unknown(condition):
                 return self._as_no_branch(tx, compilation, condition, args[1:])
             return self._as_python(tx, condition, args[1:])
+        tracer = site_tracer.SiteTracer(tx, compilation, self.primitive.site)
         try:
-            return self._as_choice(tx, compilation, condition, args[1:])
+            return self._as_choice(tracer, condition, args[1:])
         except Refused as refused:
+            if not (isinstance(self.primitive, Branch) and self.primitive.conditional):
+                tracer.go_on(condition, refused)
             raise tracing.as_break(compilation, self.primitive.site, refused) from refused
 
     def _as_assumption(
@@ -149,14 +152,13 @@ class PrimitiveVariable(VariableTracker):
 
     def _as_choice(
         self,
-        tx: InstructionTranslatorBase,
-        compilation: Compilation,
+        tracer: site_tracer.SiteTracer,
         condition: TensorVariable,
         rest: list[VariableTracker],
     ) -> VariableTracker:
-        ours = 0 if isinstance(self.primitive, Speculate) else depth_of(compilation.trace)
+        tx = tracer.tx
+        ours = 0 if isinstance(self.primitive, Speculate) else depth_of(tracer.trace)
         tracing.check_is_outermost(tx, ours)
-        tracer = site_tracer.SiteTracer(tx, compilation, self.primitive.site)
         if (constant := tracer.fold(condition)) is not None:
             return self._as_python(tx, ConstantVariable.create(constant), rest)
         if isinstance(self.primitive, Both):

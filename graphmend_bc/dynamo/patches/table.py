@@ -13,6 +13,7 @@ from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.after_graph import host_arithmetic
 from graphmend_bc.dynamo.before_graph import computed_source
 from graphmend_bc.dynamo.corrections import (
+    attribute_dicts,
     finalisers,
     shared_objects,
     user_sets,
@@ -134,6 +135,13 @@ _OF_GRAPHS: Final = (
         ("remove_unused_graphargs",),
         at.remove_unused,
         "operators that may raise stay in the graph although nothing uses them",
+    ),
+    Seam(
+        f"{_VARIABLES}.dicts:DunderDictVariable",
+        ("__init__",),
+        attribute_dicts.keep_owner,
+        "the dict of an object that a frame makes",
+        needed_by=needs.OF_ATTRIBUTES,
     ),
     Seam(
         f"{_VARIABLES}.builder",

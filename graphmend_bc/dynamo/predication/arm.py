@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import torch
 from torch._dynamo import exc
 from torch._dynamo.current_scope_id import current_scope_id, enter_new_scope
 from torch._dynamo.output_graph import OutputGraph
@@ -24,6 +23,7 @@ from graphmend_bc.dynamo.predication.arm_mutation import write_to_copies
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.higher_order import HigherOrder, depth_of
+from graphmend_bc.dynamo.trace.modes import modes
 from graphmend_bc.dynamo.trace.program_objects import existing
 from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reporting.reasons import Refused
@@ -38,6 +38,7 @@ class Arms(Feature):
     """
 
     order: ClassVar[int] = 10
+    stays: ClassVar[bool] = True
 
     traced: int = 0
 
@@ -156,10 +157,10 @@ _MODE_SWITCHES = ("_set_grad_enabled", "autocast", "inference_mode")
 def _state_unchanged(output: OutputGraph) -> Iterator[None]:
     """Refuse an arm that changes anything in Dynamo's model of the world outside itself."""
     effects = output.side_effects
-    hooks, modes, draws = len(effects.tensor_hooks), _modes(), len(output.random_calls)
+    hooks, before, draws = len(effects.tensor_hooks), modes(), len(output.random_calls)
     with attributes_unchanged(effects):
         yield
-        if _modes() != modes:
+        if modes() != before:
             raise Refused("arm-changes-mode")
     if len(effects.tensor_hooks) != hooks:
         raise Refused("arm-changes-state", "It registers a hook on a tensor.")
@@ -182,25 +183,3 @@ def attributes_unchanged(effects: SideEffects) -> Iterator[None]:
         if not created_here and names != before.get(item, {}):
             shown = ", ".join(sorted(map(repr, names)))
             raise Refused("arm-changes-state", f"It sets {shown}.")
-
-
-def _modes() -> tuple[object, ...]:
-    return (
-        torch.is_grad_enabled(),
-        torch.is_inference_mode_enabled(),
-        torch.is_autocast_enabled("cpu"),
-        torch.is_autocast_enabled("cuda"),
-        torch.get_default_dtype(),
-        torch.get_autocast_dtype("cpu"),
-        torch.get_autocast_dtype("cuda"),
-        torch.is_autocast_cache_enabled(),
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-        torch.get_float32_matmul_precision(),
-        torch.get_num_threads(),
-        torch.backends.cudnn.enabled,
-        torch.backends.cudnn.benchmark,
-        torch.backends.cudnn.deterministic,
-        torch.is_warn_always_enabled(),
-        torch.is_anomaly_enabled(),
-    )

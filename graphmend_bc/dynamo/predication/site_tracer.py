@@ -17,9 +17,11 @@ from graphmend_bc.dynamo.predication.arm import Arm, Arms, trace_arm
 from graphmend_bc.dynamo.predication.arm_mutation import as_outside, write_back
 from graphmend_bc.dynamo.predication.cond import conditional
 from graphmend_bc.dynamo.predication.merge import Join
+from graphmend_bc.dynamo.predication.next_rule import go_on
 from graphmend_bc.dynamo.speculation.speculate import Checks, speculate
 from graphmend_bc.dynamo.speculation.survey import goes_on_after
 from graphmend_bc.dynamo.symbols.known_integers import number_in
+from graphmend_bc.dynamo.trace.checkpoint import Checkpoint
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.higher_order import depth_of
 from graphmend_bc.dynamo.trace.tracing import inline, is_true
@@ -40,6 +42,9 @@ class SiteTracer:
         tx: translator of the frame in which the primitive is called.
         compilation: what is being compiled.
         site: the branch in the user's code.
+
+    Attributes:
+        checkpoint: taken before the first arm is traced.
     """
 
     def __init__(self, tx: InstructionTranslatorBase, compilation: Compilation, site: Site) -> None:
@@ -48,6 +53,7 @@ class SiteTracer:
         self.compilation = compilation
         self.trace = compilation.trace
         self.recorder = compilation.trace.listen(tx.output)
+        self.checkpoint: Checkpoint | None = None
 
     def branch(
         self,
@@ -65,6 +71,7 @@ class SiteTracer:
         predicate = self.truth(condition)
         if self.recorder.draws and not depth_of(self.trace):
             self.trace.of(Checks).drawn.append(predicate)
+        self.checkpoint = Checkpoint.of(self.trace, self.tx.output)
         if primitive.conditional:
             return self._conditional(predicate, when_true, when_false, live_ins)
         taken = self._arm(when_true, live_ins, predicate, True)
@@ -74,6 +81,7 @@ class SiteTracer:
         try:
             result = join.choose(left, right)
         except Refused as refused:
+            self.go_on(condition, refused)
             way = None if taken.writes or other.writes else self._way_on(refused, predicate)
             if way is None:
                 raise
@@ -81,6 +89,14 @@ class SiteTracer:
         write_back(self.tx, self.trace, self.site, predicate, taken.writes, other.writes)
         self.trace.used.setdefault(self.site, "where")
         return result
+
+    def go_on(self, condition: TensorVariable, refused: Refused) -> None:
+        """Let the trace go on with the next rule; returns if it cannot.
+
+        Raises:
+            GoesOnOtherwise: it goes on.
+        """
+        go_on(self.tx, self.compilation, self.site, condition, refused, self.checkpoint)
 
     def _conditional(
         self,
@@ -110,6 +126,7 @@ class SiteTracer:
             Refused: it could not be shown to be exact.
         """
         first = self.truth(condition)
+        self.checkpoint = Checkpoint.of(self.trace, self.tx.output)
         arm = self._arm(test, live_ins, first, primitive.first)
         second = arm.result.realize()
         if arm.writes:

@@ -82,7 +82,8 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
     rollback = trace.of(Rollback)
     if rollback.undo is not None:
         speculations = tuple(speculation for speculation, _ in trace.speculations)
-        rollback.tally = tally = Tally(speculations, tuple(captured_in(trace)))
+        captured, one_graph = tuple(captured_in(trace)), compilation.one_graph
+        rollback.tally = tally = Tally(speculations, captured, one_graph=one_graph)
         preflight = trace.known(Preflight)
         looks = preflight is not None and (preflight.may_raise or preflight.objects)
         ahead = preflight.ahead if preflight is not None and looks else None

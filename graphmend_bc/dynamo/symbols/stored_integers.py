@@ -12,7 +12,7 @@ import re
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch._dynamo.source import AttrSource
@@ -33,6 +33,8 @@ class StoredIntegers(Feature):
     Attributes:
         names: of their sources, such as "L['self'].count".
     """
+
+    stays: ClassVar[bool] = True
 
     names: set[str] = field(default_factory=set)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,12 +16,13 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import SymNodeVariable
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from graphmend_bc.dynamo.trace.attempt import capturing
 from graphmend_bc.dynamo.trace.breaks import instruction_of
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace, current
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.truth_overrides import is_under_mode
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import Site
+from graphmend_bc.runtime import Marker, Site
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +97,24 @@ def listen_to_captures(output: OutputGraph, compilation: Compilation) -> None:
     env = output.shape_env
     for name in MAKERS:
         setattr(env, name, heard(getattr(env, name)))
+
+
+def captured(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    marker: Marker,
+    args: list[VariableTracker],
+) -> VariableTracker:
+    """Handler: a callee that is called again once Dynamo makes symbols, from here on."""
+    output, env = tx.output, tx.output.shape_env
+    if not compilation.captures and env is not None:
+        compilation.capture(capturing(True))
+        env.settings = dataclasses.replace(
+            env.settings, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True
+        )
+        compilation.trace.listen(output)
+        listen_to_captures(output, compilation)
+    return args[0]
 
 
 def is_unknown(value: VariableTracker) -> TypeGuard[SymNodeVariable]:

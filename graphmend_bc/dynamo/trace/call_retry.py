@@ -15,13 +15,19 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import LocalGeneratorObjectVariable
 from torch._dynamo.variables.iter import IteratorVariable
-from torch.fx import Graph, Node
+from torch.fx import Node
 
+from graphmend_bc.dynamo.graph.fx_nodes import is_in_place
 from graphmend_bc.dynamo.trace.breaks import break_at
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.trace.context import Compilation, TakesPartLate, current
 from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
 from graphmend_bc.dynamo.trace.inlined_frames import is_in_coroutine
+from graphmend_bc.dynamo.trace.on_stack_replacement import (
+    GoesOnOtherwise,
+    NotReplaceable,
+    go_back_to,
+)
 
 _USED_UP = (IteratorVariable, LocalGeneratorObjectVariable)
 """Arguments that a call may have changed although it was refused."""
@@ -39,27 +45,51 @@ def retry_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
         last = next(iter(reversed(self.output.graph.nodes)), None)
         try:
             stock(self, fn, args, kwargs)
+        except GoesOnOtherwise as otherwise:
+            go_back_to(self, otherwise)
         except exc.Unsupported as error:
-            if _has_grown(self.output.graph, last) or not _goes_on(self, fn, args, kwargs, error):
+            if not _goes_on(self, last, fn, args, kwargs, error):
                 raise
 
     return call_function
 
 
-def _has_grown(graph: Graph, last: Node | None) -> bool:
-    """Whether there are operators behind what was the last node; inputs do not count."""
-    added = takewhile(lambda node: node is not last, reversed(graph.nodes))
-    return any(node.op != "placeholder" for node in added)
+def _is_as_before(tx: InstructionTranslatorBase, last: Node | None) -> bool:
+    """Whether a refused call has added no operator to the graph; inputs do not count.
+
+    An operator that gave no value, because its size is not known, is taken out again.
+
+    Args:
+        tx: translator of the frame that calls.
+        last: what was the last node before.
+    """
+    nodes = takewhile(lambda node: node is not last, reversed(tx.output.graph.nodes))
+    added = [node for node in nodes if node.op != "placeholder"]
+    if not added:
+        return True
+    node = added[0]
+    if len(added) > 1 or node.users or "example_value" in node.meta or is_in_place(node):
+        return False
+    tx.output.remove_node(node)
+    return True
 
 
 def _goes_on(
     tx: InstructionTranslatorBase,
+    last: Node | None,
     fn: VariableTracker,
     args: list[VariableTracker],
     kwargs: dict[str, VariableTracker],
     error: exc.Unsupported,
 ) -> bool:
-    """Whether a call that was refused has a value after all, because its callee was marked."""
+    """Whether a call that was refused has a value after all, because its callee was marked.
+
+    Args:
+        tx: translator of the frame that calls.
+        last: what was the last node of the graph before the call.
+        fn, args, kwargs: the call.
+        error: why it was refused.
+    """
     compilation = current()
     if compilation is None or compilation.mark_at is None or compilation.trace.arms:
         return False
@@ -68,7 +98,7 @@ def _goes_on(
     if any(isinstance(arg, _USED_UP) for arg in (*args, *kwargs.values())):
         return False
     callee = fn
-    while (found := break_at(tx, error)) is not None:
+    while (found := break_at(tx, error)) is not None and _is_as_before(tx, last):
         is_marked = isinstance(callee, MarkedCalleeVariable)
         mark = compilation.mark_at(compilation.trace, found, is_marked)
         if mark is None:
@@ -76,7 +106,9 @@ def _goes_on(
         _take_part(compilation)
         while isinstance(callee, MarkedCalleeVariable):
             callee = callee.callee
-        callee = compilation.handlers[mark.rule](tx, compilation, mark, [callee])
+        if (handler := compilation.handlers.get(mark.rule)) is None:
+            raise NotReplaceable
+        callee = handler(tx, compilation, mark, [callee])
         try:
             tx.push(callee.call_function(tx, args, kwargs))
         except exc.Unsupported as again:

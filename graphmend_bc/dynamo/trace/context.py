@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CodeType
@@ -159,6 +159,7 @@ class Compilation:
         guarded: conditions that flip: their values are computed before the graph and guarded.
         handlers: what rules make of the primitives that they mark, by the rules' names.
         draws: whether what NumPy and Python draw is drawn before the graph.
+        one_graph: whether a graph break of the frame is an error.
         leaves: whether the frame may be left to eager Python: not where it must be one graph.
         as_stock: whether nothing of the program is to break the graph that does not break stock's,
             exact or not: stock makes one graph of the frame, and we do not.
@@ -169,6 +170,8 @@ class Compilation:
             object and offset; it gives None if it goes on as it is.
         mark_at: the mark with which a call that breaks the graph is made again, by the trace, the
             break, and whether the callee is marked already; it gives None if the break stays.
+        form_after: the code object in which a trace goes on after the rewritten form of a jump was
+            refused, by code object, site and reason; it gives None if the attempt ends.
         replacements: what the traces of this compilation were given.
         survey_at: which way an attempt goes on at a jump on a tensor that no plan covers, by code
             object and offset; it gives None where the attempt ends.
@@ -180,6 +183,7 @@ class Compilation:
         takes_up: told of a break that Dynamo is about to make; True if the attempt ends because
             another one may mend it. None where breaks are errors, or nothing is mended.
         left_break: whether a break was left to Dynamo, which ends the frame's graph.
+        settings: of Dynamo's, that were changed on the way.
         graphs: how many graphs were handed to the backend.
     """
 
@@ -200,12 +204,14 @@ class Compilation:
     guarded: Container[Site] = ()
     handlers: Mapping[str, Callable[..., VariableTracker]] = field(default_factory=dict)
     draws: bool = False
+    one_graph: bool = False
     leaves: bool = True
     as_stock: bool = False
     exact_asserts: bool = True
     exact_texts: bool = False
     replacement_at: Callable[[CodeType, int], CodeType | None] | None = None
     mark_at: Callable[[Trace, Break, bool], Mark | None] | None = None
+    form_after: Callable[[CodeType, Site, Refused], CodeType | None] | None = None
     replacements: Replacements = field(default_factory=Replacements)
     survey_at: Callable[[CodeType, int], Speculate | None] | None = None
     falls_back: Callable[[Site, Refused], Speculate | None] | None = None
@@ -215,6 +221,7 @@ class Compilation:
     takes_up: Callable[[Compilation, Exception], bool] | None = None
     left_break: bool = False
     trace: Trace = field(default_factory=Trace)
+    settings: ExitStack = field(default_factory=ExitStack)
     graphs: int = 0
 
     @property
@@ -248,9 +255,24 @@ class Compilation:
         """False for a site that is to be traced as stock Dynamo does."""
         return self.may_mend and site not in self.declined
 
+    def capture(self, settings: AbstractContextManager[Any]) -> None:
+        """Let Dynamo make symbols for the rest of the attempt.
+
+        Args:
+            settings: the block of Dynamo's settings in which it does.
+        """
+        self.settings.enter_context(settings)
+        self.captures = True
+        self.settings.callback(setattr, self, "captures", False)
+
+    def close(self) -> None:
+        """The attempt has ended."""
+        self.settings.close()
+        self.trace.close()
+
     def start_trace(self) -> None:
         """Forget the last attempt; Dynamo is about to trace the frame from its start."""
-        self.trace.close()
+        self.close()
         self.trace = Trace()
         self.replacements.start_trace()
 
@@ -270,5 +292,5 @@ def running(compilation: Compilation) -> Iterator[None]:
     try:
         yield
     finally:
-        compilation.trace.close()
+        compilation.close()
         _CURRENT.reset(token)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from graphmend_bc.dynamo.trace.features import Feature
 
@@ -15,6 +16,8 @@ class EarlierPart(Feature):
         marks: whether code was met that may make calls that only observe.
         as_stock: whether something was traced as stock does and not as eager Python.
     """
+
+    stays: ClassVar[bool] = True
 
     marks: bool = False
     as_stock: bool = False

@@ -41,11 +41,13 @@ class Feature:
         order: features with a lower one are told first. Where two refuse the same thing, it says
             whose reason counts; at the end of a graph, what is added must come before what counts
             it.
+        stays: whether what it holds stays true if operators of the graph are taken back.
     """
 
     __slots__ = ()
 
     order: ClassVar[int] = 50
+    stays: ClassVar[bool] = False
 
     # While the frame is traced
 
@@ -211,3 +213,7 @@ class Features:
         while left := [f for f in self.obliged(obligation) if f not in told]:
             told.add(left[0])
             yield left[0]
+
+    def all(self) -> Iterable[Feature]:
+        """The states that were made."""
+        return self._states.values()

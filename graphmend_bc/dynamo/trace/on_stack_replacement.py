@@ -18,6 +18,7 @@ from torch._dynamo.bytecode_transformation import (
     get_code_keys,
 )
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.code.liveness import live_before
@@ -29,6 +30,20 @@ from graphmend_bc.runtime import identity_of
 
 class NotReplaceable(Exception):
     """A plan was made for an instruction, and the running trace cannot go on in the new form."""
+
+
+class GoesOnOtherwise(Exception):
+    """What was planned for an instruction was refused, and the trace goes on in another form there.
+
+    Args:
+        code: the other form.
+        condition: what was on top of the operand stack there.
+    """
+
+    def __init__(self, code: CodeType, condition: VariableTracker) -> None:
+        super().__init__()
+        self.code = code
+        self.condition = condition
 
 
 def go_on_in(tx: InstructionTranslatorBase, code: CodeType) -> None:
@@ -45,7 +60,36 @@ def go_on_in(tx: InstructionTranslatorBase, code: CodeType) -> None:
         A jump on a tensor becomes the call of a `Branch`: its condition is on the stack already.
     """
     place = offset_of(tx, tx.current_instruction)
-    if place is None or getattr(tx, "_comprehension_end_for_ips", None):
+    if place is None:
+        raise NotReplaceable
+    _go_on_at(tx, code, place)
+
+
+def go_back_to(tx: InstructionTranslatorBase, otherwise: GoesOnOtherwise) -> None:
+    """Let a translator go on where it came by an instruction whose rewritten form is refused.
+
+    Args:
+        tx: it; the call of the primitive has taken its operands off the stack.
+        otherwise: the other form, and what the instruction asks.
+
+    Raises:
+        NotReplaceable: the new form has no such place.
+    """
+    place = offset_of(tx, tx.current_instruction)
+    origin = origin_of(tx.f_code)
+    real = None if origin is None or place is None else origin.offsets.get(place)
+    if real is None:
+        raise NotReplaceable
+    start = _only(_starts(tx.f_code).get(real, []))
+    old = graph_of(tx.f_code)
+    if depth_before(old, old.listing.at_offset(start).index) != len(tx.stack) + 1:
+        raise NotReplaceable
+    tx.push(otherwise.condition)
+    _go_on_at(tx, otherwise.code, start)
+
+
+def _go_on_at(tx: InstructionTranslatorBase, code: CodeType, place: int) -> None:
+    if getattr(tx, "_comprehension_end_for_ips", None):
         raise NotReplaceable
     forms = _Forms(tx.f_code, code)
     offset = forms.counterpart(place)
@@ -71,22 +115,35 @@ def go_on_in(tx: InstructionTranslatorBase, code: CodeType) -> None:
     tx.instruction_pointer = tx.start_point = tx.indexof[at[theirs[offset]]]
 
 
+def _starts(code: CodeType) -> dict[int, list[int]]:
+    """Where each of the user's instructions begins in a form of its code."""
+    origin = origin_of(code)
+    found: dict[int, list[int]] = {}
+    last = None
+    for op in graph_of(code).listing.ops:
+        real = op.offset if origin is None else origin.offsets.get(op.offset)
+        if real is not None and real != last:
+            found.setdefault(real, []).append(op.offset)
+        last = real
+    return found
+
+
+def _only(starts: list[int]) -> int:
+    if len(starts) != 1:
+        raise NotReplaceable  # it is not there, or was written twice
+    return starts[0]
+
+
 class _Forms:
     """Two forms of a function: where an instruction of the first is in the second."""
 
     def __init__(self, before: CodeType, after: CodeType) -> None:
         old, new = origin_of(before), origin_of(after)
-        original = before if old is None else old.code
-        if new is None or identity_of(new.code) != identity_of(original):
+        originals = [before if old is None else old.code, after if new is None else new.code]
+        if identity_of(originals[0]) != identity_of(originals[1]):
             raise NotReplaceable
         self.origins: Mapping[int, int] | None = None if old is None else old.offsets
-        self.starts: dict[int, list[int]] = {}
-        last = None
-        for op in graph_of(after).listing.ops:
-            real = new.offsets.get(op.offset)
-            if real is not None and real != last:
-                self.starts.setdefault(real, []).append(op.offset)
-            last = real
+        self.starts = _starts(after)
 
     def counterpart(self, offset: int) -> int:
         """The offset in the second form of an instruction of the first.
@@ -95,10 +152,7 @@ class _Forms:
             NotReplaceable: it is not there, or was written twice.
         """
         real = offset if self.origins is None else self.origins.get(offset)
-        starts = [] if real is None else self.starts.get(real, [])
-        if len(starts) != 1:
-            raise NotReplaceable
-        return starts[0]
+        return _only([] if real is None else self.starts.get(real, []))
 
 
 def _check_state(before: CodeType, place: int, after: CodeType, offset: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -136,6 +136,16 @@ class Recorder:
         finally:
             self._depth -= 1
         return self
+
+    def forget(self, nodes: Iterable[Node]) -> None:
+        """Some nodes are not in the graph any more.
+
+        Args:
+            nodes: they.
+        """
+        for node in nodes:
+            self.guarded.pop(node, None)
+            self.drawing.discard(node)
 
     @contextmanager
     def recording(self) -> Iterator[list[OpRecord]]:

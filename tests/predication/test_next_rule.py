@@ -1,0 +1,240 @@
+"""A rule is refused after arms were traced: the trace goes on at the branch, as if nothing was."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+import torch
+
+import graphmend_bc as gm
+from tests.oracle import check, load
+from tests.trace.test_on_stack_replacement import attempts_of
+
+UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
+
+# Each with its mends, and the attempts that it takes.
+PROGRAMS = {
+    "results of other types": (
+        """
+        def f(x):
+            y = x * 2
+            if y.sum() > 0:
+                return [y + 1]
+            return y - 1, y
+        """,
+        "speculate@3",
+        1,
+    ),
+    "one after the other": (
+        """
+        def f(x):
+            k = 2 if x.sum() > 0 else 3
+            x = x * k
+            n = "up" if x[0] > 4 else "down"
+            return x * len(n), n
+        """,
+        "speculate@2 speculate@4",
+        1,
+    ),
+    "a callee in an arm has a branch": (
+        """
+        def g(x):
+            if x.max() > 2:
+                x = x - 1
+            return x
+
+        def f(x):
+            if x.sum() > 0:
+                x, n = g(x), 1
+            else:
+                x, n = g(-x) * 2, 2
+            return x * n
+        """,
+        "where@2 speculate@7",
+        None,
+    ),
+    "an arm prints": (
+        """
+        def f(x):
+            n = 1
+            if x.sum() > 0:
+                print("up", x.sum())
+                n = 2
+            print(n)
+            return x * n
+        """,
+        "speculate@3 defer@4 defer@6",
+        None,
+    ),
+    "an arm writes to its input": (
+        """
+        def f(x):
+            y = x * 2
+            n = 1
+            if y.sum() > 0:
+                y.add_(1)
+                n = 2
+            return y * n
+        """,
+        "speculate@4",
+        None,
+    ),
+    "an arm sets an attribute": (
+        """
+        class Box:
+            n = 1
+
+        def f(x):
+            box = Box()
+            if x.sum() > 0:
+                box.n = 2
+            else:
+                box.m = x + 1
+            return x * box.n, getattr(box, "m", None)
+        """,
+        "speculate@6",
+        None,
+    ),
+    "an arm appends to a list": (
+        """
+        def f(x):
+            seen = [x]
+            if x.sum() > 0:
+                seen.append(x * 2)
+            return seen
+        """,
+        "speculate@3",
+        None,
+    ),
+    "an arm looks up what is outside": (
+        """
+        table = {"up": 2.0, "down": [3.0, 4.0]}
+
+        class Scale:
+            by = 5.0
+
+            def __call__(self, x):
+                return x * self.by * table["up"]
+
+        scale = Scale()
+
+        def f(x):
+            if x.sum() > 0:
+                x, n = scale(x), 1
+            else:
+                x, n = x * table["down"][1], 2
+            return scale(x) * n
+        """,
+        "speculate@12",
+        1,
+    ),
+    "an arm raises": (
+        """
+        def f(x):
+            y = x * 2
+            if y.sum() > 0:
+                y = y + {}["a"]
+            return y
+        """,
+        "",
+        None,
+    ),
+    "in a try, in a with": (
+        """
+        def f(x):
+            try:
+                with torch.no_grad():
+                    n = 2 if x.sum() > 0 else 3
+                    y = x * n
+                if y.max() > 3:
+                    raise ValueError(n)
+            except ValueError as error:
+                y = y + error.args[0]
+            return y
+        """,
+        "speculate@4 speculate@6",
+        None,
+    ),
+    "a mask in an arm": (
+        """
+        def f(x):
+            rows = x > 1
+            n = 1
+            if x.sum() > 0:
+                y, n = x[rows].sum(), 2
+            else:
+                y = x.sum()
+            return y * n, x[rows].sum()
+        """,
+        "speculate@4 capture@5",
+        None,
+    ),
+    "a short circuit": (
+        """
+        def f(x):
+            if x.sum() > 0 and x[0] > 0:
+                return "both", x + 1
+            return x - 1
+        """,
+        "speculate@2",
+        None,
+    ),
+    "in a loop": (
+        """
+        def f(x):
+            names = []
+            for i in range(3):
+                if x[i] > 1:
+                    names.append("big")
+                    x = x + 1
+                else:
+                    names.append("small")
+            return x, names
+        """,
+        "speculate@4",
+        None,
+    ),
+    "on the stack lies more": (
+        """
+        def f(x):
+            return {"a": [x, (1 if x.sum() > 0 else "one")], "b": x * (2 if x[0] > 0 else 3)}
+        """,
+        "speculate@2",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_was_traced_of_the_arms_is_gone(name: str, grad: bool) -> None:
+    source, mends, attempts = PROGRAMS[name]
+    check(source, [UP, DOWN, UP], mends=mends, breaks=not mends, grad=grad)
+    if attempts is not None:
+        assert attempts_of(source, UP) == [attempts]
+
+
+def test_the_graph_has_the_operators_of_one_arm() -> None:
+    source = """
+        def f(x):
+            y = x * 2
+            if y.sum() > 0:
+                return [y.sin().cos()]
+            return y.tan().exp()
+    """
+    graphs: list[torch.fx.GraphModule] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: object) -> torch.fx.GraphModule:
+        graphs.append(graph)
+        return graph
+
+    function = load(textwrap.dedent(source)).f
+    with gm.enabled():
+        torch._dynamo.reset()
+        torch.compile(function, backend=backend)(UP)
+    (graph,) = graphs
+    called = [node.target for node in graph.graph.nodes if node.op == "call_method"]
+    assert "sin" in called
+    assert "tan" not in called
+    assert "exp" not in called

@@ -21,12 +21,9 @@ def guard_on_identity(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def make_dupe_guard(obj_source: Source, dupe_source: Source | None) -> Any:
         guard = stock(obj_source, dupe_source)
-        if guard is not None or dupe_source is None or dupe_source == obj_source:
-            return guard
-        return (
-            None
-            if current() is None
-            else partial(GuardBuilder.DUPLICATE_INPUT, source_b=dupe_source)
-        )
+        is_another = dupe_source is not None and dupe_source != obj_source
+        if guard is None and is_another and current() is not None:
+            return partial(GuardBuilder.DUPLICATE_INPUT, source_b=dupe_source)
+        return guard
 
     return make_dupe_guard

@@ -21,7 +21,7 @@ from graphmend_bc.dynamo.after_graph.host_reads import is_plain, is_read
 from graphmend_bc.dynamo.effects.deferred_calls import is_deferrable
 from graphmend_bc.dynamo.trace.breaks import instruction_of
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, name_of
-from graphmend_bc.dynamo.trace.context import Compilation, TakesPartLate, current
+from graphmend_bc.dynamo.trace.context import Compilation, current
 from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
 from graphmend_bc.rewriting.mark_callee import CALLS, unpacks_in_order
 from graphmend_bc.runtime import Mark
@@ -80,8 +80,7 @@ def _mark(tx: InstructionTranslatorBase, compilation: Compilation, inst: Any) ->
     site = compilation.site_at(*place)
     if not compilation.mends(site) or not compilation.note_mark(site):
         return
-    if compilation.trace.of(EarlierPart).as_stock:
-        raise TakesPartLate
+    compilation.check_earlier_part()
     mark = Mark(site, _RULE)
     tx.stack[index] = compilation.handlers[_RULE](tx, compilation, mark, [callee])
 

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from itertools import takewhile
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, Node
 
 from graphmend_bc.legality.alias import storage_of
+
+
+def last_node(graph: Graph) -> Node | None:
+    """The last node of a graph; None if it has none."""
+    return next(iter(reversed(graph.nodes)), None)
+
+
+def nodes_after(graph: Graph, last: Node | None) -> tuple[Node, ...]:
+    """The nodes added at the end since `last` was the last one; inputs go to the front."""
+    return tuple(takewhile(lambda node: node is not last, reversed(graph.nodes)))[::-1]
 
 
 def name_called(node: Node) -> str:

@@ -16,9 +16,9 @@ from torch._dynamo.variables.base import (
     VariableTracker,
 )
 from torch._ops import HigherOrderOperator
-from torch.fx import Graph, Node
+from torch.fx import Node
 
-from graphmend_bc.dynamo.graph.fx_nodes import is_in_place, name_called
+from graphmend_bc.dynamo.graph.fx_nodes import is_in_place, last_node, name_called, nodes_after
 from graphmend_bc.dynamo.predication.arm_mutation import write_to_copies
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
@@ -96,7 +96,7 @@ def trace_arm(
         Refused: the arm could be noticed although it is not taken.
     """
     output = tx.output
-    last = next(iter(reversed(output.graph.nodes)), None)
+    last = last_node(output.graph)
     recorder, effects = trace.listen(output), len(trace.effects)
     _check_live_ins(live_ins)
     with recorder.recording() as records, _state_unchanged(output), enter_new_scope():
@@ -106,7 +106,7 @@ def trace_arm(
             raise Refused("arm-raises", f"It raises {type(error).__name__}.") from error
     if depth_of(trace):
         trace.of(HigherOrder).met += existing(output.side_effects)
-    nodes = _nodes_after(output.graph, last)
+    nodes = nodes_after(output.graph, last)
     _check_nodes(nodes, writes=writes)
     check(records)
     copies = write_to_copies(output, recorder, nodes, records) if copied else {}
@@ -127,16 +127,6 @@ def _check_live_ins(live_ins: Sequence[VariableTracker]) -> None:
 
 
 _CHANGED_BY_READING = ("Iterator", "GeneratorObject", "DefaultDict", "Enumerate", "Cycle", "Islice")
-
-
-def _nodes_after(graph: Graph, last: Node | None) -> tuple[Node, ...]:
-    """The nodes added at the end since `last` was the last one; inputs go to the front."""
-    added = []
-    for node in reversed(graph.nodes):
-        if node is last:
-            break
-        added.append(node)
-    return tuple(reversed(added))
 
 
 def _check_nodes(nodes: Sequence[Node], *, writes: frozenset[str]) -> None:

@@ -56,7 +56,7 @@ def _may_go_on(
 ) -> bool:
     """Whether the trace is as it was before the branch, but for operators that are taken back."""
     trace = compilation.trace
-    if compilation.form_after is None or trace.known(Survey) is not None or depth_of(trace):
+    if trace.known(Survey) is not None or depth_of(trace):
         return False
     if refused.reason.code == "arm-raises":  # Dynamo keeps the exception as the one in flight
         return False

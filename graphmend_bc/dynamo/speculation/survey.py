@@ -24,8 +24,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 from graphmend_bc.code.facts import JUMPS_IF_FALSE, JUMPS_IF_TRUE
 from graphmend_bc.dynamo.before_graph.concrete_eval import look
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of, instruction_of
-from graphmend_bc.dynamo.trace.context import Compilation, TakesPartLate, current
-from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
+from graphmend_bc.dynamo.trace.context import Compilation, current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.inlined_frames import is_in_coroutine
 from graphmend_bc.dynamo.trace.on_stack_replacement import go_on_in
@@ -162,8 +161,7 @@ def _goes_on_in_new_form(tx: InstructionTranslatorBase, place: Place) -> bool:
     code = compilation.replacements.answer(place, find)
     if code is None:
         return False
-    if compilation.trace.of(EarlierPart).as_stock:
-        raise TakesPartLate
+    compilation.check_earlier_part()
     go_on_in(tx, code)
     return True
 

@@ -7,7 +7,6 @@ and a mark is no more than another callee. So the rules that mark a call are tri
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import takewhile
 from typing import Any
 
 from torch._dynamo import exc
@@ -17,11 +16,10 @@ from torch._dynamo.variables.functions import LocalGeneratorObjectVariable
 from torch._dynamo.variables.iter import IteratorVariable
 from torch.fx import Node
 
-from graphmend_bc.dynamo.graph.fx_nodes import is_in_place
+from graphmend_bc.dynamo.graph.fx_nodes import is_in_place, last_node, nodes_after
 from graphmend_bc.dynamo.trace.breaks import break_at
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.trace.context import Compilation, TakesPartLate, current
-from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
+from graphmend_bc.dynamo.trace.context import current
 from graphmend_bc.dynamo.trace.inlined_frames import is_in_coroutine
 from graphmend_bc.dynamo.trace.on_stack_replacement import (
     GoesOnOtherwise,
@@ -42,7 +40,7 @@ def retry_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
         args: list[VariableTracker],
         kwargs: dict[str, VariableTracker],
     ) -> None:
-        last = next(iter(reversed(self.output.graph.nodes)), None)
+        last = last_node(self.output.graph)
         try:
             stock(self, fn, args, kwargs)
         except GoesOnOtherwise as otherwise:
@@ -63,8 +61,7 @@ def _is_as_before(tx: InstructionTranslatorBase, last: Node | None) -> bool:
         tx: translator of the frame that calls.
         last: what was the last node before.
     """
-    nodes = takewhile(lambda node: node is not last, reversed(tx.output.graph.nodes))
-    added = [node for node in nodes if node.op != "placeholder"]
+    added = [n for n in nodes_after(tx.output.graph, last) if n.op != "placeholder"]
     if not added:
         return True
     node = added[0]
@@ -103,7 +100,7 @@ def _goes_on(
         mark = compilation.mark_at(compilation.trace, found, is_marked)
         if mark is None:
             return False
-        _take_part(compilation)
+        compilation.check_earlier_part()
         while isinstance(callee, MarkedCalleeVariable):
             callee = callee.callee
         if (handler := compilation.handlers.get(mark.rule)) is None:
@@ -118,8 +115,3 @@ def _goes_on(
         error.remove_from_stats()
         return True
     return False
-
-
-def _take_part(compilation: Compilation) -> None:
-    if compilation.trace.of(EarlierPart).as_stock:
-        raise TakesPartLate

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 
 from torch._dynamo.output_graph import OutputGraph
 from torch.fx import Node
 
+from graphmend_bc.dynamo.graph.fx_nodes import last_node, nodes_after
 from graphmend_bc.dynamo.trace.context import Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.modes import modes
@@ -50,8 +50,7 @@ class Checkpoint:
     def of(cls, trace: Trace, output: OutputGraph) -> Checkpoint:
         """A trace as it is now."""
         notes = {name: getattr(trace, name).copy() for name in _RESTORED}
-        last = next(iter(reversed(output.graph.nodes)), None)
-        return cls(trace, output, last, _world(trace, output), notes)
+        return cls(trace, output, last_node(output.graph), _world(trace, output), notes)
 
     def is_restorable(self) -> bool:
         """Whether nothing has changed but the graph and what is noted of sites."""
@@ -59,9 +58,8 @@ class Checkpoint:
 
     def restore(self) -> None:
         """Take back the operators that were added since."""
-        nodes = reversed(self.output.graph.nodes)
-        added = [*takewhile(lambda node: node is not self.last, nodes)]
-        for node in added:
+        added = nodes_after(self.output.graph, self.last)
+        for node in reversed(added):
             if node.op not in _OF_INPUTS:
                 self.output.remove_node(node)
         if (recorder := self.trace.recorder) is not None:

@@ -14,6 +14,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
+from graphmend_bc.dynamo.graph.fx_nodes import last_node
 from graphmend_bc.dynamo.trace.breaks import Break
 from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
 from graphmend_bc.dynamo.trace.features import F, Feature, Features
@@ -113,9 +114,7 @@ class Trace:
         """Put operators aside, in case something of ours takes part in the trace later on."""
         if self.listener is None:
             # Dynamo runs a node's operators when it has made the node.
-            self.listener = Recorder(
-                output.fake_mode, lambda: next(iter(reversed(output.graph.nodes)), None), waits=True
-            )
+            self.listener = Recorder(output.fake_mode, lambda: last_node(output.graph), waits=True)
 
     def our_outputs(self) -> list[VariableTracker]:
         """Outputs of the graph that the frame does not ask for."""
@@ -240,6 +239,15 @@ class Compilation:
         if not self.takes_part:
             self.trace.of(EarlierPart).as_stock = True
         return self.takes_part
+
+    def check_earlier_part(self) -> None:
+        """Something of ours is about to take part in the trace.
+
+        Raises:
+            TakesPartLate: what was traced so far may not be as eager Python has it.
+        """
+        if self.trace.of(EarlierPart).as_stock:
+            raise TakesPartLate
 
     @property
     def is_mended(self) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.code.producers import returns_none
-from tests.oracle import load
+from tests.code.kit import function
 
 
 @pytest.mark.parametrize(
@@ -24,5 +24,5 @@ from tests.oracle import load
 )
 def test_what_returns_nothing(body: str, expected: bool) -> None:
     lines = "".join(f"    {line}\n" for line in body.splitlines())
-    code = load(f"def f(x):\n{lines}").f.__code__
+    code = function(f"def f(x):\n{lines}").__code__
     assert returns_none(graph_of(code)) is expected

@@ -61,7 +61,13 @@ class Life:
 
 
 def live(
-    source: str, calls: Sequence[tuple[Any, ...]], rest: int, *, mends: bool, same: bool = True
+    source: str,
+    calls: Sequence[tuple[Any, ...]],
+    rest: int,
+    *,
+    mends: bool,
+    same: bool = True,
+    **options: Any,
 ) -> Life:
     """Run a program that is compiled, call by call, and count.
 
@@ -71,6 +77,7 @@ def live(
         rest: how many of the last calls are those at rest.
         mends: whether graph breaks are mended.
         same: compare the result of each call with that of eager Python.
+        options: further arguments of `torch.compile`.
     """
     eager = _defined(source)
     expected = [eager(*_copied(args)) for args in calls] if same else []
@@ -106,7 +113,7 @@ def live(
     convert_frame.compile_frame = compile_frame
     try:
         with session.mending_by(state):
-            f = torch.compile(_defined(source), backend=backend)
+            f = torch.compile(_defined(source), backend=backend, **options)
             before = counts()
             for number, args in enumerate(calls):
                 if number == len(calls) - rest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -282,6 +283,28 @@ def test_a_frame_with_few_versions_is_left() -> None:
         mended = live(conditions(2), signs(200, 2), 20, mends=True)
     assert reasons(mended) == {"mending-does-not-pay"}
     assert mended.rest.failed == 0
+
+
+@pytest.mark.skipif(
+    "recompile_limit" not in signature(torch.compile).parameters,
+    reason="This version has one limit for all.",
+)
+@pytest.mark.parametrize("limit", [2, 3, 20])
+def test_limit_of_one_function(limit: int) -> None:
+    """A function whose state changes in each call is left before its own limit is reached."""
+    source = """
+    seen = []
+
+    def f(x):
+        seen.append(x.sum().item())
+        return x * len(seen)
+    """
+    stock, mended = (
+        live(source, signs(14, 1), 5, mends=mends, recompile_limit=limit) for mends in (False, True)
+    )
+    assert reasons(mended) == (set() if limit > 14 else {"mending-does-not-pay"})
+    assert mended.total.graphs <= stock.total.graphs + limit - 1
+    assert mended.rest.graphs <= stock.rest.graphs
 
 
 def test_assertion_is_not_left_to_stock() -> None:

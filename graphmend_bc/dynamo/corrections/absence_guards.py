@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import ModuleType
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from torch._dynamo import source
 from torch._dynamo.guards import GuardBuilder, GuardManagerType, install_guard
@@ -16,12 +17,26 @@ from graphmend_bc.dynamo.trace.context import Compilation, current
 from graphmend_bc.dynamo.trace.features import Feature
 
 
+class _Noted(NamedTuple):
+    """The arguments of `note_absent`."""
+
+    where: Source
+    what: str
+    make: Any
+    kwargs: Mapping[str, Any]
+
+    def guard(self) -> Guard:
+        make = partial(self.make, **self.kwargs) if self.kwargs else self.make
+        return self.where.make_guard(make)
+
+
 @dataclass(slots=True, eq=False)
 class Absences(Feature):
     """What an attempt did not find.
 
     Attributes:
-        guards: on what was not found, or not guarded on by Dynamo; by what tells them apart.
+        noted: what was not found, or is not guarded on by Dynamo, in the order of the trace. Guards
+            are made of it at the end: most frames have no mend, and need none.
         ordered: dicts whose order matters, besides those that Dynamo knows.
         builtins: names that were not found among the globals, with the id of these; the globals.
     """
@@ -29,7 +44,7 @@ class Absences(Feature):
     order: ClassVar[int] = 90  # what ends the graph may learn more
     stays: ClassVar[bool] = True
 
-    guards: dict[tuple[str, str, str], Guard] = field(default_factory=dict)
+    noted: list[_Noted] = field(default_factory=list)
     ordered: set[Source] = field(default_factory=set)
     builtins: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
 
@@ -37,8 +52,15 @@ class Absences(Feature):
         """Guard on what was absent, if the frame is mended."""
         if compilation.is_mended:
             self._guard_globals(tx)
-            install_guard(*self.guards.values())
+            install_guard(*self._guards())
             tx.output.guard_on_key_order.update(self.ordered)
+
+    def _guards(self) -> list[Guard]:
+        """One guard for each thing that was noted, however often it was."""
+        first: dict[tuple[str, str, str], _Noted] = {}
+        for noted in self.noted:
+            first.setdefault((noted.where.name, noted.make.__name__, noted.what), noted)
+        return [noted.guard() for noted in first.values()]
 
     def _guard_globals(self, tx: Any) -> None:
         """No global may come to hide a builtin."""
@@ -63,9 +85,7 @@ def note_absent(where: Source, what: str, make: Any, **kwargs: Any) -> None:
         make: a function of Dynamo's `GuardBuilder`; `kwargs` are for it.
     """
     if (compilation := current()) is not None:
-        guard = where.make_guard(partial(make, **kwargs) if kwargs else make)
-        key = where.name, make.__name__, what
-        compilation.trace.of(Absences).guards.setdefault(key, guard)
+        compilation.trace.of(Absences).noted.append(_Noted(where, what, make, kwargs))
 
 
 def may_change(module: ModuleType) -> bool:

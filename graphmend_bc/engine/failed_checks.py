@@ -8,6 +8,7 @@ from types import CodeType
 from typing import Protocol
 
 from graphmend_bc import config
+from graphmend_bc.dynamo.speculation.guarded_truth import MOST_GUARDED
 from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.engine.frame_counts import FrameCounts
 from graphmend_bc.engine.governor import FailedCheck, OnFailure, after_failure, is_frequent
@@ -59,6 +60,7 @@ def change_after_failure(
     tally.note_failed_check(index)
     speculation = tally.speculations[index]
     history = state.history.setdefault(speculation.site, History())
+    frame = state.counts_of(code)
     known = FailedCheck(
         calls=tally.calls,
         failed=tally.failed_checks[index],
@@ -70,6 +72,9 @@ def change_after_failure(
         retired=tally.retired,
         single=not attempt.allows_versions(_VERSIONS),
         one_graph=tally.one_graph,
+        can_be_guarded=tally.rounds(speculation.site) <= MOST_GUARDED,
+        frame_calls=frame.calls,
+        frame_failed=frame.failed,
     )
     decision = after_failure(known, config.failed_check_limit, config.flip_limit)
     if decision is OnFailure.FLIP:
@@ -77,7 +82,7 @@ def change_after_failure(
     if decision is OnFailure.GUARD:
         return partial(_guard, state, tally)
     if decision is OnFailure.GIVE_UP:
-        return _giving_up(state, tally, _too_many_failures([speculation.site]))
+        return _giving_up(state, tally, _too_many_failures([speculation.site], known))
     if decision is OnFailure.LEAVE_FRAME:
         return partial(_leave, state, code, tally)
     return None
@@ -106,6 +111,11 @@ def _leave(state: State, code: CodeType, tally: Tally) -> None:
     state.leave_frame(state.function_of(code), "Its speculations were changed too often.")
 
 
-def _too_many_failures(sites: Iterable[Site]) -> dict[Site, Refused]:
-    refused = Refused("speculation-missed", f"The limit is {config.failed_check_limit} times.")
-    return dict.fromkeys(sites, refused)
+def _too_many_failures(
+    sites: Iterable[Site], known: FailedCheck | None = None
+) -> dict[Site, Refused]:
+    detail = f"The limit is {config.failed_check_limit} times."
+    if known is not None and known.is_lost and not known.can_be_guarded:
+        times = f"{known.frame_failed} of {known.frame_calls} calls"
+        detail = f"It stands in a loop, and the graphs of the function ran for nothing in {times}."
+    return dict.fromkeys(sites, Refused("speculation-missed", detail))

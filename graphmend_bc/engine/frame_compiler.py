@@ -293,7 +293,7 @@ class Frame(Attempts):
             charge_version(self.state, self.code, truths.values)
         rollback = trace.known(Rollback)
         if rollback is not None and rollback.tally is not None:
-            self.state.remember_tally(rollback.tally)
+            self.state.remember_tally(self.code, rollback.tally)
         settle(self.state, self.plans, self.code, trace, used | trace.used)
         self._note_cut(result)
         keep(self.plans)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from graphmend_bc.reporting.speculation_stats import Tally
 from graphmend_bc.runtime import Site
 
 
@@ -21,6 +22,7 @@ class FrameCounts:
         sites: what was mended in it, or in what it calls.
         cause: the site because of which it was thrown away, until it is compiled again.
         versions: the values of guarded conditions that it was compiled for.
+        tallies: its graphs that have speculations.
     """
 
     compiled: int = 0
@@ -30,6 +32,17 @@ class FrameCounts:
     sites: set[Site] = field(default_factory=set)
     cause: Site | None = None
     versions: set[tuple[tuple[Site, bool], ...]] = field(default_factory=set)
+    tallies: list[Tally] = field(default_factory=list)
+
+    @property
+    def calls(self) -> int:
+        """How often any of its graphs ran that has speculations."""
+        return sum(tally.calls for tally in self.tallies)
+
+    @property
+    def failed(self) -> int:
+        """In how many of those calls a check failed."""
+        return sum(tally.failed_checks.total() for tally in self.tallies)
 
     def note_version(self, values: Iterable[tuple[Site, bool]]) -> Site | None:
         """It was compiled for values of guarded conditions.

@@ -21,6 +21,10 @@ _FLIPS = 3
 _CHANGES = 6
 """How often one frame may be compiled otherwise because checks failed."""
 
+_LOST = 6
+"""Failed checks of all graphs of a frame after which more than half of its calls must succeed, if a
+condition is to be blamed that cannot be guarded."""
+
 
 class OnFailure(Enum):
     """What becomes of a site whose check failed."""
@@ -47,6 +51,9 @@ class FailedCheck:
         retired: True if the graph is not used for new calls any more.
         single: True if the frame may not be compiled in more versions, one for each value.
         one_graph: True if a graph break of the frame is an error.
+        can_be_guarded: False if the site stands in a loop of too many rounds.
+        frame_calls: how often any graph of the frame ran that has speculations.
+        frame_failed: in how many of those calls a check failed.
     """
 
     calls: int
@@ -59,6 +66,14 @@ class FailedCheck:
     retired: bool = False
     single: bool = False
     one_graph: bool = False
+    can_be_guarded: bool = True
+    frame_calls: int = 0
+    frame_failed: int = 0
+
+    @property
+    def is_lost(self) -> bool:
+        """True if the graphs of the frame run for nothing more often than not."""
+        return self.frame_failed >= _LOST and 2 * self.frame_failed >= self.frame_calls
 
 
 def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnFailure:
@@ -78,6 +93,8 @@ def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnF
     often = known.failed >= enough and is_frequent(known.failed, known.calls)
     wrong = known.streak >= _STREAK or (known.hits == 0 and known.flips == 0)
     flips = wrong and not known.firm and known.flips < flip_limit and known.changes < _FLIPS
+    if known.is_lost and not (known.can_be_guarded or known.firm or known.one_graph):
+        return OnFailure.GIVE_UP
     if not flips and not often:
         return OnFailure.KEEP
     if known.one_graph:
@@ -89,11 +106,13 @@ def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnF
         return OnFailure.GIVE_UP
     if flips:
         return OnFailure.FLIP
-    return OnFailure.LEAVE_FRAME if known.single else OnFailure.GUARD
+    if known.single:
+        return OnFailure.LEAVE_FRAME
+    return OnFailure.GUARD if known.can_be_guarded else OnFailure.GIVE_UP
 
 
 def _guarded_if_possible(known: FailedCheck) -> OnFailure:
-    most = known.firm or known.single or known.changes >= _CHANGES
+    most = known.firm or known.single or known.changes >= _CHANGES or not known.can_be_guarded
     return OnFailure.KEEP if most else OnFailure.GUARD
 
 

@@ -200,9 +200,16 @@ class MendingState:
         with self.lock:
             flips.remember(self.history)
 
-    def remember_tally(self, tally: Tally) -> None:
-        """A graph that rests on speculations is in use."""
+    def remember_tally(self, code: CodeType, tally: Tally) -> None:
+        """A graph of a frame that rests on speculations is in use.
+
+        Args:
+            code: the frame's own code.
+            tally: the graph's.
+        """
         with self.lock:
+            if tally.speculations:
+                self.counts_of(code).tallies.append(tally)
             for site in dict.fromkeys(known.site for known in tally.speculations):
                 self.history.setdefault(site, History()).add(tally)
 

@@ -74,6 +74,10 @@ class Tally:
         earlier = sum(self.failed_checks[index] for index in range(first))
         return self.calls - earlier - (self.raised if site != self.culprit(None) else 0)
 
+    def rounds(self, site: Site) -> int:
+        """How often a value is assumed at a site."""
+        return sum(known.site == site for known in self.speculations)
+
     def note_failed_check(self, index: int) -> None:
         """In the last call the check of a speculation failed."""
         self.failed_checks[index] += 1

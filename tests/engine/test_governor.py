@@ -27,6 +27,12 @@ def failed(**counts: Any) -> FailedCheck:
     return FailedCheck(**{**usual, **counts})
 
 
+def lost(**counts: Any) -> FailedCheck:
+    """The same, where the graphs of the frame ran for nothing in six of twelve calls."""
+    of_frame = {"can_be_guarded": False, "frame_calls": 12, "frame_failed": 6}
+    return failed(**{**of_frame, **counts})
+
+
 @pytest.mark.parametrize(
     ("known", "decision"),
     [
@@ -54,6 +60,13 @@ def failed(**counts: Any) -> FailedCheck:
         (failed(failed=13, one_graph=True, single=True), OnFailure.KEEP),
         (failed(failed=13, one_graph=True, changes=6), OnFailure.KEEP),
         (failed(failed=16, one_graph=True, firm=True), OnFailure.KEEP),
+        (failed(failed=13, can_be_guarded=False), OnFailure.GIVE_UP),
+        (lost(), OnFailure.GIVE_UP),
+        (lost(frame_failed=5), OnFailure.KEEP),
+        (lost(frame_calls=13), OnFailure.KEEP),
+        (lost(can_be_guarded=True), OnFailure.KEEP),
+        (lost(one_graph=True), OnFailure.KEEP),
+        (lost(firm=True), OnFailure.KEEP),
     ],
 )
 def test_after_a_failed_check(known: FailedCheck, decision: OnFailure) -> None:
@@ -151,6 +164,22 @@ def test_guarded_conditions_are_those_of_eager_python() -> None:
         + [(torch.ones(2), torch.tensor(2)), (torch.ones(3), torch.tensor(2))],
         mends="speculate@3",
     )
+
+
+def test_conditions_of_many_rounds_are_given_up() -> None:
+    """Stock skips the frame: each of sixty checks fails in its turn."""
+    source = """
+    def f(x):
+        total = x.new_zeros(())
+        for i in range(60):
+            total = total + (2 if x[i] > 0 else 3)
+        return total
+    """
+    calls = [(torch.sin(torch.arange(64.0) + i),) for i in range(20)]
+    stock, mended = both(source, calls, rest=8)
+    assert mended.total.compilations <= stock.total.compilations + 3
+    assert mended.total.failed <= 8
+    assert (mended.rest, reasons(mended)) == (stock.rest, {"speculation-missed"})
 
 
 def test_flag_that_is_set_once() -> None:

@@ -139,15 +139,14 @@ def test_tables_that_threads_write_are_whole() -> None:
             state.leaves_call(functions[0].__code__)
             for offset in (0, 2):
                 tally = Tally((Speculation(site_of(code, offset), 0, True, False),))
-                state.remember_tally(tally)
+                state.remember_tally(code, tally)
                 state.graph_failed(code, tally, 0)
         for made in [exec(f"def g{number}_{i}(): pass", left) for i in range(CALLS)]:
             assert made is None
         for i in range(CALLS):
             function = left[f"g{number}_{i}"]
-            state.remember_tally(
-                Tally((Speculation(site_of(function.__code__, 0), 0, True, True),))
-            )
+            made = function.__code__
+            state.remember_tally(made, Tally((Speculation(site_of(made, 0), 0, True, True),)))
 
     left: dict[str, Any] = {}
     with gm.enabled():

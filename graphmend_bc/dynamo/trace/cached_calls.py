@@ -1,20 +1,52 @@
-"""Functions that cache their results: what is inside such a call runs once, or not at all."""
+"""Functions that cache their results: what is inside such a call runs once, or not at all.
+
+Dynamo goes around the cache and traces the function in each call. Here a trace asks the function
+once for the same arguments, as eager Python does, and uses the result again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
+import torch
+from torch._dynamo.output_graph import OutputGraph
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
+
+from graphmend_bc.dynamo.graph.fx_nodes import last_node
 from graphmend_bc.dynamo.trace.context import Trace, current
 from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.higher_order import depth_of
 
 
 @dataclass(slots=True, eq=False)
 class CachedCalls(Feature):
-    """How many such calls are around what is being traced."""
+    """Such calls of an attempt.
+
+    Attributes:
+        depth: how many are around what is being traced.
+        results: by function and arguments.
+        held: what `results` knows by identity.
+        effects: Dynamo's notes of the objects that the results are made of.
+    """
+
+    stays: ClassVar[bool] = True
 
     depth: int = 0
+    results: dict[tuple[int, Hashable], VariableTracker] = field(default_factory=dict)
+    held: list[object] = field(default_factory=list)
+    effects: object = None
+
+    def results_for(self, output: OutputGraph) -> dict[tuple[int, Hashable], VariableTracker]:
+        """The results that are known where Dynamo is; it may trace anew, or a part on trial."""
+        if self.effects is not output.side_effects:
+            self.results.clear()
+            self.held.clear()
+            self.effects = output.side_effects
+        return self.results
 
 
 def is_cached(trace: Trace) -> bool:
@@ -26,15 +58,77 @@ def is_cached(trace: Trace) -> bool:
 def call_cached(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`WrapperUserFunctionVariable.call_function`: calls of functions that cache results."""
 
-    def call_function(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call_function(
+        self: Any,
+        tx: InstructionTranslatorBase,
+        args: Sequence[VariableTracker],
+        kwargs: dict[str, VariableTracker],
+    ) -> Any:
         compilation = current()
         if compilation is None or not hasattr(self.wrapper_obj, "cache_info"):
-            return stock(self, *args, **kwargs)
-        calls = compilation.trace.of(CachedCalls)
+            return stock(self, tx, args, kwargs)
+        trace = compilation.trace
+        calls = trace.of(CachedCalls)
+        results, key = calls.results_for(tx.output), _key(self, args, kwargs)
+        if key is not None and key in results:
+            return results[key]
+        before = _added(trace, tx.output)
         calls.depth += 1
         try:
-            return stock(self, *args, **kwargs)
+            result = stock(self, tx, args, kwargs)
         finally:
             calls.depth -= 1
+        is_pure = key is not None and _added(trace, tx.output) == before
+        if is_pure and _is_kept(trace, tx, self.wrapper_obj, len(results)):
+            results[key] = result
+            calls.held += (self, *args, *kwargs.values())
+        return result
 
     return call_function
+
+
+def _is_kept(trace: Trace, tx: InstructionTranslatorBase, function: Any, known: int) -> bool:
+    """Whether the function keeps a result, and what it is made of stays as it is in the trace.
+
+    In an arm or in the body of an operator Dynamo tells objects that are made there from others.
+    """
+    most = function.cache_parameters()["maxsize"] if hasattr(function, "cache_parameters") else 0
+    on_trial = trace.arms or depth_of(trace) or tx.output.current_tracer.parent is not None
+    return not on_trial and (most is None or known < most)
+
+
+def _added(trace: Trace, output: OutputGraph) -> tuple[object, ...]:
+    """What a call adds that the trace is about, and not only its result."""
+    return last_node(output.graph), len(output.random_calls), len(trace.effects)
+
+
+def _key(
+    function: Any, args: Sequence[VariableTracker], kwargs: dict[str, VariableTracker]
+) -> tuple[int, Hashable] | None:
+    """Equal for calls that the cache takes for the same; None if that is not known."""
+    parts = [_part(arg) for arg in (*function.self_args(), *args, *kwargs.values())]
+    if None in parts:
+        return None
+    return id(function.wrapper_obj), (len(args), *kwargs, *parts)
+
+
+def _part(arg: VariableTracker) -> Hashable:
+    arg = arg.realize()
+    if arg.is_python_constant():
+        return _constant(arg.as_python_constant())
+    if isinstance(arg, UserDefinedObjectVariable):
+        kind = arg.python_type()
+        if kind.__hash__ is object.__hash__ and kind.__eq__ is object.__eq__:
+            return id(arg)
+    return None
+
+
+_PLAIN = (str, int, float, bool, bytes, type(None), torch.dtype)
+
+
+def _constant(value: object) -> Hashable:
+    """As `_part`. The cache takes 1 and True for the same, and -0.0 and 0.0; here they are not."""
+    if isinstance(value, (tuple, torch.Size)):
+        parts = tuple(map(_constant, value))
+        return None if None in parts else (type(value), *parts)
+    return (type(value), repr(value)) if type(value) in _PLAIN else None

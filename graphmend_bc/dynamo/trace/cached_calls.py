@@ -78,8 +78,9 @@ def call_cached(stock: Callable[..., Any]) -> Callable[..., Any]:
             result = stock(self, tx, args, kwargs)
         finally:
             calls.depth -= 1
-        is_pure = key is not None and _added(trace, tx.output) == before
-        if is_pure and _is_kept(trace, tx, self.wrapper_obj, len(results)):
+        if key is None or _added(trace, tx.output) != before:
+            return result
+        if _is_kept(trace, tx, self.wrapper_obj, len(results)):
             results[key] = result
             calls.held += (self, *args, *kwargs.values())
         return result
@@ -117,11 +118,12 @@ def _part(arg: VariableTracker) -> Hashable:
     if arg.is_python_constant():
         return _constant(arg.as_python_constant())
     if isinstance(arg, UserDefinedObjectVariable):
-        kind = arg.python_type()
-        if kind.__hash__ is object.__hash__ and kind.__eq__ is object.__eq__:
-            return id(arg)
+        kind: Any = arg.python_type()
+        return id(arg) if (kind.__hash__, kind.__eq__) == _BY_IDENTITY else None
     return None
 
+
+_BY_IDENTITY = (object.__hash__, object.__eq__)
 
 _PLAIN = (str, int, float, bool, bytes, type(None), torch.dtype)
 

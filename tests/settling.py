@@ -14,6 +14,7 @@ import torch
 from torch._dynamo import convert_frame
 
 from graphmend_bc import session
+from graphmend_bc.engine.decision_cache import DecisionCache
 from graphmend_bc.reporting.report import Report
 
 
@@ -67,6 +68,7 @@ def live(
     *,
     mends: bool,
     same: bool = True,
+    decisions: DecisionCache | None = None,
     **options: Any,
 ) -> Life:
     """Run a program that is compiled, call by call, and count.
@@ -77,6 +79,7 @@ def live(
         rest: how many of the last calls are those at rest.
         mends: whether graph breaks are mended.
         same: compare the result of each call with that of eager Python.
+        decisions: what was kept on disk by other processes; nothing if None.
         options: further arguments of `torch.compile`.
     """
     eager = _defined(source)
@@ -103,6 +106,7 @@ def live(
         return stock(*args, **kwargs)
 
     state = session.new_state(mends=mends)
+    state.decisions = decisions
     state.on_frame.append(frames.append)
 
     def counts() -> Counts:

@@ -8,9 +8,11 @@ from types import CodeType
 
 from graphmend_bc.dynamo.trace.breaks import gb_id_of
 from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.engine.check_outcomes import taught
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import Mend
+from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.plan import LiftBranch
 from graphmend_bc.runtime import Site
 
@@ -53,17 +55,19 @@ def settle(
             state.remember_plan(key, plan, plans.gb_types_of(key))
 
 
-def keep(plans: Plans) -> None:
-    """Keep on disk the plans that a frame was compiled with.
+def keep(plans: Plans, function: CodeType) -> None:
+    """Keep on disk the plans that a frame was compiled with, and what its checks have taught.
 
     Args:
         plans: of the frame.
+        function: the original code of the function that it is of.
     """
     if plans.off:
         plans.suggestions.drop()
+        plans.suggestions.keep(function, Plan(), {})
         return
+    known = taught(plans.state) | plans.suggestions.tried.keys()
     for key, plan in plans.by_code.items():
-        if not plan and key not in plans.suggestions.tried:
+        if not plan and key not in known:
             continue
-        code = plans.codes[key]
-        plans.suggestions.keep(code, plan, plans.passed_over)
+        plans.suggestions.keep(plans.codes[key], plan, plans.passed_over)

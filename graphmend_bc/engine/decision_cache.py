@@ -75,8 +75,8 @@ class DecisionCache:
         return None
 
     def write(self, proven: Proven, subject: Subject) -> None:
-        """Keep a plan that worked, unless it is empty."""
-        if not proven.plan or (key := self._key(subject)) is None:
+        """Keep a plan that worked, and what checks have taught, unless there is neither."""
+        if not (proven.plan or proven.outcomes) or (key := self._key(subject)) is None:
             return
         try:
             content = encoded(proven, subject)

@@ -7,18 +7,20 @@ decisions are read, as if Dynamo had met the break, so nothing can be read that 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from types import CodeType
 from typing import Any, Final
 
 from graphmend_bc.code.blocks import graph_of
+from graphmend_bc.engine.check_outcomes import CheckOutcomes
 from graphmend_bc.engine.proven_plan import Proven
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.reporting.reasons import REASONS
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rules.registry import all_rules, is_on
 from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.runtime import Site
 
 FORMAT: Final = 1
 _MOST_DECISIONS: Final = 1024
@@ -92,12 +94,15 @@ def encoded(proven: Proven, subject: Subject) -> str | None:
         # A site may have several instructions; the first one of them stands for it.
         if asked and asked.items() <= plan.items():
             decisions.append(asdict(decision))
-    text = json.dumps({"format": FORMAT, "decisions": decisions})
+    entry: dict[str, Any] = {"format": FORMAT, "decisions": decisions}
+    if proven.outcomes:
+        entry["outcomes"] = proven.outcomes.to_json()
+    text = json.dumps(entry)
     try:
-        same = decoded(text, subject).plan == plan
+        again = decoded(text, subject)
     except BadDecisionsError:
         return None
-    return text if same else None
+    return text if (again.plan, again.outcomes) == (plan, proven.outcomes) else None
 
 
 def decoded(text: str | bytes, subject: Subject) -> Proven:
@@ -113,7 +118,8 @@ def decoded(text: str | bytes, subject: Subject) -> Proven:
     rules, plan = subject.rules(), Plan()
     offsets = {op.offset for op in graph_of(subject.code).listing.ops}
     gb_types, refused = {}, {}
-    for decision in _parsed(text):
+    known = _parsed(text)
+    for decision in _listed(known["decisions"]):
         if decision.offset not in offsets:
             raise BadDecisionsError(f"No instruction starts at byte {decision.offset}.")
         asked = subject.rewrites(decision, rules)
@@ -127,19 +133,37 @@ def decoded(text: str | bytes, subject: Subject) -> Proven:
             gb_types[site] = decision.gb_type
         if decision.refused:
             refused[site] = decision.refused
-    return Proven(plan, gb_types, refused)
+    return Proven(plan, gb_types, refused, _outcomes(known.get("outcomes"), subject, offsets))
 
 
-def _parsed(text: str | bytes) -> Iterator[Decision]:
+def _outcomes(entry: Any, subject: Subject, offsets: Collection[int]) -> CheckOutcomes:
+    def site_at(offset: int) -> Site:
+        if offset not in offsets:
+            raise ValueError(f"No instruction starts at byte {offset}.")
+        return site_of(subject.code, offset)
+
+    if entry is None:
+        return CheckOutcomes()
+    try:
+        return CheckOutcomes.from_json(entry, site_at)
+    except ValueError as error:
+        raise BadDecisionsError(str(error)) from error
+
+
+def _parsed(text: str | bytes) -> dict[str, Any]:
     try:
         known = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadDecisionsError(f"It is no JSON: {type(error).__name__}.") from error
-    if type(known) is not dict or known.keys() != {"format", "decisions"}:
+    if type(known) is not dict or known.keys() - {"outcomes"} != {"format", "decisions"}:
         raise BadDecisionsError("It is no object with a format and decisions.")
     entries = known["decisions"]
     if known["format"] != FORMAT or type(entries) is not list or len(entries) > _MOST_DECISIONS:
         raise BadDecisionsError("It has another format, or no list of decisions.")
+    return known
+
+
+def _listed(entries: list[Any]) -> Iterator[Decision]:
     for entry in entries:
         if not _is_decision(entry):
             raise BadDecisionsError("One of the decisions has another form.")

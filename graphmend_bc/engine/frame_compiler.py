@@ -258,6 +258,7 @@ class Frame(Attempts):
         """Accept that Dynamo does not compile the frame."""
         self._note_cut(error)
         settle(self.state, self.plans, self.code, compilation.trace, {})
+        keep(self.plans, self.state.function_of(self.code))
         self._tell(compilation, error)
         return error
 
@@ -296,6 +297,6 @@ class Frame(Attempts):
             self.state.remember_tally(self.code, rollback.tally)
         settle(self.state, self.plans, self.code, trace, used | trace.used)
         self._note_cut(result)
-        keep(self.plans)
+        keep(self.plans, self.state.function_of(self.code))
         self._tell(compilation, result)
         return result

@@ -23,6 +23,7 @@ class FrameCounts:
         cause: the site because of which it was thrown away, until it is compiled again.
         versions: the values of guarded conditions that it was compiled for.
         tallies: its graphs that have speculations.
+        left: whether stock compiles it, because mending it does not pay.
     """
 
     compiled: int = 0
@@ -33,6 +34,7 @@ class FrameCounts:
     cause: Site | None = None
     versions: set[tuple[tuple[Site, bool], ...]] = field(default_factory=set)
     tallies: list[Tally] = field(default_factory=list)
+    left: bool = False
 
     @property
     def calls(self) -> int:

@@ -292,6 +292,7 @@ class MendingState:
         key = identity_of(code)
         with self.lock:
             self.unfit.add(key)
+            self.counts_of(code).left = True
             others = [counts.sites for other, counts in self.frames.items() if other != key]
             self.report.withdraw(self.counts_of(code).sites.difference(*others))
         self.note_decline(Decline.of(Refused("mending-does-not-pay", detail), site_of(code, 0)))

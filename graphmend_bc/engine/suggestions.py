@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from types import CodeType
 
+from graphmend_bc.engine.check_outcomes import begin_with, outcomes_of
 from graphmend_bc.engine.decisions import Subject
 from graphmend_bc.engine.proven_plan import Proven
 from graphmend_bc.engine.state import MendingState
@@ -33,6 +34,7 @@ class Suggestions:
         self.cache = state.decisions if state.remember else None
         self.reads = reads
         self.tried: dict[CodeId, tuple[Subject, Plan]] = {}
+        self._read: dict[CodeId, Proven | None] = {}
 
     def plan_for(self, code: CodeType) -> Proven | None:
         """What worked for a code object; None if that is not known.
@@ -40,13 +42,10 @@ class Suggestions:
         Args:
             code: an original code object.
         """
-        if self.cache is None or not self.reads:
+        proven = self.begin_with(code)
+        if proven is None or not proven.plan or self.cache is None:
             return None
-        subject = Subject(code, self.state.lost)
-        proven = self.cache.read(subject)
-        if proven is None:
-            return None
-        key = identity_of(code)
+        key, subject = identity_of(code), Subject(code, self.state.lost)
         plan = self.state.without_given_up(key, proven.plan)
         try:
             self.state.rewrites.rewritten(code, plan)
@@ -57,6 +56,21 @@ class Suggestions:
             return None
         self.tried[key] = subject, plan
         return Proven(plan, proven.gb_types, proven.refused)
+
+    def begin_with(self, code: CodeType) -> Proven | None:
+        """What is on disk of a code object; what its failed checks have taught is known then.
+
+        Args:
+            code: an original code object.
+        """
+        if self.cache is None or not self.reads:
+            return None
+        key = identity_of(code)
+        if key not in self._read:
+            self._read[key] = proven = self.cache.read(Subject(code, self.state.lost))
+            if proven is not None and proven.outcomes:
+                begin_with(self.state, code, proven.outcomes)
+        return self._read[key]
 
     def are_changed(self, plans: Mapping[CodeId, Plan]) -> bool:
         """True if an attempt had a decision changed that was read.
@@ -83,14 +97,16 @@ class Suggestions:
         if self.cache is None:
             return
         key, subject = identity_of(code), Subject(code, self.state.lost)
-        proven = self.state.proven.get(key)
+        proven, outcomes = self.state.proven.get(key), outcomes_of(self.state, code)
         if proven is not None and plan and proven.plan == plan:
             refused = {
                 site: tuple(why.reason.code for why in reasons)
                 for site, reasons in refusals.items()
                 if site.code is key
             }
-            self.cache.write(Proven(plan, proven.gb_types, refused), subject)
+            self.cache.write(Proven(plan, proven.gb_types, refused, outcomes), subject)
+        elif outcomes and not plan:
+            self.cache.write(Proven(plan, outcomes=outcomes), subject)
         elif key in self.tried and self.tried[key][1] != plan:
             self._drop(subject)
 

@@ -69,7 +69,8 @@ def call_cached(stock: Callable[..., Any]) -> Callable[..., Any]:
             return stock(self, tx, args, kwargs)
         trace = compilation.trace
         calls = trace.of(CachedCalls)
-        results, key = calls.results_for(tx.output), _key(self, args, kwargs)
+        results = calls.results_for(tx.output)
+        key = _key(self, args, kwargs) if compilation.may_mend else None
         if key is not None and key in results:
             return results[key]
         before = _added(trace, tx.output)

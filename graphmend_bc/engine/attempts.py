@@ -63,7 +63,7 @@ class Attempts:
         self.call = attempt.Arguments(args, kwargs)
         self.wants_errors = self.call.wants_errors
         self._begin()
-        self.seen: dict[Site, dict[int, bool | None]] = {}
+        self.seen: dict[Site, bool | None] = {}
         self.failed: list[str] = []
         self.taken_up = False
         counts = state.frames.get(identity_of(code))
@@ -184,25 +184,13 @@ class Attempts:
     ) -> bool:
         known = self.state.likely(site, occurrence)
         if known is None:
-            known = self._in_this_call(site, occurrence, seen)
+            if site not in self.seen:
+                self.seen[site] = seen()
+            known = self.seen[site]
         if known is None:
             self.flips.blind.add(site)
             known = suggested
         return self.flips.likely(site, occurrence, known)
-
-    def _in_this_call(
-        self, site: Site, occurrence: int, seen: Callable[[], bool | None]
-    ) -> bool | None:
-        """The value of a condition in this call.
-
-        To compute it in each round of a loop costs as much as all rounds before. As long as no
-        round has another value than the first, it is computed in rounds 0, 1, 2, 4, 8 and so on.
-        """
-        values = self.seen.setdefault(site, {})
-        if occurrence not in values:
-            is_asked = occurrence & (occurrence - 1) == 0 or len(set(values.values())) != 1
-            values[occurrence] = seen() if is_asked else next(iter(values.values()))
-        return values[occurrence]
 
     # Telling
 

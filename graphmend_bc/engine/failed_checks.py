@@ -8,7 +8,6 @@ from types import CodeType
 from typing import Protocol
 
 from graphmend_bc import config
-from graphmend_bc.dynamo.speculation.guarded_truth import MOST_GUARDED
 from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.engine.frame_counts import FrameCounts
 from graphmend_bc.engine.governor import FailedCheck, OnFailure, after_failure, is_frequent
@@ -18,6 +17,10 @@ from graphmend_bc.runtime import Site
 
 _VERSIONS = 4
 """Of a frame of which two conditions are guarded."""
+
+
+_ROUNDS = 16
+"""Of a loop, each of whose conditions may still be one that does not flip."""
 
 
 class State(Protocol):
@@ -72,7 +75,7 @@ def change_after_failure(
         retired=tally.retired,
         single=not attempt.allows_versions(_VERSIONS),
         one_graph=tally.one_graph,
-        can_be_guarded=tally.rounds(speculation.site) <= MOST_GUARDED,
+        can_be_guarded=tally.rounds(speculation.site) <= _ROUNDS,
         frame_calls=frame.calls,
         frame_failed=frame.failed,
     )

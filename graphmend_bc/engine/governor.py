@@ -23,7 +23,7 @@ _CHANGES = 6
 
 _LOST = 6
 """Failed checks of all graphs of a frame after which more than half of its calls must succeed, if a
-condition is to be blamed that cannot be guarded."""
+condition of too many rounds is to be blamed."""
 
 
 class OnFailure(Enum):
@@ -106,13 +106,11 @@ def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnF
         return OnFailure.GIVE_UP
     if flips:
         return OnFailure.FLIP
-    if known.single:
-        return OnFailure.LEAVE_FRAME
-    return OnFailure.GUARD if known.can_be_guarded else OnFailure.GIVE_UP
+    return OnFailure.LEAVE_FRAME if known.single else OnFailure.GUARD
 
 
 def _guarded_if_possible(known: FailedCheck) -> OnFailure:
-    most = known.firm or known.single or known.changes >= _CHANGES or not known.can_be_guarded
+    most = known.firm or known.single or known.changes >= _CHANGES
     return OnFailure.KEEP if most else OnFailure.GUARD
 
 

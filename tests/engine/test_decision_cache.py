@@ -463,7 +463,7 @@ def f(x):
 LOOP = """
 def f(x):
     total = x.new_zeros(())
-    for i in range(12):
+    for i in range(20):
         total = total + (2 if x[i] > 0 else 3)
     return total
 """
@@ -489,7 +489,7 @@ def test_what_checks_have_taught_is_not_learnt_again(
     source: str, outcome: str, on_disk: Path
 ) -> None:
     drawn = random.Random(1)
-    calls = [(torch.tensor([drawn.choice((-1.0, 1.0)) for _ in range(12)]),) for _ in range(24)]
+    calls = [(torch.tensor([drawn.choice((-1.0, 1.0)) for _ in range(20)]),) for _ in range(60)]
     first, told = lives(source, calls, on_disk)
     (entry,) = [json.loads(path.read_bytes()) for path in on_disk.iterdir()]
     assert entry["outcomes"][outcome]

@@ -60,7 +60,7 @@ def lost(**counts: Any) -> FailedCheck:
         (failed(failed=13, one_graph=True, single=True), OnFailure.KEEP),
         (failed(failed=13, one_graph=True, changes=6), OnFailure.KEEP),
         (failed(failed=16, one_graph=True, firm=True), OnFailure.KEEP),
-        (failed(failed=13, can_be_guarded=False), OnFailure.GIVE_UP),
+        (failed(failed=13, can_be_guarded=False), OnFailure.GUARD),
         (lost(), OnFailure.GIVE_UP),
         (lost(frame_failed=5), OnFailure.KEEP),
         (lost(frame_calls=13), OnFailure.KEEP),
@@ -177,7 +177,7 @@ def test_conditions_of_many_rounds_are_given_up() -> None:
     """
     calls = [(torch.sin(torch.arange(64.0) + i),) for i in range(20)]
     stock, mended = both(source, calls, rest=8)
-    assert mended.total.compilations <= stock.total.compilations + 3
+    assert mended.total.compilations <= stock.total.compilations + 4
     assert mended.total.failed <= 8
     assert (mended.rest, reasons(mended)) == (stock.rest, {"speculation-missed"})
 

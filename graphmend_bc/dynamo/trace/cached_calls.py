@@ -6,6 +6,7 @@ once for the same arguments, as eager Python does, and uses the result again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -29,7 +30,9 @@ class CachedCalls(Feature):
     Attributes:
         depth: how many are around what is being traced.
         results: by function and arguments.
-        held: what `results` knows by identity.
+        traced: how often a function was traced, by its identity: the cache has dropped nothing
+            since, as long as that is no more than it keeps.
+        held: what the two know by identity.
         effects: Dynamo's notes of the objects that the results are made of.
     """
 
@@ -37,6 +40,7 @@ class CachedCalls(Feature):
 
     depth: int = 0
     results: dict[tuple[int, Hashable], VariableTracker] = field(default_factory=dict)
+    traced: Counter[int] = field(default_factory=Counter)
     held: list[object] = field(default_factory=list)
     effects: object = None
 
@@ -44,7 +48,6 @@ class CachedCalls(Feature):
         """The results that are known where Dynamo is; it may trace anew, or a part on trial."""
         if self.effects is not output.side_effects:
             self.results.clear()
-            self.held.clear()
             self.effects = output.side_effects
         return self.results
 
@@ -71,32 +74,35 @@ def call_cached(stock: Callable[..., Any]) -> Callable[..., Any]:
         calls = trace.of(CachedCalls)
         results = calls.results_for(tx.output)
         key = _key(self, args, kwargs) if compilation.may_mend else None
-        if key is not None and key in results:
+        if key in results and _keeps(self.wrapper_obj, calls.traced[id(self.wrapper_obj)]):
             return results[key]
         before = _added(trace, tx.output)
+        calls.traced[id(self.wrapper_obj)] += 1
+        calls.held += (self, *args, *kwargs.values())
         calls.depth += 1
         try:
             result = stock(self, tx, args, kwargs)
         finally:
             calls.depth -= 1
-        if key is None or _added(trace, tx.output) != before:
-            return result
-        if _is_kept(trace, tx, self.wrapper_obj, len(results)):
+        if key is not None and not _on_trial(trace, tx) and _added(trace, tx.output) == before:
             results[key] = result
-            calls.held += (self, *args, *kwargs.values())
         return result
 
     return call_function
 
 
-def _is_kept(trace: Trace, tx: InstructionTranslatorBase, function: Any, known: int) -> bool:
-    """Whether the function keeps a result, and what it is made of stays as it is in the trace.
+def _keeps(function: Any, results: int) -> bool:
+    """Whether the cache of a function has room for so many results."""
+    most = function.cache_parameters()["maxsize"]
+    return most is None or results <= most
 
-    In an arm or in the body of an operator Dynamo tells objects that are made there from others.
+
+def _on_trial(trace: Trace, tx: InstructionTranslatorBase) -> bool:
+    """Whether this is an arm, or the body of an operator.
+
+    Dynamo tells objects that are made there from others.
     """
-    most = function.cache_parameters()["maxsize"] if hasattr(function, "cache_parameters") else 0
-    on_trial = trace.arms or depth_of(trace) or tx.output.current_tracer.parent is not None
-    return not on_trial and (most is None or known < most)
+    return bool(trace.arms or depth_of(trace) or tx.output.current_tracer.parent is not None)
 
 
 def _added(trace: Trace, output: OutputGraph) -> tuple[object, ...]:
@@ -131,7 +137,7 @@ _PLAIN = (str, int, float, bool, bytes, type(None), torch.dtype)
 
 def _constant(value: object) -> Hashable:
     """As `_part`. The cache takes 1 and True for the same, and -0.0 and 0.0; here they are not."""
-    if isinstance(value, (tuple, torch.Size)):
+    if isinstance(value, tuple) and type(value) in (tuple, torch.Size):
         parts = tuple(map(_constant, value))
         return None if None in parts else (type(value), *parts)
     return (type(value), repr(value)) if type(value) in _PLAIN else None

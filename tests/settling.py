@@ -5,6 +5,7 @@ Nothing here is a time: the counts are the same in every run.
 
 from __future__ import annotations
 
+import random
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,29 @@ from torch._dynamo import convert_frame
 from graphmend_bc import session
 from graphmend_bc.engine.decision_cache import DecisionCache
 from graphmend_bc.reporting.report import Report
+
+TWO_NUMBERS = """
+def f(x):
+    a = 1.5 if x[0] > 0 else 2
+    b = 3 if x[1] > 0 else 0.5
+    return (x * a + 1) * b
+"""
+
+GROWING_LIST = """
+seen = []
+
+def f(x):
+    seen.append(x.sum().item())
+    return x * len(seen)
+"""
+
+
+def signs(calls: int, numbers: int) -> list[tuple[torch.Tensor]]:
+    """Vectors of random signs, the same in every run."""
+    drawn = random.Random(1)
+    return [
+        (torch.tensor([drawn.choice((-1.0, 1.0)) for _ in range(numbers)]),) for _ in range(calls)
+    ]
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class Attempts:
         self.stored = frozenset[str]() if counts is None else counts.stored
         function = state.function_of(code)
         self.function = identity_of(function)
-        if function is code and self.function not in state.frames:
+        if not self.plans.off and function is code and self.function not in state.frames:
             self.plans.suggestions.begin_with(code)
         # What goes on after a break of a frame that is left is left too.
         self.plans.off |= not state.unfit.isdisjoint({identity_of(code), self.function})

@@ -62,6 +62,8 @@ def keep(plans: Plans, function: CodeType) -> None:
         plans: of the frame.
         function: the original code of the function that it is of.
     """
+    if plans.suggestions.cache is None:
+        return
     if plans.off:
         plans.suggestions.drop()
         plans.suggestions.keep(function, Plan(), {})

@@ -12,12 +12,11 @@ from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.engine.frame_counts import FrameCounts
 from graphmend_bc.engine.governor import FailedCheck, OnFailure, after_failure, is_frequent
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.reporting.speculation_stats import History, Tally
+from graphmend_bc.reporting.speculation_stats import History, Tally, speculated
 from graphmend_bc.runtime import Site
 
 _VERSIONS = 4
 """Of a frame of which two conditions are guarded."""
-
 
 _ROUNDS = 16
 """Of a loop, each of whose conditions may still be one that does not flip."""
@@ -63,7 +62,7 @@ def change_after_failure(
     tally.note_failed_check(index)
     speculation = tally.speculations[index]
     history = state.history.setdefault(speculation.site, History())
-    frame = state.counts_of(code)
+    frame = speculated(state.counts_of(code).tallies)
     known = FailedCheck(
         calls=tally.calls,
         failed=tally.failed_checks[index],
@@ -75,7 +74,7 @@ def change_after_failure(
         retired=tally.retired,
         single=not attempt.allows_versions(_VERSIONS),
         one_graph=tally.one_graph,
-        can_be_guarded=tally.rounds(speculation.site) <= _ROUNDS,
+        many_rounds=tally.rounds(speculation.site) > _ROUNDS,
         frame_calls=frame.calls,
         frame_failed=frame.failed,
     )
@@ -85,7 +84,9 @@ def change_after_failure(
     if decision is OnFailure.GUARD:
         return partial(_guard, state, tally)
     if decision is OnFailure.GIVE_UP:
-        return _giving_up(state, tally, _too_many_failures([speculation.site], known))
+        lost = f"Graphs ran for nothing in {frame.failed} of {frame.calls} calls of the function."
+        sites = _too_many_failures([speculation.site], lost if known.is_lost else "")
+        return _giving_up(state, tally, sites)
     if decision is OnFailure.LEAVE_FRAME:
         return partial(_leave, state, code, tally)
     return None
@@ -114,11 +115,6 @@ def _leave(state: State, code: CodeType, tally: Tally) -> None:
     state.leave_frame(state.function_of(code), "Its speculations were changed too often.")
 
 
-def _too_many_failures(
-    sites: Iterable[Site], known: FailedCheck | None = None
-) -> dict[Site, Refused]:
-    detail = f"The limit is {config.failed_check_limit} times."
-    if known is not None and known.is_lost and not known.can_be_guarded:
-        times = f"{known.frame_failed} of {known.frame_calls} calls"
-        detail = f"It stands in a loop, and the graphs of the function ran for nothing in {times}."
-    return dict.fromkeys(sites, Refused("speculation-missed", detail))
+def _too_many_failures(sites: Iterable[Site], detail: str = "") -> dict[Site, Refused]:
+    limit = f"The limit is {config.failed_check_limit} times."
+    return dict.fromkeys(sites, Refused("speculation-missed", detail or limit))

@@ -36,16 +36,6 @@ class FrameCounts:
     tallies: list[Tally] = field(default_factory=list)
     left: bool = False
 
-    @property
-    def calls(self) -> int:
-        """How often any of its graphs ran that has speculations."""
-        return sum(tally.calls for tally in self.tallies)
-
-    @property
-    def failed(self) -> int:
-        """In how many of those calls a check failed."""
-        return sum(tally.failed_checks.total() for tally in self.tallies)
-
     def note_version(self, values: Iterable[tuple[Site, bool]]) -> Site | None:
         """It was compiled for values of guarded conditions.
 

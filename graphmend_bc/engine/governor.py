@@ -51,7 +51,7 @@ class FailedCheck:
         retired: True if the graph is not used for new calls any more.
         single: True if the frame may not be compiled in more versions, one for each value.
         one_graph: True if a graph break of the frame is an error.
-        can_be_guarded: False if the site stands in a loop of too many rounds.
+        many_rounds: True if the site stands in a loop in which some condition always flips.
         frame_calls: how often any graph of the frame ran that has speculations.
         frame_failed: in how many of those calls a check failed.
     """
@@ -66,14 +66,15 @@ class FailedCheck:
     retired: bool = False
     single: bool = False
     one_graph: bool = False
-    can_be_guarded: bool = True
+    many_rounds: bool = False
     frame_calls: int = 0
     frame_failed: int = 0
 
     @property
     def is_lost(self) -> bool:
-        """True if the graphs of the frame run for nothing more often than not."""
-        return self.frame_failed >= _LOST and 2 * self.frame_failed >= self.frame_calls
+        """True if the graphs of the frame run for nothing in half of its calls, due to a loop."""
+        often = self.frame_failed >= _LOST and 2 * self.frame_failed >= self.frame_calls
+        return self.many_rounds and often
 
 
 def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnFailure:
@@ -93,7 +94,7 @@ def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnF
     often = known.failed >= enough and is_frequent(known.failed, known.calls)
     wrong = known.streak >= _STREAK or (known.hits == 0 and known.flips == 0)
     flips = wrong and not known.firm and known.flips < flip_limit and known.changes < _FLIPS
-    if known.is_lost and not (known.can_be_guarded or known.firm or known.one_graph):
+    if known.is_lost and not (known.firm or known.one_graph):
         return OnFailure.GIVE_UP
     if not flips and not often:
         return OnFailure.KEEP

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import random
 import stat
 import textwrap
 from collections.abc import Iterator
@@ -19,17 +18,13 @@ import torch
 import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.code.blocks import graph_of
-from graphmend_bc.engine.check_outcomes import CheckOutcomes
 from graphmend_bc.engine.decision_cache import DecisionCache
-from graphmend_bc.engine.decisions import BadDecisionsError, Subject, decoded
 from graphmend_bc.engine.entry_files import LARGEST, EntryFiles
-from graphmend_bc.engine.rewrite_cache import site_of
-from graphmend_bc.reporting.report import FrameResult, Report
+from graphmend_bc.reporting.report import FrameResult
 from graphmend_bc.rules.registry import all_rules
 from graphmend_bc.rules.rule import Met
 from tests.oracle import load
 from tests.processes import forked
-from tests.settling import Counts, live
 
 BRANCH = (
     "def f(x):\n    n = []\n    if x.sum() > 0:\n        n.append(1)\n    return x * (len(n) + 1)\n"
@@ -444,98 +439,3 @@ def test_switched_off_nothing_is_written(on_disk: Path) -> None:
     with gm.enabled(cache=False):
         torch.compile(load(BRANCH).f, backend="eager")(X)
     assert not on_disk.exists()
-
-
-def lives(source: str, calls: list[tuple[Any, ...]], where: Path) -> tuple[Counts, Report]:
-    """What the calls cost in a process that knows what is on disk."""
-    found = live(source, calls, 1, mends=True, decisions=DecisionCache())
-    assert all(b"graphmend" not in entry.read_bytes() for entry in where.iterdir())
-    return found.total, found.report
-
-
-TWO_NUMBERS = """
-def f(x):
-    a = 1.5 if x[0] > 0 else 2
-    b = 3 if x[1] > 0 else 0.5
-    return (x * a + 1) * b
-"""
-
-LOOP = """
-def f(x):
-    total = x.new_zeros(())
-    for i in range(20):
-        total = total + (2 if x[i] > 0 else 3)
-    return total
-"""
-
-GROWS = """
-seen = []
-
-def f(x):
-    seen.append(x.sum().item())
-    return x * len(seen)
-"""
-
-
-@pytest.mark.parametrize(
-    ("source", "outcome"),
-    [
-        (TWO_NUMBERS, "guarded"),
-        (LOOP, "given_up"),
-        (GROWS, "left"),
-    ],
-)
-def test_what_checks_have_taught_is_not_learnt_again(
-    source: str, outcome: str, on_disk: Path
-) -> None:
-    drawn = random.Random(1)
-    calls = [(torch.tensor([drawn.choice((-1.0, 1.0)) for _ in range(20)]),) for _ in range(60)]
-    first, told = lives(source, calls, on_disk)
-    (entry,) = [json.loads(path.read_bytes()) for path in on_disk.iterdir()]
-    assert entry["outcomes"][outcome]
-    again, told_again = lives(source, calls, on_disk)
-    assert again.compilations < first.compilations
-    assert again.failed == 0
-    assert {d.reason for d in told_again.declines} == {d.reason for d in told.declines}
-
-
-def test_outcomes_are_read_as_they_were_written() -> None:
-    code = load(BRANCH).f.__code__
-    first, second = (site_of(code, op.offset) for op in graph_of(code).listing.ops[:2])
-    outcomes = CheckOutcomes(
-        {first: ((0, True), (3, False)), second: ((1, True),)},
-        frozenset({first}),
-        {second: "hoist-varies"},
-        left=True,
-    )
-    text = json.dumps(outcomes.to_json())
-    sites = {site.offset: site for site in (first, second)}
-    assert CheckOutcomes.from_json(json.loads(text), sites.__getitem__) == outcomes
-
-
-GOOD = {"flips": [], "guarded": [], "given_up": [], "left": False}
-
-
-@pytest.mark.parametrize(
-    "outcomes",
-    [
-        [],
-        {"flips": []},
-        GOOD | {"more": 1},
-        GOOD | {"left": 1},
-        GOOD | {"flips": {}},
-        GOOD | {"flips": [[0, 0, 1]]},
-        GOOD | {"flips": [[0, 0]]},
-        GOOD | {"flips": [[0, 0, True]] * 1025},
-        GOOD | {"guarded": [1]},
-        GOOD | {"guarded": [None]},
-        GOOD | {"guarded": [[0]]},
-        GOOD | {"given_up": [[0, "no-such-reason"]]},
-        GOOD | {"given_up": [[0, None]]},
-    ],
-)
-def test_what_are_no_outcomes_is_no_entry(outcomes: object, on_disk: Path) -> None:
-    f = load(BRANCH).f
-    text = json.dumps({"format": 1, "decisions": [], "outcomes": outcomes})
-    with pytest.raises(BadDecisionsError):
-        decoded(text, Subject(f.__code__, {}))

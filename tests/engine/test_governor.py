@@ -18,7 +18,7 @@ from graphmend_bc.engine.governor import (
     leaves_frame,
 )
 from tests.oracle import check
-from tests.settling import Life, live
+from tests.settling import GROWING_LIST, TWO_NUMBERS, Life, live, signs
 
 
 def failed(**counts: Any) -> FailedCheck:
@@ -29,7 +29,7 @@ def failed(**counts: Any) -> FailedCheck:
 
 def lost(**counts: Any) -> FailedCheck:
     """The same, where the graphs of the frame ran for nothing in six of twelve calls."""
-    of_frame = {"can_be_guarded": False, "frame_calls": 12, "frame_failed": 6}
+    of_frame = {"many_rounds": True, "frame_calls": 12, "frame_failed": 6}
     return failed(**{**of_frame, **counts})
 
 
@@ -60,11 +60,11 @@ def lost(**counts: Any) -> FailedCheck:
         (failed(failed=13, one_graph=True, single=True), OnFailure.KEEP),
         (failed(failed=13, one_graph=True, changes=6), OnFailure.KEEP),
         (failed(failed=16, one_graph=True, firm=True), OnFailure.KEEP),
-        (failed(failed=13, can_be_guarded=False), OnFailure.GUARD),
+        (failed(failed=13, many_rounds=True), OnFailure.GUARD),
         (lost(), OnFailure.GIVE_UP),
         (lost(frame_failed=5), OnFailure.KEEP),
         (lost(frame_calls=13), OnFailure.KEEP),
-        (lost(can_be_guarded=True), OnFailure.KEEP),
+        (lost(many_rounds=False), OnFailure.KEEP),
         (lost(one_graph=True), OnFailure.KEEP),
         (lost(firm=True), OnFailure.KEEP),
     ],
@@ -87,14 +87,6 @@ def test_frame_that_is_compiled_again(known: Recompiled, leaves: bool) -> None:
     assert leaves_frame(known) is leaves
 
 
-def signs(calls: int, numbers: int) -> list[tuple[torch.Tensor]]:
-    """Vectors of random signs, the same in every run."""
-    drawn = random.Random(1)
-    return [
-        (torch.tensor([drawn.choice((-1.0, 1.0)) for _ in range(numbers)]),) for _ in range(calls)
-    ]
-
-
 def both(source: str, calls: list[tuple[Any, ...]], rest: int = 20) -> tuple[Life, Life]:
     """A program under stock and mended; that it gives what eager Python gives is checked."""
     stock, mended = (live(source, calls, rest, mends=mends) for mends in (False, True))
@@ -105,13 +97,6 @@ def both(source: str, calls: list[tuple[Any, ...]], rest: int = 20) -> tuple[Lif
 def reasons(life: Life) -> set[str]:
     return {decline.reason for decline in life.report.declines}
 
-
-RANDOM = """
-def f(x):
-    a = 1.5 if x[0] > 0 else 2
-    b = 3 if x[1] > 0 else 0.5
-    return (x * a + 1) * b
-"""
 
 THREE = """
 def f(x):
@@ -132,7 +117,7 @@ def f(x):
 """
 
 
-@pytest.mark.parametrize(("source", "numbers"), [(RANDOM, 2), (COUNTED, 1)])
+@pytest.mark.parametrize(("source", "numbers"), [(TWO_NUMBERS, 2), (COUNTED, 1)])
 def test_conditions_that_flip_are_guarded(source: str, numbers: int) -> None:
     stock, mended = both(source, signs(80, numbers))
     assert mended.total.compilations <= stock.total.compilations + 1
@@ -321,15 +306,9 @@ def test_a_frame_with_few_versions_is_left() -> None:
 @pytest.mark.parametrize("limit", [2, 3, 20])
 def test_limit_of_one_function(limit: int) -> None:
     """A function whose state changes in each call is left before its own limit is reached."""
-    source = """
-    seen = []
-
-    def f(x):
-        seen.append(x.sum().item())
-        return x * len(seen)
-    """
     stock, mended = (
-        live(source, signs(14, 1), 5, mends=mends, recompile_limit=limit) for mends in (False, True)
+        live(GROWING_LIST, signs(14, 1), 5, mends=mends, recompile_limit=limit)
+        for mends in (False, True)
     )
     assert reasons(mended) == (set() if limit > 14 else {"mending-does-not-pay"})
     assert mended.total.graphs <= stock.total.graphs + limit - 1
@@ -391,7 +370,7 @@ def test_a_life_costs_a_bounded_number_of_compilations(kind: str, seed: int) -> 
     assert mended.rest.compilations == mended.rest.attempts == 0
 
 
-@pytest.mark.parametrize("make", [lambda: RANDOM, lambda: METRIC])
+@pytest.mark.parametrize("make", [lambda: TWO_NUMBERS, lambda: METRIC])
 def test_same_calls_same_decisions(make: Callable[[], str]) -> None:
     first, second = (live(make(), signs(40, 2), 5, mends=True) for _ in range(2))
     assert first == second

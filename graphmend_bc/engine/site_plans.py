@@ -89,6 +89,7 @@ class Plans:
         self.postponed: set[Site] = set()
         effects = {getattr(effect, "__name__", "") for effect in config.effects}
         self.called_as = observer_names() | effects
+        self.defers = is_on(defer.RULE, state.lost)
         self.exact_asserts = True
         self.exact_texts = False
         self.takes_part = False
@@ -151,7 +152,7 @@ class Plans:
 
     def marks_calls_in(self, code: CodeType) -> bool:
         """Whether calls that only observe are marked where a code object makes them."""
-        if self.off or self.suspends or not is_on(defer.RULE, self.state.lost):
+        if self.off or self.suspends or not self.defers:
             return False
         known = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
         return not self.called_as.isdisjoint(known) and not self.state.leaves_alone(code)

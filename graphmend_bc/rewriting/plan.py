@@ -179,7 +179,7 @@ class Plan(Mapping[int, Rewrite]):
     @property
     def changes_code(self) -> bool:
         """False if the plan asks nothing of the rewriter."""
-        return len(self) > len(self.of_kind(Capture))
+        return not all(isinstance(r, Capture) for r in self._by_offset.values())
 
     def with_all(self, rewrites: Mapping[int, Rewrite]) -> Plan:
         """A plan that has these, too."""

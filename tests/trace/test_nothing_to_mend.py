@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from torch import nn
 from graphmend_bc import session
 from graphmend_bc.dynamo.rollback import graph_proof
 from graphmend_bc.dynamo.trace import breaks, op_recorder
+from graphmend_bc.dynamo.trace.generated_code import OURS
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.engine import frame_breaks, rewrite_cache
 from graphmend_bc.rules import rule
@@ -94,3 +97,30 @@ def test_all_is_looked_at_once_something_is_mended(counts: Counter[str]) -> None
     run(model, torch.ones(2, 4))
     assert counts["_note"] > 12
     assert counts["_find_rollback"] == 1
+
+
+def calls_made(model: nn.Module, x: torch.Tensor, mends: bool) -> tuple[int, int]:
+    """Calls of our functions and of builtins by them, and all others, while a model is compiled."""
+    found: Counter[bool] = Counter()
+
+    def count(frame: FrameType, event: str, arg: object) -> None:
+        if event in ("call", "c_call"):
+            found[frame.f_code.co_filename.startswith(OURS)] += 1
+
+    torch._dynamo.reset()
+    step = torch.compile(model, backend="eager")
+    with session.mending_by(session.new_state(mends=mends)):
+        sys.setprofile(count)
+        try:
+            step(x)
+        finally:
+            sys.setprofile(None)
+    return found[True], found[False]
+
+
+def test_calls_are_few() -> None:
+    """Counted, as a share of all other calls."""
+    model, x = Model().eval(), torch.ones(2, 4)
+    calls_made(model, x, mends=True)
+    ours, others = calls_made(model, x, mends=True)
+    assert ours / others < 0.033

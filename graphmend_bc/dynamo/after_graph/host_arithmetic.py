@@ -13,7 +13,7 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
 
 from graphmend_bc.catalog.observers import PRINT_BREAK
-from graphmend_bc.dynamo.after_graph.host_value import ComputedVariable, HostVariable
+from graphmend_bc.dynamo.after_graph.host_value import ComputedVariable, HostVariable, host_among
 from graphmend_bc.dynamo.after_graph.opaque_variable import OpaqueIterable
 from graphmend_bc.dynamo.symbols.unbacked import check_truths, refuse_symbols
 
@@ -62,9 +62,8 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if self.fn is iter and len(args) == 1 and isinstance(args[0], OpaqueIterable):
             return args[0].tp_iter_impl(tx)
-        host = next((arg for arg in args if issubclass(type(arg), HostVariable)), None)
-        varies = any(isinstance(arg, SymNodeVariable) for arg in args)
-        if self.fn in (min, max) and varies and _mixes_types(args):
+        host = host_among(args)
+        if self.fn in (min, max) and _mixes_symbols(args):
             refuse_symbols(f"'{self.fn.__name__}' of an int and a float may be either.")
         if self.fn not in _ASKS_TRUTH and not (self.fn in _LOGIC and all(map(_is_truth, args))):
             check_truths(args)
@@ -76,7 +75,7 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
                 if self.fn not in _WHOLE:
                     raise
                 raise exc.Unsupported(f"{self.fn.__name__}: {error}", PRINT_BREAK) from error
-        return computed(cast(HostVariable, host), self.fn, list(args), kwargs)
+        return computed(host, self.fn, list(args), kwargs)
 
     return call_function
 
@@ -119,6 +118,10 @@ def _is_truth(value: VariableTracker) -> bool:
         return type(value.as_python_constant()) is bool
     value = value.realize()
     return isinstance(value, SymNodeVariable) and value.python_type() is bool
+
+
+def _mixes_symbols(args: Sequence[VariableTracker]) -> bool:
+    return any(isinstance(arg, SymNodeVariable) for arg in args) and _mixes_types(args)
 
 
 def _mixes_types(args: Sequence[VariableTracker]) -> bool:

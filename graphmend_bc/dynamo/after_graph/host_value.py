@@ -8,9 +8,9 @@ frame is traced again with the break that stock has.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, cast
 
 from torch._dynamo.bytecode_transformation import create_call_function
 from torch._dynamo.codegen import PyCodegen
@@ -142,3 +142,11 @@ class ComputedVariable(HostVariable):
 
 
 refuse_questions(HostVariable)
+
+
+def host_among(values: Iterable[VariableTracker]) -> HostVariable | None:
+    """The first value that only the host knows; nothing is realized."""
+    for value in values:
+        if issubclass(type(value), HostVariable):  # isinstance() realizes lazy variables
+            return cast(HostVariable, value)
+    return None

@@ -29,12 +29,14 @@ class Lookups(Feature):
     """The searches of an attempt.
 
     Attributes:
+        noted: searches that are guarded on: the class, the name, and the base that it began at.
         searched: classes that were searched for a name, each with it.
         classes: where the classes of the program's objects are found.
     """
 
     stays: ClassVar[bool] = True
 
+    noted: set[tuple[type, str, int]] = field(default_factory=set)
     searched: set[tuple[type, str]] = field(default_factory=set)
     classes: dict[type, Source] = field(default_factory=dict)
 
@@ -52,7 +54,7 @@ def looked_up(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def lookup(self: Any, name: str) -> Any:
         kind = self.value if isinstance(self.value, type) else type(self.value)
-        if name.startswith("__") or any(name in vars(k) for k in kind.__mro__):
+        if name.startswith("__") or has_name(kind, name):
             note_lookup(self, name)
         return stock(self, name)
 
@@ -131,6 +133,8 @@ def note_class(kind: type, where: Source | None, name: str, start: int = 0) -> N
     if compilation is None:
         return
     lookups = compilation.trace.of(Lookups)
+    if (kind, name, start) in lookups.noted:
+        return
     if where is not None:
         lookups.classes.setdefault(kind, where)
     where = lookups.classes.get(kind)  # an object that the frame made has none itself
@@ -138,6 +142,7 @@ def note_class(kind: type, where: Source | None, name: str, start: int = 0) -> N
         if may_change(kind, None):
             compilation.trace.of(ClassGuards).unplaced.add((kind, name, start))
         return
+    lookups.noted.add((kind, name, start))
     for i, klass in enumerate(kind.__mro__[start:], start):
         found = vars(klass).get(name)
         if may_change(klass, found) and (klass, name) not in lookups.searched:
@@ -146,6 +151,14 @@ def note_class(kind: type, where: Source | None, name: str, start: int = 0) -> N
             _guard(source.TypeDictSource(at), klass, name)
         if name in vars(klass):
             break
+
+
+def has_name(kind: type, name: str) -> bool:
+    """True if a class or one of its bases has a name."""
+    for klass in kind.__mro__:  # noqa: SIM110, a loop is half the time, for each attribute
+        if name in klass.__dict__:
+            return True
+    return False
 
 
 def may_change(klass: type, found: object) -> bool:

@@ -27,8 +27,7 @@ def asked(stock: Callable[..., Any]) -> Callable[..., Any]:
     """An attribute of a module, or of torch's module of modules: a table of hooks may be empty."""
 
     def var_getattr(self: Any, tx: Any, name: str) -> Any:
-        compilation = current()
-        if compilation is not None and name in _TABLES and self.source is not None:
+        if name in _TABLES and self.source is not None and current() is not None:
             table = vars(self.value).get(name)
             if isinstance(table, dict) and not table:
                 where = AttrSource(self.source, name)

@@ -94,6 +94,6 @@ def _place_of_callee(stack: list[VariableTracker], inst: Any) -> int | None:
         count += 1
     first = len(stack) - count - 2
     for callee, null in ((first, first + 1), (first + 1, first)):
-        if first >= 0 and isinstance(stack[null], NullVariable):
+        if first >= 0 and type(stack[null]) is NullVariable:
             return callee
     return None

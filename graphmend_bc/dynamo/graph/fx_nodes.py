@@ -15,7 +15,8 @@ from graphmend_bc.legality.alias import storage_of
 
 def last_node(graph: Graph) -> Node | None:
     """The last node of a graph; None if it has none."""
-    return next(iter(reversed(graph.nodes)), None)
+    last = graph._root.prev  # the nodes are a ring; asked at each call that is traced
+    return None if last is graph._root else last
 
 
 def nodes_after(graph: Graph, last: Node | None) -> tuple[Node, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo.after_graph import host_arithmetic
-from graphmend_bc.dynamo.after_graph.host_value import HostVariable
+from graphmend_bc.dynamo.after_graph.host_value import host_among
 from graphmend_bc.dynamo.effects.called_effects import listen_to_calls
 from graphmend_bc.dynamo.graph.fx_nodes import keep_unused_indexing
 from graphmend_bc.dynamo.predication.tensor_predicates import HostNumberVariable
@@ -255,9 +255,8 @@ def compare_identity(function: Callable[..., Any], stock: Callable[..., Any]) ->
 
     def compare(tx: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> Any:
         unbacked.check_truths(args)
-        for value in args:
-            if isinstance(value, HostVariable):
-                return host_arithmetic.computed(value, function, args, kwargs)
+        if (value := host_among(args)) is not None:
+            return host_arithmetic.computed(value, function, args, kwargs)
         if (compilation := current()) is not None and compilation.trace.choices:
             operands = [arg.realize() for arg in args]
             if all(operand.is_tensor() for operand in operands):
@@ -282,12 +281,12 @@ def compare_numbers(function: str, stock: Callable[..., Any]) -> Callable[..., A
 
     def compare(tx: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> Any:
         for number, other, reverse in ((args[0], args[1], False), (args[1], args[0], True)):
-            if isinstance(number, HostNumberVariable):
-                return number.compare(tx, function, other.realize(), reverse)
+            if issubclass(type(number), HostNumberVariable):
+                known = cast(HostNumberVariable, number)
+                return known.compare(tx, function, other.realize(), reverse)
         unbacked.check_truths(args)
-        for value in args:
-            if isinstance(value, HostVariable):
-                return host_arithmetic.computed(value, getattr(operator, function), args, kwargs)
+        if (value := host_among(args)) is not None:
+            return host_arithmetic.computed(value, getattr(operator, function), args, kwargs)
         return stock(tx, args, kwargs)
 
     return compare

@@ -26,6 +26,7 @@ from torch._dynamo.types import ConvertFrameReturn
 from graphmend_bc.dynamo.rollback.cache_entries import counted, misses_computed
 from graphmend_bc.dynamo.trace.generated_code import OURS, TORCH
 from graphmend_bc.dynamo.trace.internal_errors import is_ours
+from graphmend_bc.runtime.data_stack import call_with_room
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 
@@ -147,10 +148,10 @@ def convert(
             return ConvertFrameReturn()  # stock skips it, if its first call has no tensor
         conversion = _Conversion(frame is not None and not given.get("export"), frame)
         token, always = _CURRENT.set(conversion), False
-        # The innermost frames of the stack, which Dynamo does not log: one more is ours.
-        kwargs["skip"] = given.get("skip", 0) + 1
+        # The innermost frames of the stack, which Dynamo does not log: three more are ours.
+        kwargs["skip"] = given.get("skip", 0) + 3
         try:
-            return stock(*args, **kwargs)
+            return call_with_room(stock, *args, **kwargs)
         except RunsEagerly as left:
             always = left.always
         except Exception as error:

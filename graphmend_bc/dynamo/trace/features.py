@@ -182,7 +182,7 @@ class Features:
     __slots__ = ("_obliged", "_states")
 
     def __init__(self) -> None:
-        self._states: dict[type[Feature], Feature] = {}
+        self._states: dict[type[Feature], Any] = {}
         self._obliged: dict[str, tuple[Feature, ...]] = {}
 
     def of(self, kind: type[F]) -> F:
@@ -193,11 +193,11 @@ class Features:
             for name in _obligations(cast("Hashable", kind)):
                 known: list[Feature] = [*self._obliged.get(name, ()), found]
                 self._obliged[name] = tuple(sorted(known, key=lambda feature: feature.order))
-        return cast(F, found)
+        return found
 
     def known(self, kind: type[F]) -> F | None:
         """A feature's state, if it has a part in the attempt."""
-        return cast("F | None", self._states.get(kind))
+        return self._states.get(kind)
 
     def obliged(self, obligation: Callable[..., Any]) -> Sequence[Feature]:
         """The states that do something about an obligation, in their order.

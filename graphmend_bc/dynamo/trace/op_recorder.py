@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Self
+from functools import cache
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch._ops import OpOverload
@@ -28,8 +28,7 @@ from graphmend_bc.legality.record import (
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
+class _Moment(NamedTuple):
     """What is not the same later on as when an operator ran.
 
     Attributes:
@@ -172,7 +171,7 @@ class Recorder:
         if self._waiting is not None and is_known and _changes_form(func, args):
             self.start()
         neutral = (
-            func is torch.ops.aten.set_.source_Tensor
+            func is _SET
             and storage_of(args[0]) == storage_of(args[1])
             and is_same_view(args[0], args[1])
         )
@@ -264,12 +263,20 @@ class Recorder:
             self.learns_anew = True
 
 
+_SET = torch.ops.aten.set_.source_Tensor
+
+
 def _changes_form(op: OpOverload, args: Sequence[Any]) -> bool:
     """True if later on less could be told of an operator, or of a tensor that is there already."""
+    if not _may_change_form(op):
+        return False
+    return op.overloadpacket.__name__ != "squeeze" or bool(free_unbacked_symbols(args[0].shape))
+
+
+@cache
+def _may_change_form(op: OpOverload) -> bool:
     name = op.overloadpacket.__name__
-    if name == "squeeze":
-        return bool(free_unbacked_symbols(args[0].shape))
-    return torch.Tag.inplace_view in op.tags or name in ("set_", "resize_")
+    return torch.Tag.inplace_view in op.tags or name in ("set_", "resize_", "squeeze")
 
 
 def _squeezes_unknown(record: OpRecord) -> bool:

@@ -50,8 +50,9 @@ hoist_size_limit = 2**20
 """Most elements that these operators may compute together."""
 
 hoist_limit = 6
-"""How often a frame may be compiled for different values that are computed before its graph. It
-must stay below `torch._dynamo.config.recompile_limit`, or Dynamo skips the whole frame."""
+"""How often a frame may be compiled for different values that are computed before its graph; half
+as often for different lists of numbers, such as a random order. It must stay below
+`torch._dynamo.config.recompile_limit`, or Dynamo skips the whole frame."""
 
 concrete_eval_limit = 512
 """Most operators that may be run while compiling to learn the truth value of a condition in this

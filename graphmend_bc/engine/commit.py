@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from types import CodeType
 
+from graphmend_bc.dynamo.before_graph.hoist import Hoists
 from graphmend_bc.dynamo.trace.breaks import gb_id_of
 from graphmend_bc.dynamo.trace.context import Trace
 from graphmend_bc.engine.check_outcomes import taught
@@ -33,9 +34,10 @@ def settle(
     """
     if used:
         state.counts_of(code).sites |= used.keys()
+    hoists = trace.known(Hoists)
     for site, strategy in used.items():
         if strategy in ("hoist", "draw") and site not in state.guarded:
-            state.note_hoist(code, site)
+            state.note_hoist(code, site, several=hoists is not None and site in hoists.several)
         gb_type = plans.gb_type(site) or trace.gb_types.get(site, "")
         passed_over = tuple(str(refused) for refused in plans.passed_over.get(site, ()))
         mend = Mend(strategy, site, gb_type, gb_id_of(gb_type), passed_over)

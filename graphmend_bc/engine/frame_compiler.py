@@ -172,12 +172,19 @@ class Frame(Attempts):
             return
         entries = eager_fallback.counted_versions(self.code)
         limit = attempt.recompile_limit()
-        known = Recompiled(entries, limit, self.wants_errors, counts.asserts)
+        known = Recompiled(
+            entries, limit, self.wants_errors, counts.asserts, self._follows_what_varies()
+        )
         if not leaves_frame(known):
             return
         forget_compiled(self.code)
         self.plans.off = True
         self.state.leave_frame(self.code, f"It was compiled {counts.compiled} times.")
+
+    def _follows_what_varies(self) -> bool:
+        function = self.state.frames.get(self.function)
+        is_later = self.function != identity_of(self.code)
+        return is_later and function is not None and function.varies
 
     def _compile_unmended(self, error: Exception) -> Any:
         """Nothing of ours takes part; if anything did before, the error may have been ours.

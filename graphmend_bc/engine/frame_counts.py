@@ -23,6 +23,7 @@ class FrameCounts:
         cause: the site because of which it was thrown away, until it is compiled again.
         versions: the values of guarded conditions that it was compiled for.
         tallies: its graphs that have speculations.
+        varies: whether it reads a value for which it was compiled too often.
         left: whether stock compiles it, because mending it does not pay.
     """
 
@@ -34,6 +35,7 @@ class FrameCounts:
     cause: Site | None = None
     versions: set[tuple[tuple[Site, bool], ...]] = field(default_factory=set)
     tallies: list[Tally] = field(default_factory=list)
+    varies: bool = False
     left: bool = False
 
     def note_version(self, values: Iterable[tuple[Site, bool]]) -> Site | None:

@@ -132,12 +132,15 @@ class Recompiled:
         limit: that limit; past it Dynamo runs the frame eagerly for good.
         one_graph: True if a graph break of it is an error.
         asserts: True if it has an `assert` that stock would tell by another exception.
+        varies: True if it goes on after a break at a value for which the function was compiled too
+            often.
     """
 
     entries: int
     limit: int
     one_graph: bool = False
     asserts: bool = False
+    varies: bool = False
 
 
 def leaves_frame(known: Recompiled) -> bool:
@@ -151,4 +154,9 @@ def leaves_frame(known: Recompiled) -> bool:
     """
     if known.one_graph or known.asserts:
         return False
-    return 1 < known.limit <= known.entries + 1
+    limit = min(known.limit, _IF_VARIES) if known.varies else known.limit
+    return 1 < limit <= known.entries + 1
+
+
+_IF_VARIES = 4
+"""Of a frame that stock may skip, or compile for any value."""

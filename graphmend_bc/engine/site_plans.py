@@ -349,6 +349,8 @@ class Plans:
         known = self.left.known(code, site)
         if known is None or known.everywhere or site in self.tried_as_input:
             return False
+        if site in self.state.given_up:
+            return False
         self.tried_as_input.add(site)
         try:
             found = [c for c in self.candidates(code, site) if c.rule.name == "hoist"]

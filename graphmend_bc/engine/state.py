@@ -302,19 +302,22 @@ class MendingState:
         with self.lock:
             return self.frames.setdefault(identity_of(code), FrameCounts())
 
-    def note_hoist(self, code: CodeType, site: Site) -> None:
+    def note_hoist(self, code: CodeType, site: Site, *, several: bool = False) -> None:
         """A frame is in use that was compiled for one value, or kind of value, at a site.
 
         Args:
             code: the frame's own: many frames may call the function that has the site.
             site: in the frame or in what it calls.
+            several: whether the value is a list of numbers.
         """
         key = identity_of(code), site
+        limit = config.hoist_limit // 2 if several else config.hoist_limit
         with self.lock:
             self.hoisted[key] += 1
-            if self.hoisted[key] >= config.hoist_limit:
-                detail = f"The limit is {config.hoist_limit} times."
+            if self.hoisted[key] >= limit:
+                detail = f"The limit is {limit} times."
                 self.given_up[site] = Refused("hoist-varies", detail)
+                self.frames.setdefault(site.code, FrameCounts()).varies = True
 
     def draw_mismatched(self, code: CodeType, site: Site) -> None:
         """A call before a graph gave what the graph is not made for.

@@ -315,7 +315,7 @@ def test_a_module_moved_to_the_dtype_it_has() -> None:
         def f(x):
             return net(x)
         """,
-        [A, B, torch.tensor([9000.0, 1, 2]), C, A.double()],
+        [A, A + 0.25, torch.tensor([9000.0, 1, 2]), A.double()],
         # The other way round the first call moves the module, where the graph breaks.
         mends="speculate@9 hoist@11",
         declines=None,  # torch's own Module.to where the dtype is another one

@@ -81,6 +81,9 @@ def test_after_a_failed_check(known: FailedCheck, decision: OnFailure) -> None:
         (Recompiled(entries=7, limit=8, one_graph=True), False),
         (Recompiled(entries=7, limit=8, asserts=True), False),
         (Recompiled(entries=0, limit=1), False),
+        (Recompiled(entries=2, limit=8, varies=True), False),
+        (Recompiled(entries=3, limit=8, varies=True), True),
+        (Recompiled(entries=3, limit=8, varies=True, one_graph=True), False),
     ],
 )
 def test_frame_that_is_compiled_again(known: Recompiled, leaves: bool) -> None:
@@ -131,6 +134,50 @@ def test_more_conditions_than_versions() -> None:
     assert mended.total.failed <= 32
     assert mended.rest.launches < stock.rest.launches
     assert mended.rest.failed == 0
+
+
+ORDER = """
+STEPS = torch.sin, torch.cos, torch.exp, torch.neg
+
+def f(x, order):
+    for i in order.tolist():
+        if (x > i).any():
+            x = STEPS[i](x)
+    return x + 1
+"""
+
+DRAWN_ORDER = """
+STEPS = torch.sin, torch.cos, torch.exp, torch.neg
+
+def last(x, order):
+    for i in order.tolist():
+        if (x > i).any():
+            x = STEPS[i](x)
+    return x + 1
+
+def middle(x, order):
+    return last(x - 1, order)
+
+def f(x):
+    return middle(x, torch.randperm(4))
+"""
+
+
+def test_order_that_differs_in_each_call() -> None:
+    drawn = random.Random(1)
+    orders = [drawn.sample(range(4), 4) for _ in range(40)]
+    stock, mended = both(ORDER, [(torch.ones(3), torch.tensor(order)) for order in orders])
+    assert mended.total.compilations <= stock.total.compilations + 7
+    assert reasons(mended) == {"hoist-varies", "mending-does-not-pay"}
+
+
+def test_order_that_is_drawn_by_a_caller() -> None:
+    """Each function that hands it on is compiled for it; it is given up for all of them at once."""
+    calls: list[tuple[Any, ...]] = [(torch.ones(3),)] * 60
+    torch.manual_seed(0)
+    mended = live(DRAWN_ORDER, calls, 20, mends=True, same=False)
+    assert mended.total.compilations <= 14
+    assert mended.rest.compilations == 0
 
 
 def test_guarded_conditions_are_those_of_eager_python() -> None:

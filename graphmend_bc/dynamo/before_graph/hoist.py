@@ -36,11 +36,17 @@ from graphmend_bc.runtime.signal_handlers import pass_on
 
 @dataclass(slots=True, eq=False)
 class Hoists(Feature):
-    """The sites of values that are computed before the graph, once for each."""
+    """What is computed before the graph.
+
+    Attributes:
+        sites: of the values, once for each.
+        several: those of lists of numbers, which have more values than a number has.
+    """
 
     order: ClassVar[int] = 55
 
     sites: list[Site] = field(default_factory=list)
+    several: set[Site] = field(default_factory=set)
 
     def give_up_numbers(self, detail: str) -> None:
         if self.sites:
@@ -98,6 +104,8 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
             text = piece.text()
             install_guard(HoistedSource(text.label, text).make_guard(GuardBuilder.CONSTANT_MATCH))
         hoists.sites.append(self.site)
+        if sum(_is_number(leaf) for leaf in torch.utils._pytree.tree_leaves(value)) > 1:
+            hoists.several.add(self.site)
         wrapped = _wrap(tx, value, hoisted_source(tx, piece))
         trace.used[self.site] = "hoist"
         return wrapped
@@ -286,12 +294,17 @@ def _wrap(tx: InstructionTranslatorBase, value: Any, source: Source) -> Variable
         if type(value) is tuple:
             return vts.TupleVariable(items)
         return vts.ListVariable(items, mutation_type=ValueMutationNew())
-    if type(value) not in (int, bool, float) and not _is_index(value):
+    if not _is_number(value) and not _is_index(value):
         raise Refused("hoist-not-input", f"It gives a {type(value).__name__}.")
     if type(value) is float:  # Dynamo would make an unknown of the second value
         install_guard(source.make_guard(GuardBuilder.CONSTANT_MATCH))
         return ConstantVariable.create(value)
     return VariableBuilder(tx, source)(value)
+
+
+def _is_number(value: object) -> bool:
+    """True for an int, a bool or a float of Python's."""
+    return type(value) in (int, bool, float)
 
 
 def _is_index(value: Any) -> bool:

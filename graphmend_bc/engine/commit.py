@@ -34,10 +34,10 @@ def settle(
     """
     if used:
         state.counts_of(code).sites |= used.keys()
-    hoists = trace.known(Hoists)
+    hoists = trace.known(Hoists) or Hoists()
     for site, strategy in used.items():
         if strategy in ("hoist", "draw") and site not in state.guarded:
-            state.note_hoist(code, site, several=hoists is not None and site in hoists.several)
+            state.note_hoist(code, site, hoists.lists.get(site))
         gb_type = plans.gb_type(site) or trace.gb_types.get(site, "")
         passed_over = tuple(str(refused) for refused in plans.passed_over.get(site, ()))
         mend = Mend(strategy, site, gb_type, gb_id_of(gb_type), passed_over)

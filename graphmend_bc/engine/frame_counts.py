@@ -23,6 +23,7 @@ class FrameCounts:
         cause: the site because of which it was thrown away, until it is compiled again.
         versions: the values of guarded conditions that it was compiled for.
         tallies: its graphs that have speculations.
+        lists: hashes of the lists of numbers that it was compiled for, by the site that gives them.
         varies: whether it reads a value for which it was compiled too often.
         left: whether stock compiles it, because mending it does not pay.
     """
@@ -35,6 +36,7 @@ class FrameCounts:
     cause: Site | None = None
     versions: set[tuple[tuple[Site, bool], ...]] = field(default_factory=set)
     tallies: list[Tally] = field(default_factory=list)
+    lists: dict[Site, set[int]] = field(default_factory=dict)
     varies: bool = False
     left: bool = False
 

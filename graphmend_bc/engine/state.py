@@ -129,6 +129,7 @@ class MendingState:
             self.guarded = {site for site in self.guarded if site.code.is_alive}
             for counts in self.frames.values():
                 counts.sites = {site for site in counts.sites if site.code.is_alive}
+                _drop(counts.lists, lambda site: site.code.is_alive)
             _drop(self.hoisted, lambda key: key[0].is_alive and key[1].code.is_alive)
             self.report.merge_dead()
             self.breaks.forget_dead()
@@ -302,18 +303,21 @@ class MendingState:
         with self.lock:
             return self.frames.setdefault(identity_of(code), FrameCounts())
 
-    def note_hoist(self, code: CodeType, site: Site, *, several: bool = False) -> None:
+    def note_hoist(self, code: CodeType, site: Site, numbers: int | None = None) -> None:
         """A frame is in use that was compiled for one value, or kind of value, at a site.
 
         Args:
             code: the frame's own: many frames may call the function that has the site.
             site: in the frame or in what it calls.
-            several: whether the value is a list of numbers.
+            numbers: a hash of the value, if it is a list of numbers.
         """
-        key = identity_of(code), site
-        limit = config.hoist_limit // 2 if several else config.hoist_limit
+        key, limit = (identity_of(code), site), config.hoist_limit
         with self.lock:
             self.hoisted[key] += 1
+            if numbers is not None:
+                lists = self.counts_of(code).lists.setdefault(site, set())
+                lists.add(numbers)
+                limit = limit // 2 if len(lists) >= limit // 2 else limit
             if self.hoisted[key] >= limit:
                 detail = f"The limit is {limit} times."
                 self.given_up[site] = Refused("hoist-varies", detail)

@@ -40,13 +40,20 @@ class Hoists(Feature):
 
     Attributes:
         sites: of the values, once for each.
-        several: those of lists of numbers, which have more values than a number has.
+        lists: hashes of those that are lists of numbers, which have more values than a number has.
     """
 
     order: ClassVar[int] = 55
 
     sites: list[Site] = field(default_factory=list)
-    several: set[Site] = field(default_factory=set)
+    lists: dict[Site, int] = field(default_factory=dict)
+
+    def note(self, site: Site, value: object) -> None:
+        """A value is an input of the graph."""
+        self.sites.append(site)
+        numbers = list(filter(_is_number, torch.utils._pytree.tree_leaves(value)))
+        if len(numbers) > 1:
+            self.lists[site] = hash((self.lists.get(site), *numbers))
 
     def give_up_numbers(self, detail: str) -> None:
         if self.sites:
@@ -103,9 +110,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
             # A guard on the number does not tell 0.0 from -0.0; one on its text does.
             text = piece.text()
             install_guard(HoistedSource(text.label, text).make_guard(GuardBuilder.CONSTANT_MATCH))
-        hoists.sites.append(self.site)
-        if sum(_is_number(leaf) for leaf in torch.utils._pytree.tree_leaves(value)) > 1:
-            hoists.several.add(self.site)
+        hoists.note(self.site, value)
         wrapped = _wrap(tx, value, hoisted_source(tx, piece))
         trace.used[self.site] = "hoist"
         return wrapped

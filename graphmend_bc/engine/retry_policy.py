@@ -265,9 +265,9 @@ class Lessons:
         if no_numbers and plans.declined[site].reason == "call-not-traced":
             return False
         because = "".join(f" ({r.reason.code})" for r in plans.passed_over.get(site, ()))
-        return plans.stop_capturing(
-            Refused("capture-fails", f"Tracing stopped at {site}{because}.")
-        )
+        refused = Refused("capture-fails", f"Tracing stopped at {site}{because}.")
+        is_loop = plans.declined[site].reason == "loop-unbounded"
+        return plans.stop_capturing(refused, loop=site if is_loop else None)
 
     def _leave_asserts(self, compilation: Compilation, error: Exception) -> bool:
         """Leave assertions to Dynamo if tracing stopped at one: stock compiles them.

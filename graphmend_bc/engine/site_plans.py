@@ -55,6 +55,7 @@ class Plans:
         passed_over: why no cheaper rule mends a site.
         unmet: sites planned ahead that no trace has met so far.
         captures_failed: how often capture did not carry the frame.
+        unbounded: loops whose rounds depended on what was captured.
         uncaptured: sites that were planned to be captured then.
         captured: sites at which Dynamo made a symbol.
         marked: calls that only observe, marked where Dynamo is about to make them.
@@ -82,6 +83,7 @@ class Plans:
         self.passed_over: dict[Site, list[Refused]] = {}
         self.unmet: set[Site] = set()
         self.captures_failed = 0
+        self.unbounded: set[Site] = set()
         self.uncaptured: set[Site] = set()
         self.captured: set[Site] = set()
         self.marked: set[Site] = set()
@@ -194,12 +196,16 @@ class Plans:
             for offset in plan.of_kind(Capture)
         ]
 
-    def stop_capturing(self, refused: Refused, sites: Iterable[Site] | None = None) -> bool:
+    def stop_capturing(
+        self, refused: Refused, sites: Iterable[Site] | None = None, loop: Site | None = None
+    ) -> bool:
         """Capture none of the sites that are planned to be.
 
         Args:
             refused: why it does not work.
             sites: where it does not; None for all.
+            loop: the loop whose rounds depend on what was captured. The second time that it is the
+                same, nothing is captured any more.
 
         Returns:
             False if nothing was captured there.
@@ -207,7 +213,9 @@ class Plans:
         planned = self.captured_sites()
         if not planned or (sites is not None and self.captured.isdisjoint(sites)):
             return False
-        self.captures_failed += 1
+        again = loop is not None and loop in self.unbounded
+        self.captures_failed = _MOST_CAPTURES if again else self.captures_failed + 1
+        self.unbounded |= set() if loop is None else {loop}
         self.uncaptured.update(planned)
         return self.climb_all(planned, refused)
 

@@ -67,12 +67,14 @@ class Slice:
         label: names the value; the same for the same computation.
         sources: where its arguments are found in a frame.
         function: from the arguments to the value.
+        ops: how many operators that is, with those of the slices that its arguments are.
         kept: whether the frame asks for the value again that its guards have computed.
     """
 
     label: str
     sources: tuple[Source, ...]
     function: Callable[..., Any]
+    ops: int = 0
     kept: bool = False
     _recent: threading.local = field(init=False, default_factory=threading.local)
     _readers: list[Reader] = field(init=False, default_factory=list)
@@ -251,14 +253,23 @@ def slice_of(
                 raise Refused("hoist-not-input", f"{node.name} draws random numbers.")
             size += _numel(node) if limits.elements is not None else 0
         copies[node] = graph.node_copy(node, copies.__getitem__)
-    if len(nodes) > limits.ops or (limits.elements is not None and size > limits.elements):
-        raise Refused("hoist-too-dear", f"It takes {len(nodes)} operators on {size} elements.")
+    ops = len(nodes) + sum(piece.ops for piece in dict.fromkeys(map(_slice_in, sources)) if piece)
+    if ops > limits.ops or (limits.elements is not None and size > limits.elements):
+        raise Refused("hoist-too-dear", f"It takes {ops} operators on {size} elements.")
     graph.output(tuple(copies[node] for node in operands))
     module = GraphModule(torch.nn.Module(), graph)
     text = "\n".join([name, module.code, *(source.name for source in sources)])
     label = f"{name} {hashlib.sha1(text.encode()).hexdigest()[:12]}"
     run = module.forward  # a call of the module would print what is raised, and run hooks
-    return Slice(label, tuple(sources), lambda *arguments: finish(*run(*arguments)))
+    return Slice(label, tuple(sources), lambda *arguments: finish(*run(*arguments)), ops)
+
+
+def _slice_in(source: Source) -> Slice | None:
+    """The slice whose value, or a part of it, a source is."""
+    inner: Any = source
+    while inner is not None and not isinstance(piece := getattr(inner, "slice", None), Slice):
+        inner = getattr(inner, "base", None)
+    return None if inner is None else piece
 
 
 def _needed(operands: Sequence[Node], written: Counter[int]) -> tuple[list[Node], set[Node]]:

@@ -213,9 +213,11 @@ class Plans:
         planned = self.captured_sites()
         if not planned or (sites is not None and self.captured.isdisjoint(sites)):
             return False
-        again = loop is not None and loop in self.unbounded
-        self.captures_failed = _MOST_CAPTURES if again else self.captures_failed + 1
-        self.unbounded |= set() if loop is None else {loop}
+        self.captures_failed = (
+            _MOST_CAPTURES if loop in self.unbounded else self.captures_failed + 1
+        )
+        if loop is not None:
+            self.unbounded.add(loop)
         self.uncaptured.update(planned)
         return self.climb_all(planned, refused)
 

@@ -7,22 +7,14 @@ the end of a chunk, each of them maps memory anew (python/cpython#142183; mended
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType
-from typing import Any, Final, ParamSpec, TypeVar, cast
+from collections.abc import Callable
+from typing import Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 SLOTS: Final = 1 << 16
 """Half of a chunk: a frame that claims as many leaves as many, half a MiB, to those it calls."""
-
-
-def _call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    return function(*args, **kwargs)
-
-
-_ROOMY: Final = FunctionType(_call.__code__.replace(co_stacksize=SLOTS), globals(), "_call")
 
 
 def call_with_room(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -42,4 +34,7 @@ def call_with_room(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
         >>> call_with_room(max, 1, 2)
         2
     """
-    return cast(T, _ROOMY(function, args, kwargs))
+    return function(*args, **kwargs)
+
+
+call_with_room.__code__ = call_with_room.__code__.replace(co_stacksize=SLOTS)

@@ -26,7 +26,7 @@ from torch._guards import Source
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.corrections.absence_guards import Absences, may_change, note_absent
-from graphmend_bc.dynamo.corrections.class_lookups import note_class, note_lookup
+from graphmend_bc.dynamo.corrections.class_lookups import has_name, note_class, note_lookup
 from graphmend_bc.dynamo.trace.context import current
 
 
@@ -61,7 +61,7 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
         elif (
             isinstance(self, UserDefinedClassVariable)
             and self.source is not None
-            and not any(name in vars(k) for k in self.value.__mro__)  # the metaclass has it
+            and not has_name(self.value, name)  # the metaclass has it
         ):
             _note_asked(self.source, name)
         return found
@@ -91,7 +91,7 @@ def _lacks(tx: Any, found: Any, name: str) -> bool:
     effects = tx.output.side_effects
     if effects.has_pending_mutation_of_attr(found, name):
         return isinstance(effects.load_attr(found, name, deleted_ok=True), DeletedVariable)
-    return name not in _own(found) and not any(name in vars(k) for k in type(found.value).__mro__)
+    return name not in _own(found) and not has_name(type(found.value), name)
 
 
 def has_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,7 +162,7 @@ def _runs_code(value: object, name: str) -> bool:
 def _note_search(owner: Any, name: str) -> None:
     """An attribute was not found in the object itself."""
     kind = type(owner.value)
-    if owner.source is not None and not any(name in vars(k) for k in kind.__mro__):
+    if owner.source is not None and not has_name(kind, name):
         note_own(owner.source, owner, name)
     note_lookup(owner, name)
 

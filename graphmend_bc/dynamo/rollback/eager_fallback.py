@@ -148,8 +148,8 @@ def convert(
             return ConvertFrameReturn()  # stock skips it, if its first call has no tensor
         conversion = _Conversion(frame is not None and not given.get("export"), frame)
         token, always = _CURRENT.set(conversion), False
-        # The innermost frames of the stack, which Dynamo does not log: three more are ours.
-        kwargs["skip"] = given.get("skip", 0) + 3
+        # The innermost frames of the stack, which Dynamo does not log: two more are ours.
+        kwargs["skip"] = given.get("skip", 0) + 2
         try:
             return call_with_room(stock, *args, **kwargs)
         except RunsEagerly as left:

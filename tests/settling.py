@@ -34,6 +34,17 @@ def f(x):
 """
 
 
+def conditions_in_loop(rounds: int) -> str:
+    """A program that asks a condition on a number in each round of a loop."""
+    return f"""
+def f(x):
+    total = x.new_zeros(())
+    for i in range({rounds}):
+        total = total + (2 if x[i] > 0 else 3)
+    return total
+"""
+
+
 def signs(calls: int, numbers: int) -> list[tuple[torch.Tensor]]:
     """Vectors of random signs, the same in every run."""
     drawn = random.Random(1)

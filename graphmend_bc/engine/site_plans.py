@@ -213,10 +213,10 @@ class Plans:
         planned = self.captured_sites()
         if not planned or (sites is not None and self.captured.isdisjoint(sites)):
             return False
-        self.captures_failed = (
-            _MOST_CAPTURES if loop in self.unbounded else self.captures_failed + 1
-        )
-        if loop is not None:
+        self.captures_failed += 1
+        if loop in self.unbounded:
+            self.captures_failed = _MOST_CAPTURES
+        elif loop is not None:
             self.unbounded.add(loop)
         self.uncaptured.update(planned)
         return self.climb_all(planned, refused)

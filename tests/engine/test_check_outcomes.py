@@ -16,7 +16,7 @@ from graphmend_bc.engine.decisions import BadDecisionsError, Subject, decoded
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.reporting.report import Report
 from tests.oracle import load
-from tests.settling import GROWING_LIST, TWO_NUMBERS, Counts, live, signs
+from tests.settling import GROWING_LIST, TWO_NUMBERS, Counts, conditions_in_loop, live, signs
 
 
 def lives(source: str, calls: list[tuple[Any, ...]], where: Path) -> tuple[Counts, Report]:
@@ -27,20 +27,11 @@ def lives(source: str, calls: list[tuple[Any, ...]], where: Path) -> tuple[Count
     return found.total, found.report
 
 
-LOOP = """
-def f(x):
-    total = x.new_zeros(())
-    for i in range(20):
-        total = total + (2 if x[i] > 0 else 3)
-    return total
-"""
-
-
 @pytest.mark.parametrize(
     ("source", "outcome"),
     [
         (TWO_NUMBERS, "guarded"),
-        (LOOP, "given_up"),
+        (conditions_in_loop(20), "given_up"),
         (GROWING_LIST, "left"),
     ],
 )

@@ -18,7 +18,7 @@ from graphmend_bc.engine.governor import (
     leaves_frame,
 )
 from tests.oracle import check
-from tests.settling import GROWING_LIST, TWO_NUMBERS, Life, live, signs
+from tests.settling import GROWING_LIST, TWO_NUMBERS, Life, conditions_in_loop, live, signs
 
 
 def failed(**counts: Any) -> FailedCheck:
@@ -146,21 +146,16 @@ def f(x, order):
     return x + 1
 """
 
-DRAWN_ORDER = """
-STEPS = torch.sin, torch.cos, torch.exp, torch.neg
-
-def last(x, order):
-    for i in order.tolist():
-        if (x > i).any():
-            x = STEPS[i](x)
-    return x + 1
-
+DRAWN_ORDER = (
+    ORDER.replace("def f", "def last")
+    + """
 def middle(x, order):
     return last(x - 1, order)
 
 def f(x):
     return middle(x, torch.randperm(4))
 """
+)
 
 
 def test_order_that_differs_in_each_call() -> None:
@@ -221,15 +216,8 @@ def test_guarded_conditions_are_those_of_eager_python() -> None:
 
 def test_conditions_of_many_rounds_are_given_up() -> None:
     """Stock skips the frame: each of sixty checks fails in its turn."""
-    source = """
-    def f(x):
-        total = x.new_zeros(())
-        for i in range(60):
-            total = total + (2 if x[i] > 0 else 3)
-        return total
-    """
     calls = [(torch.sin(torch.arange(64.0) + i),) for i in range(20)]
-    stock, mended = both(source, calls, rest=8)
+    stock, mended = both(conditions_in_loop(60), calls, rest=8)
     assert mended.total.compilations <= stock.total.compilations + 4
     assert mended.total.failed <= 8
     assert (mended.rest, reasons(mended)) == (stock.rest, {"speculation-missed"})

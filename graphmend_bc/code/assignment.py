@@ -24,6 +24,7 @@ Facts = frozenset[str | int]
 Meet = Callable[[Facts, Facts], Facts]
 
 
+@kept(16)
 def definitely_assigned(graph: Graph) -> dict[int, Names]:
     """Locals that have a value whenever a block is entered.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphmend_bc.code.blocks import Block, Graph
+from graphmend_bc.code.kept import kept
 from graphmend_bc.code.listing import Op
 from graphmend_bc.code.stack import Depths, depths, effect
 
@@ -18,6 +19,7 @@ Saved = frozenset[tuple[int, int]]
 """Slots that hold a value set aside: its place from the bottom, and the op that set it aside."""
 
 
+@kept(16)
 def restores(graph: Graph) -> Mapping[int, int]:
     """For each op that puts a local back, the LOAD_FAST_AND_CLEAR that set it aside.
 

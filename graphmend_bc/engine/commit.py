@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import reduce
 from types import CodeType
 
 from graphmend_bc.dynamo.before_graph.hoist import Hoists
@@ -21,7 +22,13 @@ mends_log = logging.getLogger("graphmend_bc.mends")
 
 
 def settle(
-    state: MendingState, plans: Plans, code: CodeType, trace: Trace, used: Mapping[Site, str]
+    state: MendingState,
+    plans: Plans,
+    code: CodeType,
+    trace: Trace,
+    used: Mapping[Site, str],
+    *,
+    cut: bool = True,
 ) -> None:
     """Report what a frame came to and remember the plans that worked.
 
@@ -31,6 +38,7 @@ def settle(
         code: its own.
         trace: its last attempt.
         used: sites that are mended in it, each with the strategy.
+        cut: whether it ends at a break, behind which there may be planned branches.
     """
     if used:
         state.counts_of(code).sites |= used.keys()
@@ -52,9 +60,10 @@ def settle(
     for site in plans.unmet:
         plans.take_out(site)
     for key, plan in plans.by_code.items():
-        proven = {site.offset for site in used if site.code is key}
-        if plan and plan.of_kind(LiftBranch).keys() <= proven:
-            state.remember_plan(key, plan, plans.gb_types_of(key))
+        # Branches may have been planned in an arm that was left again: no trace will meet them.
+        unproven = plan.of_kind(LiftBranch).keys() - {s.offset for s in used if s.code is key}
+        if (proven := reduce(Plan.without, unproven, plan)) and not (unproven and cut):
+            state.remember_plan(key, proven, plans.gb_types_of(key))
 
 
 def keep(plans: Plans, function: CodeType) -> None:

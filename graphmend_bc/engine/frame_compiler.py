@@ -302,7 +302,8 @@ class Frame(Attempts):
         rollback = trace.known(Rollback)
         if rollback is not None and rollback.tally is not None:
             self.state.remember_tally(self.code, rollback.tally)
-        settle(self.state, self.plans, self.code, trace, used | trace.used)
+        cut = bool(attempt.break_reason(result))
+        settle(self.state, self.plans, self.code, trace, used | trace.used, cut=cut)
         self._note_cut(result)
         keep(self.plans, self.state.function_of(self.code))
         self._tell(compilation, result)

@@ -9,6 +9,7 @@ from graphmend_bc import config
 from graphmend_bc.dynamo.speculation.speculate import Checks
 from graphmend_bc.dynamo.speculation.survey import Survey
 from graphmend_bc.dynamo.substitutes.first_use import Prepared
+from graphmend_bc.dynamo.symbols.unbacked import captured_in
 from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.dynamo.trace.assertions import Assertions
 from graphmend_bc.dynamo.trace.breaks import (
@@ -252,7 +253,9 @@ class Lessons:
         self, compilation: Compilation, error: Exception, site: Site, found: Break
     ) -> bool:
         """Change what may have led to a break that no rule mends; False if there is nothing."""
-        changed = self._turn_blind(compilation, error, found) or self._captures_less(site, found)
+        changed = self._turn_blind(compilation, error, found) or (
+            bool(captured_in(compilation.trace)) and self._captures_less(site, found)
+        )
         if changed:
             self.plans.declined.pop(site, None)
             self.plans.take_out(site)

@@ -9,6 +9,7 @@ from graphmend_bc.code import facts, stack
 from graphmend_bc.code.assignment import definitely_assigned, definitely_assigned_before
 from graphmend_bc.code.blocks import EXIT, Block, Graph
 from graphmend_bc.code.dominators import immediate_postdominators, raising_blocks
+from graphmend_bc.code.kept import kept
 from graphmend_bc.code.listing import Handler, Op
 from graphmend_bc.code.liveness import live_in, reads, writes
 from graphmend_bc.code.producers import may_be_null, slots_before
@@ -96,6 +97,7 @@ class Lift:
     handler: Handler | None
 
 
+@kept(512)
 def lift(graph: Graph, block: Block) -> Lift:
     """Describe the branch that ends `block` as two functions over its live-ins.
 

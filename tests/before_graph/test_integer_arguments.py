@@ -36,6 +36,7 @@ CALLS = [(X, torch.tensor(n)) for n in (2, 1, 2, 1)]
         "F.one_hot(x.detach().long()[0, 0], n + 30) * x.sum()",
         "F.interpolate(x[None], (n, n + 1), mode='nearest')",
         "F.pad(x, (0, n))",
+        "x.reshape(4, 3 - n + n, 2)",
     ],
 )
 def test_calls(call: str, grad: bool, backend: str) -> None:
@@ -78,6 +79,8 @@ def test_what_takes_a_number() -> None:
         (F.one_hot, 1),
         ("split", 1),
         ("narrow", 2),
+        ("expand", 3),
+        ("reshape", 2),
     ]
     assert all(takes_number(*given) for given in takes)
     takes_not = [
@@ -86,6 +89,8 @@ def test_what_takes_a_number() -> None:
         ("mul", 1),
         ("clamp", "max"),
         ("index_select", 2),
+        ("narrow", 5),
+        ("add", 4),
         ("repeat_interleave", 1),
         ("__getitem__", 1),
         (torch.where, 1),

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from graphmend_bc import config, session
+from graphmend_bc.dynamo import facts
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.reporting.report import FrameResult, Report
 from graphmend_bc.runtime import Site
@@ -198,3 +199,48 @@ def test_a_flip_is_not_tried_for_what_is_passed_anyway() -> None:
     )
     assert {mend.strategy for mend in report.mends} == {"speculate"}
     assert attempts(frames)[0] <= 2
+
+
+def test_a_branch_in_an_arm_that_was_left_again() -> None:
+    """The next compilation begins with the plan, without what was planned in the arm."""
+    source = """
+        def f(x):
+            y = x * 2
+            if y.sum() > 100:
+                y[0] = 7
+                if y[1] > 3:
+                    y[1] = 5
+                print(y.max().item())
+            return y + 1
+        """
+    frames, report = compiled(source, [UP, torch.cat([UP, UP]), DOWN])
+    assert {(mend.strategy, mend.site.lineno) for mend in report.mends} == {("speculate", 4)}
+    assert len(frames) == 2
+    assert attempts(frames)[1] == 0
+
+
+@pytest.mark.skipif(facts.SETS_REQUIRES_GRAD, reason="Dynamo sets it, so nothing breaks there.")
+def test_a_capture_is_not_to_blame_for_a_break_before_it() -> None:
+    """It is given up neither in the frame of the break nor in the one that calls it."""
+    source = """
+        class Holder(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.ones(2))
+
+            def forward(self, x):
+                y = (x * self.weight).detach()
+                y.requires_grad = True
+                z = (y * 2).sum()
+                return z.detach() + x[x > 1.5].sum() + x[x > 0.5].sum(), y.requires_grad
+
+        holder = Holder()
+
+        def f(x):
+            total, wanted = holder(x)
+            return total * wanted
+        """
+    frames, report = compiled(source, [UP, DOWN])
+    assert [decline.reason for decline in report.declines] == ["leaf-noticed"]
+    assert {mend.strategy for mend in report.mends} == {"capture"}
+    assert attempts(frames) == [3, 2, 1, 0]

@@ -365,3 +365,20 @@ def test_capture_is_tried_again_for_what_is_met_late() -> None:
         mends="hoist@2 hoist@4 capture@7",
         fullgraph=True,
     )
+
+
+def test_a_number_that_rests_on_a_size_is_read_before_the_graph() -> None:
+    """The size stays known only at run time: what has another one is not compiled again."""
+    outcome = check(
+        """
+        def f(x):
+            large = x[x > 2]
+            for _ in range((large > 3).sum()):
+                x = x * 2
+            return x, large + 1
+        """,
+        CALLS,
+        mends="capture@2 hoist@3",
+        fullgraph=True,
+    )
+    assert outcome.graphs <= len(CALLS)

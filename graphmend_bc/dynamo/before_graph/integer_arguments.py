@@ -30,6 +30,8 @@ def takes_number(function: Any, place: int | str) -> bool:
     Example:
         >>> takes_number(torch.roll, 1), takes_number("roll", "shifts"), takes_number(torch.add, 1)
         (True, True, False)
+        >>> takes_number("expand", 2), takes_number("narrow", 5)
+        (True, False)
     """
     name = function if isinstance(function, str) else getattr(function, "__name__", "")
     if place in _AS_WELL.get(function, ()) or place in _AS_WELL.get(name, ()):
@@ -37,14 +39,22 @@ def takes_number(function: Any, place: int | str) -> bool:
     packet = getattr(torch.ops.aten, name, None)
     if packet is None or not (isinstance(function, str) or _is_torchs(function)):
         return False
+    schemas = [getattr(packet, o)._schema for o in packet.overloads() if not o.endswith("out")]
     found = {
         str(argument.type)
-        for overload in packet.overloads()
-        if not overload.endswith("out")
-        for at, argument in enumerate(getattr(packet, overload)._schema.arguments)
+        for schema in schemas
+        for at, argument in enumerate(schema.arguments)
         if place == (argument.name if isinstance(place, str) or argument.kwarg_only else at)
     }
+    if not found and isinstance(function, str) and isinstance(place, int):
+        return any(map(_takes_any_count, schemas))
     return bool(found & _WHOLE) and found <= _WHOLE | {"str", "Optional[str]"}
+
+
+def _takes_any_count(schema: torch.FunctionSchema) -> bool:
+    """True for `x.expand(2, n)`: a method takes an only argument without its brackets."""
+    given = [argument for argument in schema.arguments[1:] if not argument.kwarg_only]
+    return len(given) == 1 and str(given[0].type) == "List[int]"
 
 
 def _is_torchs(function: Any) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -243,17 +243,18 @@ def slice_of(
         check_modes(nodes[0].graph, set(nodes))
     graph, copies = Graph(), dict[Node, Node]()
     sources: list[Source] = []
-    size = 0
+    sizes: dict[Node, int] = {}
     for node in nodes:
+        sizes[node] = _numel(node, sizes) if limits.elements is not None else 0
         if node.op == "placeholder":
             sources.append(_source(node))
         else:
             _check(node, limits, writes=node in writers)
             if node in recorder.drawing:
                 raise Refused("hoist-not-input", f"{node.name} draws random numbers.")
-            size += _numel(node) if limits.elements is not None else 0
         copies[node] = graph.node_copy(node, copies.__getitem__)
     ops = len(nodes) + sum(piece.ops for piece in dict.fromkeys(map(_slice_in, sources)) if piece)
+    size = sum(count for node, count in sizes.items() if node.op != "placeholder")
     if ops > limits.ops or (limits.elements is not None and size > limits.elements):
         raise Refused("hoist-too-dear", f"It takes {ops} operators on {size} elements.")
     graph.output(tuple(copies[node] for node in operands))
@@ -354,11 +355,13 @@ def _check(node: Node, limits: Limits, *, writes: bool) -> None:
         raise Refused("hoist-too-dear", f"It needs the result of {name}.")
 
 
-def _numel(node: Node) -> int:
+def _numel(node: Node, sizes: Mapping[Node, int]) -> int:
+    """How many elements a node computes: as its inputs have, if that is known only at run time."""
     total = 0
     for tensor in tensors_of(node):
         if free_unbacked_symbols(tensor):
-            raise Refused("hoist-not-input", f"The size of {node.name} is not known.")
+            total += max((sizes[given] for given in node.all_input_nodes), default=0)
+            continue
         numel = tensor.numel()
         total += numel if isinstance(numel, int) else numel.node.hint
     return total

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import linecache
+import gc
 import logging
 import random
 import re
@@ -39,6 +40,7 @@ class Arm:
         seconds: time of each call.
         graphs, skipped: of the first call, as `graphmend_bc.explain` counts.
         breaks: the same.
+        attempts: of each frame of the first call, how many it took besides the last one.
         later_graphs: graphs compiled in later calls.
         causes: the breaks of the first call: Dynamo's type, the place as "file:line", the source.
         report: mends and declines.
@@ -51,6 +53,7 @@ class Arm:
     graphs: int = 0
     breaks: int = 0
     skipped: int = 0
+    attempts: list[int] = field(default_factory=list)
     later_graphs: int = 0
     causes: list[tuple[str, str, str]] = field(default_factory=list)
     report: Report = field(default_factory=Report)
@@ -92,6 +95,7 @@ def compiled(subject: Subject, *, mends: bool) -> Arm:
     frames: list[FrameResult] = []
     state.on_frame.append(frames.append)
     torch.compiler.reset()
+    gc.collect()  # a full collection takes as long as half a small model
     _fresh_messages()
     with session.mending_by(state), _breaks(arm.causes) as causes, _complaints(arm.complaints):
         function = torch.compile(model, backend="eager")
@@ -122,6 +126,7 @@ def _count(arm: Arm, frames: list[FrameResult]) -> None:
     arm.graphs = sum(frame.graphs for frame in frames)
     arm.skipped = sum(frame.skipped for frame in frames)
     arm.breaks = max(arm.graphs - 1, len(reasons))
+    arm.attempts = [len(frame.attempts) for frame in frames]
 
 
 def last_line(error: BaseException) -> str:

@@ -97,6 +97,7 @@ def _told(arm: Any, expected: Any) -> Row:
         "graphs",
         "breaks",
         "skipped",
+        "attempts",
         "later_graphs",
         "causes",
         "error",

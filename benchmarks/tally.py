@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,8 @@ def _section(release: str, mode: str, rows: list[Row]) -> str:
         f"  breaks before {_breaks(ran, 'stock')}, after {_breaks(ran, 'mended')}",
         f"  mends: {', '.join(f'{name} {count}' for name, count in strategies.most_common())}",
         *(f"  {count:4}  {name}" for name, count in verdicts.most_common()),
+        *_first_calls("broken before", broken),
+        *_first_calls("whole before", [row for row in ran if is_whole(row["stock"])]),
     ]
     for row in rows:
         if verdict(row) in BAD:
@@ -87,6 +90,27 @@ def _section(release: str, mode: str, rows: list[Row]) -> str:
 
 def _breaks(rows: Iterable[Row], arm: str) -> int:
     return sum(row[arm]["breaks"] for row in rows)
+
+
+def _first_calls(name: str, rows: Sequence[Row]) -> list[str]:
+    """What the first calls cost, mended to stock, and the attempts that they took."""
+    pairs = [(row["stock"]["seconds"][0], row["mended"]["seconds"][0]) for row in rows]
+    if not pairs:
+        return []
+    stock, mended = map(sum, zip(*pairs, strict=True))
+    ratios = _spread([mended / max(stock, 1e-9) for stock, mended in pairs], ".2f")
+    lines = [f"  first call, {name}: {ratios} of stock's; {stock:.1f} s -> {mended:.1f} s in all"]
+    if attempts := [
+        1 + sum(row["mended"]["attempts"]) for row in rows if "attempts" in row["mended"]
+    ]:
+        lines.append(f"  attempts at all frames of it: {_spread(attempts, '.0f')}")
+    return lines
+
+
+def _spread(values: Sequence[float], form: str) -> str:
+    ordered = sorted(values)
+    middle, ninth = statistics.median(ordered), ordered[int(0.9 * (len(ordered) - 1))]
+    return f"median {middle:{form}}, nine in ten below {ninth:{form}}, worst {ordered[-1]:{form}}"
 
 
 def _ranked(rows: Iterable[Row], arm: str, by_place: bool, most: int = 60) -> list[str]:

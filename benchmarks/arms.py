@@ -7,8 +7,8 @@ kept as plain values, so that arms can be compared bit for bit.
 from __future__ import annotations
 
 import copy
-import linecache
 import gc
+import linecache
 import logging
 import random
 import re

@@ -30,6 +30,7 @@ from typing import Any
 
 import torch
 import transformers
+from life_programs import PROGRAMS
 from measuring import ARMS, Sample, print_table, start_arm, switch, write_json
 from models import build
 from torch._dynamo.utils import compilation_time_metrics, counters
@@ -73,6 +74,12 @@ def hugging_face(name: str, twin_class: type[torch.nn.Module]) -> Subject:
     return Subject(name, case.model, twin, kwargs=case.inputs, is_small=False)
 
 
+def unbroken(name: str) -> Subject:
+    """A model without breaks, which is its own twin."""
+    program, calls = PROGRAMS[f"{name}, no break"].build(1)
+    return Subject(f"{name}, no break", program, program, calls[0], is_small=False)
+
+
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     "mlp2": partial(clamp_mlp, 2),
     "mlp8": partial(clamp_mlp, 8),
@@ -82,6 +89,8 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
     "chatty": lambda: Subject("4 log calls", small.chatty, small.chatty_twin, (torch.ones(8, 8),)),
     "t5": partial(hugging_face, "T5", T5Twin),
     "bart": partial(hugging_face, "BART", BartTwin),
+    "bert": partial(unbroken, "BERT"),
+    "llama": partial(unbroken, "LLaMA"),
 }
 
 

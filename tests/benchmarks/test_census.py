@@ -34,7 +34,8 @@ def test_one_architecture_and_a_second_run(tmp_path: Path) -> None:
     )
     assert "made whole 1" in first.stdout
     assert "first call, broken before: median" in first.stdout
-    assert row["mended"]["attempts"] and not any(row["stock"]["attempts"])
+    assert row["mended"]["attempts"]
+    assert not any(row["stock"]["attempts"])
     assert plot.read_text().startswith("<svg")
 
     second = census(*arguments)

@@ -222,3 +222,22 @@ lib = types.ModuleType("lib")""",
 @pytest.mark.parametrize("asked", [a for name, a in ATTRIBUTES.items() if name != "new"])
 def test_a_class_that_comes_to_answer(asked: str, made: str, steps: tuple[str, ...]) -> None:
     changing(made, f"{asked}\n{MENDED}\nreturn w * x", *steps)
+
+
+@pytest.mark.parametrize("mended", ["", "if x.sum() > 0:\n        x = x * 3"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "try:\n        x.nothing\n    except AttributeError as e:\n        x, text = x + 100, str(e)",
+        "try:\n        x.nothing()\n    except AttributeError as e:\n        x, text = x + 100, e.args",
+        "for _ in range(3):\n        try:\n            x.nothing\n        except AttributeError:\n"
+        "            x = x.sin()",
+        "text = hasattr(x, 'nothing'), getattr(x, 'nothing', 5)",
+        "x.nothing = 3\n    text = x.nothing",
+        "text = x.tolist.__name__",
+    ],
+)
+def test_a_tensor_of_the_frame(asked: str, mended: str) -> None:
+    """Stock takes any attribute for one, and drops it where nothing uses it."""
+    source = f"def f(x):\n    text, x = '', x * 2\n    {asked}\n    {mended or 'pass'}\n    return x, text\n"
+    check(source, [torch.ones(3), -torch.ones(3)], None, None, None)

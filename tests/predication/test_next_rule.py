@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import textwrap
+from types import CodeType
 
 import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc.engine.site_plans import Plans
 from tests.oracle import check, load
 from tests.trace.test_on_stack_replacement import attempts_of
 
@@ -238,3 +240,54 @@ def test_the_graph_has_the_operators_of_one_arm() -> None:
     assert "sin" in called
     assert "tan" not in called
     assert "exp" not in called
+
+
+LARGE = """
+def layer(x):
+    return (x * 1.5).sin()
+
+def plain(x):
+    for _ in range(100):
+        x = layer(x)
+    return x
+
+def silent(x):
+    with torch.no_grad():
+        return plain(x)
+
+def handled(x):
+    try:
+        raise ValueError
+    except ValueError:
+        return plain(x)
+
+def f(x):
+    if x.sum() > 0:
+        x = {called}(x + 1) + x
+    return x + 1
+"""
+
+
+@pytest.mark.parametrize(("called", "traced"), [("plain", 32), ("silent", 100), ("handled", 100)])
+def test_an_arm_that_costs_too_much_is_left_before_its_end(
+    called: str, traced: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But not where a mode is on that the arm would end, or while an exception is handled."""
+    source = LARGE.format(called=called)
+    calls = 0
+
+    def counted(code: CodeType) -> CodeType:
+        nonlocal calls
+        calls += code.co_name == "layer"
+        return code
+
+    with gm.config.patch(rules_off=("cond",)):
+        check(source, [DOWN, UP], "speculate@20", None, None, grad=True)
+        torch._dynamo.reset()
+        with gm.enabled():
+            f = load(textwrap.dedent(source)).f
+            stock = Plans.code_for
+            monkeypatch.setattr(Plans, "code_for", lambda self, code: stock(self, counted(code)))
+            assert torch.equal(torch.compile(f, backend="eager")(DOWN), f(DOWN))
+        gm.reset()
+    assert calls == traced

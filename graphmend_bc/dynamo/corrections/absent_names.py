@@ -17,7 +17,8 @@ from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import AttrSource, TypeSource
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import UserMethodVariable
-from torch._dynamo.variables.misc import DeletedVariable
+from torch._dynamo.variables.misc import DeletedVariable, GetAttrVariable
+from torch._dynamo.variables.tensor import TensorVariable
 from torch._dynamo.variables.user_defined import (
     UserDefinedClassVariable,
     UserDefinedObjectVariable,
@@ -54,6 +55,11 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
         except exc.ObservedAttributeError:
             _note_attribute(self, name)
             raise
+        except NotImplementedError:  # stock goes on with an attribute that nobody has looked for
+            _check_tensor_has(tx, self, name)
+            raise
+        if isinstance(found, GetAttrVariable):
+            _check_tensor_has(tx, self, name)
         if isinstance(self, UserDefinedObjectVariable):
             if name not in _own(self) and not _is_registered(self.value, name):
                 _note_search(self, name)
@@ -67,6 +73,15 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     return var_getattr
+
+
+def _check_tensor_has(tx: Any, owner: Any, name: str) -> None:
+    """Raise what eager Python does where a tensor that the frame has made is asked in vain."""
+    if current() is None or not isinstance(owner, TensorVariable) or owner.source is not None:
+        return
+    if owner.python_type() is torch.Tensor and not hasattr(torch.Tensor, name):
+        text = f"'Tensor' object has no attribute {name!r}"
+        exc.raise_observed_exception(AttributeError, tx, args=[text])
 
 
 def change_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from graphmend_bc.dynamo.after_graph import host_arithmetic
 from graphmend_bc.dynamo.after_graph.host_value import host_among
 from graphmend_bc.dynamo.effects.called_effects import listen_to_calls
 from graphmend_bc.dynamo.graph.fx_nodes import keep_unused_indexing
+from graphmend_bc.dynamo.predication.arm import Arms
 from graphmend_bc.dynamo.predication.tensor_predicates import HostNumberVariable
 from graphmend_bc.dynamo.rollback import graph_proof
 from graphmend_bc.dynamo.rollback.deopt_wrapper import keeping_modes, watched
@@ -74,6 +75,8 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
         if compilation is None:
             stock(self, parent, code, *args, **kwargs)
             return
+        if compilation.trace.arms:
+            compilation.trace.of(Arms).check_budget(parent)
         in_coroutine = is_in_coroutine(parent, code)
         if not in_coroutine:
             code = compilation.traced_code(code)

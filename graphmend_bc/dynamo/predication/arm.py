@@ -35,12 +35,26 @@ class Arms(Feature):
 
     Attributes:
         traced: how many were traced since the outermost branch of these was met.
+        budgets: of those that are being traced.
     """
 
     order: ClassVar[int] = 10
     stays: ClassVar[bool] = True
 
     traced: int = 0
+    budgets: list[Budget] = field(default_factory=list)
+
+    def check_budget(self, tx: InstructionTranslatorBase) -> None:
+        """Leave an arm that costs too much already, instead of tracing it to its end.
+
+        Args:
+            tx: translator of a frame that calls a function.
+
+        Raises:
+            Refused: it costs too much.
+        """
+        if self.budgets:
+            self.budgets[-1].check(tx)
 
     def on_question(self, compilation: Compilation, tensor: VariableTracker, name: str) -> None:
         """Refuse hooks in an arm: Dynamo puts them into the graph around it."""
@@ -48,6 +62,35 @@ class Arms(Feature):
         if arms and name in ("register_hook", "register_post_accumulate_grad_hook"):
             refused = Refused("arm-changes-state", "It registers a hook of a tensor.")
             raise SiteRefused(refused, arms[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What an arm has left to spend.
+
+    Attributes:
+        allowed: what it may do.
+        records: the operators that ran so far.
+        modes: those of torch that were on when it began.
+        handled: how many exceptions were being handled then.
+    """
+
+    allowed: Allowed
+    records: Sequence[OpRecord]
+    modes: object
+    handled: int
+
+    def check(self, tx: InstructionTranslatorBase) -> None:
+        """Refuse an arm that has spent too much; not where to leave it would change Dynamo's state.
+
+        Args:
+            tx: translator of the frame that has been reached.
+        """
+        most = self.allowed.most
+        if most is None or len(self.records) <= most or len(tx.exn_vt_stack) != self.handled:
+            return
+        if modes() == self.modes:
+            self.allowed.check(self.records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +114,29 @@ class Arm:
         return {storage for record in self.records for storage in record.allocated()}
 
 
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What an arm may do.
+
+    Attributes:
+        check: refuses operators that must not stand in the arm.
+        most: how many operators it lets pass; None if it does not mind their number.
+        writes: names of operators by which the arm may write to tensors from outside.
+        copied: whether such tensors become copies.
+    """
+
+    check: Callable[[Sequence[OpRecord]], None]
+    most: int | None = None
+    writes: frozenset[str] = frozenset()
+    copied: bool = False
+
+
 def trace_arm(
     tx: InstructionTranslatorBase,
     trace: Trace,
     function: VariableTracker,
     live_ins: Sequence[VariableTracker],
-    check: Callable[[Sequence[OpRecord]], None],
-    *,
-    writes: frozenset[str] = frozenset(),
-    copied: bool = False,
+    allowed: Allowed,
 ) -> Arm:
     """Call an arm's function in the trace.
 
@@ -88,9 +145,7 @@ def trace_arm(
         trace: the attempt that is running.
         function: the arm.
         live_ins: its arguments.
-        check: refuses operators that must not stand in the arm.
-        writes: names of operators by which it may write to tensors from outside.
-        copied: whether such tensors become copies.
+        allowed: what it may do.
 
     Raises:
         Refused: the arm could be noticed although it is not taken.
@@ -99,17 +154,21 @@ def trace_arm(
     last = last_node(output.graph)
     recorder, effects = trace.listen(output), len(trace.effects)
     _check_live_ins(live_ins)
+    budgets = trace.of(Arms).budgets
     with recorder.recording() as records, _state_unchanged(output), enter_new_scope():
+        budgets.append(Budget(allowed, records, modes(), len(tx.exn_vt_stack)))
         try:
             result = function.call_function(tx, list(live_ins), {})
         except exc.ObservedException as error:
             raise Refused("arm-raises", f"It raises {type(error).__name__}.") from error
+        finally:
+            budgets.pop()
     if depth_of(trace):
         trace.of(HigherOrder).met += existing(output.side_effects)
     nodes = nodes_after(output.graph, last)
-    _check_nodes(nodes, writes=writes)
-    check(records)
-    copies = write_to_copies(output, recorder, nodes, records) if copied else {}
+    _check_nodes(nodes, writes=allowed.writes)
+    allowed.check(records)
+    copies = write_to_copies(output, recorder, nodes, records) if allowed.copied else {}
     if copies and len(trace.effects) > effects:
         raise Refused("arm-mutates-tensor", "An effect of the arm may show it.")
     return Arm(result.realize(), nodes, tuple(records), copies)

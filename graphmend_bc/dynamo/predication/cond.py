@@ -22,7 +22,7 @@ from torch.fx import Node, Proxy
 
 from graphmend_bc.dynamo.graph.emit import method
 from graphmend_bc.dynamo.predication.alias_notes import note_sharing
-from graphmend_bc.dynamo.predication.arm import Arm, attributes_unchanged, trace_arm
+from graphmend_bc.dynamo.predication.arm import Allowed, Arm, attributes_unchanged, trace_arm
 from graphmend_bc.dynamo.predication.arm_outputs import Leaf, leaves_of, rebuilt
 from graphmend_bc.dynamo.trace.context import Trace
 from graphmend_bc.dynamo.trace.higher_order import HigherOrder
@@ -68,7 +68,7 @@ class ArmFunctionVariable(UserFunctionVariable):
     ) -> VariableTracker:
         """Trace the arm inside the operator's subgraph."""
         del args, kwargs
-        self.arm = trace_arm(tx, self.trace, self.function, self.live_ins, _check)
+        self.arm = trace_arm(tx, self.trace, self.function, self.live_ins, Allowed(_check))
         self.leaves = list(leaves_of(self.arm.result))
         own, seen = self.arm.allocated(), set[int]()
         given = []

@@ -20,7 +20,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from graphmend_bc.dynamo.graph.fx_nodes import input_storages
-from graphmend_bc.dynamo.predication.arm import Arm, trace_arm
+from graphmend_bc.dynamo.predication.arm import Allowed, Arm, trace_arm
 from graphmend_bc.dynamo.predication.arm_mutation import WrittenBack, may_differentiate
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
 from graphmend_bc.legality.alias import storage_of
@@ -93,7 +93,8 @@ def _traced(
     trace = tracer.trace
     effects = len(trace.effects)
     tracer.enter_arm()
-    arm = trace_arm(tracer.tx, trace, function, live_ins, check, writes=_BY_INDEX)
+    allowed = Allowed(check, writes=_BY_INDEX)
+    arm = trace_arm(tracer.tx, trace, function, live_ins, allowed)
     trace.arms.pop()
     if len(trace.effects) > effects:
         raise Refused("arm-changes-state", "It has an effect.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -13,7 +14,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 from graphmend_bc import config
 from graphmend_bc.dynamo.after_graph.argument_snapshots import Snapshots
 from graphmend_bc.dynamo.graph.emit import call, method
-from graphmend_bc.dynamo.predication.arm import Arm, Arms, trace_arm
+from graphmend_bc.dynamo.predication.arm import Allowed, Arm, Arms, trace_arm
 from graphmend_bc.dynamo.predication.arm_mutation import as_outside, write_back
 from graphmend_bc.dynamo.predication.cond import conditional
 from graphmend_bc.dynamo.predication.merge import Join
@@ -30,7 +31,6 @@ from graphmend_bc.legality import choose
 from graphmend_bc.legality.arm import check_runs_untaken
 from graphmend_bc.legality.fold import constant_truth
 from graphmend_bc.legality.ops import IN_PLACE
-from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Site, Speculate
 
@@ -180,9 +180,11 @@ class SiteTracer:
     ) -> Arm:
         self.enter_arm()
         self.trace.predicates.append((predicate, taken))
-        arm = trace_arm(
-            self.tx, self.trace, function, live_ins, _check_untaken, writes=IN_PLACE, copied=True
+        most = config.where_op_limit
+        allowed = Allowed(
+            partial(check_runs_untaken, most_ops=most, writes=True), most, IN_PLACE, True
         )
+        arm = trace_arm(self.tx, self.trace, function, live_ins, allowed)
         # Left in place if the arm fails, so that the break can be told to be inside it.
         self.trace.arms.pop()
         self.trace.predicates.pop()
@@ -216,7 +218,3 @@ class SiteTracer:
         copy = method(self.tx, "clone", condition)
         self.trace.of(Snapshots).copies.append((copy.as_proxy().node, len(self.recorder.written)))
         return copy
-
-
-def _check_untaken(records: Sequence[OpRecord]) -> None:
-    check_runs_untaken(records, config.where_op_limit, writes=True)

@@ -19,7 +19,7 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.predication.alias_notes import note_sharing
-from graphmend_bc.dynamo.predication.arm import Arms, trace_arm
+from graphmend_bc.dynamo.predication.arm import Allowed, Arms, trace_arm
 from graphmend_bc.dynamo.predication.arm_outputs import check_same_value, type_name
 from graphmend_bc.dynamo.predication.cond import example, note_operator, side_effects_kept, stand_in
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
@@ -164,7 +164,7 @@ class _Body(UserFunctionVariable):
         for position, value in zip(self.positions, args[:-1], strict=True):
             state[position] = value
         trace = self.tracer.trace
-        arm = trace_arm(tx, trace, self.step, [*state, *self.fixed], _check)
+        arm = trace_arm(tx, trace, self.step, [*state, *self.fixed], Allowed(_check))
         assert isinstance(arm.result, TupleVariable)
         condition, *after = (item.realize() for item in arm.result.items)
         own, seen, given = arm.allocated(), set[int](), list[VariableTracker]()

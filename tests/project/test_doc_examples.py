@@ -39,3 +39,28 @@ def test_links_lead_somewhere() -> None:
         links = re.findall(r"\]\(([^)#:]+\.\w+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
         missing = [link for link in links if not (page.parent / link).exists()]
         assert not missing, f"{page.name}: {missing}"
+
+
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+_SUFFIXES = (".py", ".c", ".h", ".md", ".html", ".json", ".toml", ".txt")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_files_that_are_named_exist(page: Path) -> None:
+    """Also by the end of their path: `engine/state.py` is a file of the package."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    named = [name for name in re.findall(r"`([\w./-]+)`", text) if name.endswith(_SUFFIXES)]
+    missing = [name for name in named if "/" in name and not _exists(name)]
+    assert not missing
+
+
+def _exists(name: str) -> bool:
+    homes = (ROOT, ROOT / "graphmend_bc", ROOT / "graphmend_bc" / "dynamo", ROOT / "docs")
+    return any((home / name).exists() for home in homes)
+
+
+def test_folders_and_modules_that_contributing_names_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:graphmend_bc|tests|csrc|benchmarks|docs)/[\w./-]+)`", text)
+    assert len(named) > 40
+    assert [name for name in named if not (ROOT / name).exists()] == []

@@ -108,12 +108,13 @@ def progress(done: int, total: int, what: str) -> None:
 
 
 def write_json(path: Path, samples: Sequence[Sample]) -> None:
-    """Writes every sample, and what it was measured on."""
+    """Writes every sample, one a line, and what it was measured on."""
     environment = {
         "python": platform.python_version(),
         "torch": str(torch.__version__),
-        "platform": platform.platform(),
+        "platform": f"{platform.system()}-{platform.release()}-{platform.machine()}",
         "threads": str(torch.get_num_threads()),
     }
-    record = {"environment": environment, "samples": [asdict(sample) for sample in samples]}
-    path.write_text(json.dumps(record, indent=1), encoding="utf-8")
+    lines = ",\n".join(json.dumps(asdict(sample)) for sample in samples)
+    text = f'{{"environment": {json.dumps(environment)},\n"samples": [\n{lines}\n]}}\n'
+    path.write_text(text, encoding="utf-8")

@@ -44,7 +44,7 @@ import graphmend_bc as gm
 from graphmend_bc.dynamo.trace.known_calls import known_call
 
 
-def matches(met: gm.Met):  # a break at what looks like a call of zlib.crc32
+def matches(met: gm.BreakSite):  # a break at what looks like a call of zlib.crc32
     return {met.offset: gm.MarkCallee()} if met.callee == "crc32" else None
 
 

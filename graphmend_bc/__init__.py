@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from graphmend_bc.rewriting.plan import MarkOperands as MarkOperands
     from graphmend_bc.rewriting.plan import Outline as Outline
     from graphmend_bc.rules.registry import register_rule as register_rule
-    from graphmend_bc.rules.rule import Met as Met
+    from graphmend_bc.rules.rule import BreakSite as BreakSite
     from graphmend_bc.rules.rule import Rule as Rule
     from graphmend_bc.session import disable as disable
     from graphmend_bc.session import enable as enable
@@ -73,7 +73,7 @@ _HOMES = {
     "MarkOperands": "rewriting.plan",
     "Outline": "rewriting.plan",
     "register_rule": "rules.registry",
-    "Met": "rules.rule",
+    "BreakSite": "rules.rule",
     "Rule": "rules.rule",
     "disable": "session",
     "enable": "session",

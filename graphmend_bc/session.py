@@ -16,7 +16,7 @@ from graphmend_bc.attachment.attach import Handle as Attachment
 from graphmend_bc.attachment.attach import attach_all
 from graphmend_bc.canary import check as canary
 from graphmend_bc.contrib.load import load as load_contrib
-from graphmend_bc.dynamo.patches.installer import Seams
+from graphmend_bc.dynamo.patches.installer import Installer
 from graphmend_bc.engine.decision_cache import DecisionCache
 from graphmend_bc.engine.frame_compiler import compile_frame
 from graphmend_bc.engine.state import MendingState
@@ -38,7 +38,7 @@ class _Session:
     """The one mending state of the process and its seams; Dynamo's hooks are process-wide too."""
 
     state: MendingState = field(default_factory=lambda: MendingState(decisions=DecisionCache()))
-    seams: Seams | None = None
+    seams: Installer | None = None
     handle: Handle | None = None
     attached: list[Attachment] = field(default_factory=list)
     watchers: Registry[Callable[[Report], object]] = field(default_factory=Registry)
@@ -242,10 +242,10 @@ def new_state(*, mends: bool) -> MendingState:
     return MendingState(rewrites=state.rewrites, left_alone=state.left_alone, mends=mends)
 
 
-def _seams(state: MendingState) -> Seams:
+def _seams(state: MendingState) -> Installer:
     load_contrib()
     bypassed = {} if is_known_torch() else canary.bypassed()
-    return Seams(state, partial(compile_frame, state), bypassed)
+    return Installer(state, partial(compile_frame, state), bypassed)
 
 
 @contextmanager
@@ -280,7 +280,7 @@ def tell(report: Report) -> None:
         listener(report)
 
 
-def _install_again(seams: Seams) -> None:
+def _install_again(seams: Installer) -> None:
     try:
         seams.install()
     except BaseException:

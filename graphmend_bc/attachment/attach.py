@@ -15,7 +15,7 @@ from typing import Any
 from graphmend_bc import config
 from graphmend_bc.attachment import frame_hooks
 from graphmend_bc.attachment.targets import Pattern, Predicate, Target, meaning_of
-from graphmend_bc.dynamo.patches.torch_compile import Handover
+from graphmend_bc.dynamo.patches.torch_compile import CompiledCall
 from graphmend_bc.versions import check_versions
 
 log = logging.getLogger("graphmend_bc")
@@ -109,7 +109,7 @@ def attach(
     hooks = frame_hooks.load("attach()")
     check_versions()
     meant = meaning_of(target, where)
-    enter = Handover.of(meant if isinstance(meant, CodeType) else None, compile_kwargs)
+    enter = CompiledCall.of(meant if isinstance(meant, CodeType) else None, compile_kwargs)
     if enter is None:
         return Handle()
     if isinstance(meant, CodeType):
@@ -192,7 +192,7 @@ class _Chooser:
     """
 
     pattern: Pattern
-    handover: Handover
+    handover: CompiledCall
 
 
 @dataclass(slots=True)
@@ -204,19 +204,19 @@ class _Attachments:
     yet, with the process that attached them; `met` has the others.
     """
 
-    stacks: dict[int, tuple[CodeType, list[Handover]]] = field(default_factory=dict)
+    stacks: dict[int, tuple[CodeType, list[CompiledCall]]] = field(default_factory=dict)
     choosers: tuple[_Chooser, ...] = ()
     unmet: dict[str, int] = field(default_factory=dict)
     met: set[str] = field(default_factory=set)
 
-    def add(self, hooks: ModuleType, code: CodeType, enter: Handover) -> None:
+    def add(self, hooks: ModuleType, code: CodeType, enter: CompiledCall) -> None:
         with frame_hooks.lock:
             frame_hooks.require(hooks, self)
             self.stacks.setdefault(id(code), (code, []))[1].append(enter)
             self._meet_by_file(self.choosers, code)
             hooks.watch(code, enter)
 
-    def remove(self, hooks: ModuleType, code: CodeType, enter: Handover) -> None:
+    def remove(self, hooks: ModuleType, code: CodeType, enter: CompiledCall) -> None:
         with frame_hooks.lock:
             stack = self.stacks[id(code)][1]
             stack.remove(enter)
@@ -243,7 +243,7 @@ class _Attachments:
             hooks.set_chooser(self.choose if self.choosers else None)
             self._release_if_idle(hooks)
 
-    def choose(self, code: CodeType, module: str | None) -> Handover | None:
+    def choose(self, code: CodeType, module: str | None) -> CompiledCall | None:
         """What the newest pattern that means a function does; the hooks ask once for each."""
         choosers = self.choosers
         for place, chooser in enumerate(choosers):

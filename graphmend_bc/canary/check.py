@@ -27,7 +27,7 @@ from graphmend_bc.canary.program import Program
 from graphmend_bc.canary.values import OF_LIBRARIES, OF_VALUES
 from graphmend_bc.canary.watch import places_of, watching
 from graphmend_bc.contrib.load import load as load_contrib
-from graphmend_bc.dynamo.patches.installer import Seams
+from graphmend_bc.dynamo.patches.installer import Installer
 from graphmend_bc.dynamo.patches.needs import ESSENTIAL
 from graphmend_bc.dynamo.patches.patch import Seam
 from graphmend_bc.dynamo.trace.default_settings import default_settings
@@ -89,7 +89,7 @@ def findings(*, quick: bool = False, only: str = "", without: str = "") -> Itera
     """
     load_contrib()
     state = MendingState()
-    seams = Seams(state, partial(compile_frame, state))
+    seams = Installer(state, partial(compile_frame, state))
     every = seams.all()
     missing = {seam.label for seam in every if not places_of(seam)}
     if any(seam.needed_by == ESSENTIAL and seam.label in missing for seam in every):
@@ -133,7 +133,7 @@ def _can_run(program: Program, quick: bool) -> bool:
 
 
 @contextmanager
-def _installed(seams: Seams, without: str) -> Iterator[None]:
+def _installed(seams: Installer, without: str) -> Iterator[None]:
     seams.install(without=without)
     try:
         yield

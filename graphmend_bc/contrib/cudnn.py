@@ -29,7 +29,7 @@ from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.extension import Extension
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 _FLAGS = torch.backends.cudnn.flags
@@ -203,7 +203,7 @@ class Blocks(Feature):
             raise block.refused("The graph breaks inside it.")
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     known = met.gb_type and met.callee == "flags" and met.op.name != "CALL_FUNCTION_EX"
     return {met.offset: MarkCallee(in_order=False)} if known else None
 

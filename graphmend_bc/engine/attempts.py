@@ -21,7 +21,7 @@ from graphmend_bc.dynamo.trace.generated_code import OURS
 from graphmend_bc.dynamo.trace.internal_errors import InternalError, is_internal
 from graphmend_bc.engine.call_plans import CallPlans
 from graphmend_bc.engine.jump_plans import JumpPlans
-from graphmend_bc.engine.retry_policy import Lessons
+from graphmend_bc.engine.retry_policy import RetryPolicy
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.engine.speculation_flips import SpeculationFlips
@@ -88,10 +88,12 @@ class Attempts:
         self.jumps = JumpPlans(self.plans)
         self.calls = CallPlans(self.plans)
         self.flips = SpeculationFlips()
-        self.lessons = Lessons(self.state, self.plans, self.surveys, self.flips, self.wants_errors)
+        self.retries = RetryPolicy(
+            self.state, self.plans, self.surveys, self.flips, self.wants_errors
+        )
 
     def _note_failed(self, compilation: Compilation, error: Exception) -> None:
-        self.failed.append(self.lessons.told(compilation.trace, error))
+        self.failed.append(self.retries.describe(compilation.trace, error))
         if log.isEnabledFor(logging.DEBUG):
             site, number = site_of(self.code, 0), len(self.failed)
             log.debug("Attempt %d at %s failed: %s.", number, site, self.failed[-1])

@@ -13,8 +13,8 @@ from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import Capture, MarkCallee
 from graphmend_bc.rewriting.rewriter import mark_of
-from graphmend_bc.rules.rule import Met
-from graphmend_bc.runtime import Mark, Site
+from graphmend_bc.rules.rule import BreakSite
+from graphmend_bc.runtime import MarkedCallee, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class CallPlans:
 
     plans: Plans
 
-    def mark_at(self, trace: Trace, found: Break, is_marked: bool) -> Mark | None:
+    def mark_at(self, trace: Trace, found: Break, is_marked: bool) -> MarkedCallee | None:
         """The mark with which a call is made again.
 
         Args:
@@ -45,7 +45,7 @@ class CallPlans:
         original, offset = plans.state.rewrites.original(found.code, found.offset)
         if offset < 0 or trace.known(Survey) is not None:
             return None
-        met, site = Met(original, offset), site_of(original, offset)
+        met, site = BreakSite(original, offset), site_of(original, offset)
         if not self._may_mark(met, site):
             return None
         if not plans.is_planned(site) and plans.left.known(original, site) is not None:
@@ -61,12 +61,12 @@ class CallPlans:
             return None
         rewrite = plans.rewrite_at(site)
         if isinstance(rewrite, Capture):
-            return Mark(site, rewrite.rule)
+            return MarkedCallee(site, rewrite.rule)
         if not isinstance(rewrite, MarkCallee):
             raise NotReplaceable
         return mark_of(met.graph, met.op, site, rewrite)
 
-    def _may_mark(self, met: Met, site: Site) -> bool:
+    def _may_mark(self, met: BreakSite, site: Site) -> bool:
         """Whether a site is a call of the program's, not one of a primitive, and may be mended."""
         plans, state = self.plans, self.plans.state
         if plans.suspends or plans.off or not met.is_call or state.leaves_alone(met.code):

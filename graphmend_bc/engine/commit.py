@@ -21,7 +21,7 @@ from graphmend_bc.runtime import Site
 mends_log = logging.getLogger("graphmend_bc.mends")
 
 
-def settle(
+def report_result(
     state: MendingState,
     plans: Plans,
     code: CodeType,
@@ -66,7 +66,7 @@ def settle(
             state.remember_plan(key, proven, plans.gb_types_of(key))
 
 
-def keep(plans: Plans, function: CodeType) -> None:
+def save_decisions(plans: Plans, function: CodeType) -> None:
     """Keep on disk the plans that a frame was compiled with, and what its checks have taught.
 
     Args:

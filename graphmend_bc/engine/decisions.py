@@ -19,7 +19,7 @@ from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.reporting.reasons import REASONS
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rules.registry import all_rules, is_on
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.runtime import Site
 
 FORMAT: Final = 1
@@ -70,7 +70,7 @@ class Subject:
         rule = rules.get(decision.rule)
         if rule is None:
             return {}
-        found = rule.at(Met(self.code, decision.offset, decision.gb_type))
+        found = rule.at(BreakSite(self.code, decision.offset, decision.gb_type))
         return {} if found is None else found.rewrites
 
 

@@ -10,7 +10,7 @@ from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.tensor_conditions import tensor_conditions
 from graphmend_bc.rules.registry import candidates_at
-from graphmend_bc.rules.rule import Candidate, Met
+from graphmend_bc.rules.rule import BreakSite, Candidate
 from graphmend_bc.runtime import Site
 
 _FINAL = frozenset(
@@ -37,7 +37,7 @@ def planned_ahead(code: CodeType, lost: Mapping[str, str]) -> Iterator[tuple[Sit
     """
     for op in tensor_conditions(graph_of(code)):
         try:
-            cheapest = candidates_at(Met(code, op.offset), lost)[0]
+            cheapest = candidates_at(BreakSite(code, op.offset), lost)[0]
         except Refused:
             continue
         if cheapest.rule.name in ("where", "speculate"):
@@ -45,7 +45,9 @@ def planned_ahead(code: CodeType, lost: Mapping[str, str]) -> Iterator[tuple[Sit
             yield Site.of(code, op.name, op.offset, line), cheapest
 
 
-def dearer(candidates: tuple[Candidate, ...], name: str, refused: Refused) -> tuple[Candidate, ...]:
+def remaining_rules(
+    candidates: tuple[Candidate, ...], name: str, refused: Refused
+) -> tuple[Candidate, ...]:
     """What is left to try after a rule was refused.
 
     Args:

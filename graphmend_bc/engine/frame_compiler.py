@@ -30,7 +30,7 @@ from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.internal_errors import InternalError, is_internal
 from graphmend_bc.engine.attempts import Attempts
-from graphmend_bc.engine.commit import keep, settle
+from graphmend_bc.engine.commit import report_result, save_decisions
 from graphmend_bc.engine.failures import report_failure
 from graphmend_bc.engine.governor import Recompiled, leaves_frame
 from graphmend_bc.engine.recompilations import charge_compilation, charge_version
@@ -131,7 +131,7 @@ class Frame(Attempts):
             return whole
         if not self.wants_errors:
             return Next.STOCK
-        settle(self.state, self.plans, self.code, compilation.trace, {})
+        report_result(self.state, self.plans, self.code, compilation.trace, {})
         self._explain(outcome)
         return outcome
 
@@ -157,13 +157,13 @@ class Frame(Attempts):
         """Whether there is another attempt: the usual one if plans from disk were no good."""
         if isinstance(error, InternalError):
             return False
-        learned = self.lessons.after(compilation, error)
-        if self.lessons.drops_suggestions(error, learned):
+        learned = self.retries.after(compilation, error)
+        if self.retries.drops_suggestions(error, learned):
             self._begin(suggests=False)
             return True
         if learned or attempt.is_break(error):
             return learned
-        return self.lessons.stops_speculating(compilation, self.code, error)
+        return self.retries.stops_speculating(compilation, self.code, error)
 
     def _leave_if_mending_does_not_pay(self) -> None:
         """Mend nothing if stock's pieces are compiled less often. They get an empty cache."""
@@ -204,11 +204,11 @@ class Frame(Attempts):
         return self._compile_as_stock()
 
     def _report(self, error: Exception) -> None:
-        report_failure(self.state, site_of(self.code, 0), error, self.lessons.place_of(error))
+        report_failure(self.state, site_of(self.code, 0), error, self.retries.place_of(error))
 
     def _leave(self, compilation: Compilation, left: FrameLeft) -> Exception:
         """Compiled, it is not what eager Python does. Compiled callees keep what they are given."""
-        place = self.lessons.place_of(left) or site_of(self.code, 0)
+        place = self.retries.place_of(left) or site_of(self.code, 0)
         self.state.note_decline(Decline.of(left.refused, place))
         self._tell(compilation, left)
         return eager_fallback.RunsEagerly(always=True)
@@ -246,7 +246,7 @@ class Frame(Attempts):
             if not isinstance(outcome, Exception):
                 return self._commit(compilation, outcome)
             self._note_failed(compilation, outcome)
-            if isinstance(outcome, Prepared) or self.lessons.after_the_last(outcome):
+            if isinstance(outcome, Prepared) or self.retries.after_the_last(outcome):
                 return self._compile_as_stock()
             is_internal = isinstance(outcome, InternalError) and not self.plans.off
             if is_internal or (attempt.is_failure(outcome) and self._takes_part()):
@@ -264,8 +264,8 @@ class Frame(Attempts):
     def _end(self, compilation: Compilation, error: Exception) -> Exception:
         """Accept that Dynamo does not compile the frame."""
         self._note_cut(error)
-        settle(self.state, self.plans, self.code, compilation.trace, {})
-        keep(self.plans, self.state.function_of(self.code))
+        report_result(self.state, self.plans, self.code, compilation.trace, {})
+        save_decisions(self.plans, self.state.function_of(self.code))
         self._tell(compilation, error)
         return error
 
@@ -303,8 +303,8 @@ class Frame(Attempts):
         if rollback is not None and rollback.tally is not None:
             self.state.remember_tally(self.code, rollback.tally)
         cut = bool(attempt.break_reason(result))
-        settle(self.state, self.plans, self.code, trace, used | trace.used, cut=cut)
+        report_result(self.state, self.plans, self.code, trace, used | trace.used, cut=cut)
         self._note_cut(result)
-        keep(self.plans, self.state.function_of(self.code))
+        save_decisions(self.plans, self.state.function_of(self.code))
         self._tell(compilation, result)
         return result

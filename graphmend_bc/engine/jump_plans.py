@@ -10,7 +10,7 @@ from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rules.rule import Met
+from graphmend_bc.rules.rule import BreakSite
 from graphmend_bc.runtime import CodeId, Site, identity_of
 
 _JUMP = "Data-dependent branching"
@@ -55,7 +55,7 @@ class JumpPlans:
             return None
         if state.leaves_alone(original) or plans.left.known(original, site) is not None:
             return None
-        met = Met(original, place)
+        met = BreakSite(original, place)
         if met.ends_round:
             return None  # the new form of such a loop is entered before its first round
         if not self._may_write(met):
@@ -79,12 +79,14 @@ class JumpPlans:
         original = plans.codes.get(site.code)
         if original is None or plans.off or plans.suspends or not plans.is_planned(site):
             return None
-        if plans.code_for(original) is not code or not self._may_write(Met(original, site.offset)):
+        if plans.code_for(original) is not code or not self._may_write(
+            BreakSite(original, site.offset)
+        ):
             return None
         plans.climb(site, refused)
         return plans.code_for(original)
 
-    def _may_write(self, met: Met) -> bool:
+    def _may_write(self, met: BreakSite) -> bool:
         key = identity_of(met.code)
         self.written[key] += len(met.graph.listing.ops)
         return self.written[key] <= _OPS

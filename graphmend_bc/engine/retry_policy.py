@@ -37,7 +37,7 @@ from graphmend_bc.engine.survey_policy import Surveys
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.rewriting.mark_callee import CALLS
-from graphmend_bc.rules.rule import Met
+from graphmend_bc.rules.rule import BreakSite
 from graphmend_bc.runtime import Site, identity_of
 
 _PROGRAM_ERRORS = frozenset({"Observed exception"})
@@ -49,7 +49,7 @@ _OF_CALLEES = frozenset({"Unsupported method call", "Failed to trace builtin ope
 
 
 @dataclass(frozen=True, slots=True)
-class Lessons:
+class RetryPolicy:
     """Changes the plans of one frame.
 
     Attributes:
@@ -75,11 +75,11 @@ class Lessons:
         """
         return (
             self._learn(compilation, error)
-            or self._turn(compilation, error)
+            or self._flip(compilation, error)
             or self._leave_asserts(compilation, error)
         )
 
-    def told(self, trace: Trace, error: Exception) -> str:
+    def describe(self, trace: Trace, error: Exception) -> str:
         """What an attempt failed at, in a few words.
 
         Args:
@@ -88,7 +88,7 @@ class Lessons:
         """
         if (survey := trace.known(Survey)) is not None:
             refused = [f"{why.reason.code} at {site}" for site, why in survey.refused.items()]
-            return ", ".join([*refused, *(self._told(found) for found in survey.found)])
+            return ", ".join([*refused, *(self._described(found) for found in survey.found)])
         if isinstance(error, SiteRefused):
             return f"{error.refused.reason.code} at {', '.join(map(str, error.sites))}"
         found = break_of(error)
@@ -96,9 +96,9 @@ class Lessons:
             return type(error).__name__
         if isinstance(error, NotReplaceable):
             return f"A plan for the next attempt at {self._site(found)}"
-        return self._told(found)
+        return self._described(found)
 
-    def _told(self, found: Break) -> str:
+    def _described(self, found: Break) -> str:
         return f"{found.gb_type} at {self._site(found)}"
 
     def _site(self, found: Break) -> Site:
@@ -209,7 +209,7 @@ class Lessons:
         if found is None or not attempt.asks_symbol(error):
             return False
         original, offset = self.state.rewrites.original(found.code, found.offset)
-        return offset >= 0 and Met(original, offset).is_condition
+        return offset >= 0 and BreakSite(original, offset).is_condition
 
     def _learn_break(self, compilation: Compilation, error: Exception, found: Break) -> bool:
         """Change a plan after a graph break; False if nothing can be done about it."""
@@ -253,7 +253,7 @@ class Lessons:
         self, compilation: Compilation, error: Exception, site: Site, found: Break
     ) -> bool:
         """Change what may have led to a break that no rule mends; False if there is nothing."""
-        changed = self._turn_blind(compilation, error, found) or (
+        changed = self._flip_blind(compilation, error, found) or (
             bool(captured_in(compilation.trace)) and self._captures_less(site, found)
         )
         if changed:
@@ -288,7 +288,7 @@ class Lessons:
         self.plans.exact_asserts = False
         return True
 
-    def _turn_blind(self, compilation: Compilation, error: Exception, found: Break) -> bool:
+    def _flip_blind(self, compilation: Compilation, error: Exception, found: Break) -> bool:
         """Leave the way where tracing stopped, if only the bytecode spoke for it."""
         if found.gb_type in _PROGRAM_ERRORS:
             return False
@@ -299,12 +299,12 @@ class Lessons:
         ]
         return self.flips.flip(blind, self._place(found), last=False)
 
-    def _turn(self, compilation: Compilation, error: Exception) -> bool:
+    def _flip(self, compilation: Compilation, error: Exception) -> bool:
         """Speculate otherwise, if the way that was taken for granted does not trace."""
         found = break_of(error)
         if found is not None and attempt.is_break(error):
             # The way of this very call: the other one would not be that of the graph's first call.
-            return not self._is_final(found) and self._turn_blind(compilation, error, found)
+            return not self._is_final(found) and self._flip_blind(compilation, error, found)
         stopped = str(error) if found is None else self._place(found)
         return self.flips.flip(self._that_decide(compilation, error), stopped)
 

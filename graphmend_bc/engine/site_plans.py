@@ -13,7 +13,7 @@ from graphmend_bc.dynamo.trace import code_notes
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
 from graphmend_bc.dynamo.trace.context import TakesPartLate, TextsMoved
 from graphmend_bc.dynamo.trace.internal_errors import InternalError
-from graphmend_bc.engine.escalation import dearer, planned_ahead
+from graphmend_bc.engine.escalation import planned_ahead, remaining_rules
 from graphmend_bc.engine.failures import report_failure
 from graphmend_bc.engine.frame_breaks import FrameBreaks
 from graphmend_bc.engine.rewrite_cache import site_of
@@ -33,7 +33,7 @@ from graphmend_bc.rewriting.plan import (
 )
 from graphmend_bc.rules import defer
 from graphmend_bc.rules.registry import candidates_at, is_on
-from graphmend_bc.rules.rule import Candidate, Met
+from graphmend_bc.rules.rule import BreakSite, Candidate
 from graphmend_bc.runtime import CodeId, Site, identity_of
 from graphmend_bc.runtime.signal_handlers import pass_on
 
@@ -287,7 +287,7 @@ class Plans:
         """The rules for a site, without capture where that failed too often."""
         return self._without_failed(site, self._all_candidates(code, site))
 
-    def dearer(
+    def remaining_rules(
         self, code: CodeType, site: Site, name: str, refused: Refused
     ) -> tuple[Candidate, ...]:
         """What is left to try at a site after a rule was refused, the cheapest first.
@@ -298,10 +298,12 @@ class Plans:
             name: the rule.
             refused: why it does not work.
         """
-        return self._without_failed(site, dearer(self._all_candidates(code, site), name, refused))
+        return self._without_failed(
+            site, remaining_rules(self._all_candidates(code, site), name, refused)
+        )
 
     def _all_candidates(self, code: CodeType, site: Site) -> tuple[Candidate, ...]:
-        return candidates_at(Met(code, site.offset, self.gb_type(site)), self.state.lost)
+        return candidates_at(BreakSite(code, site.offset, self.gb_type(site)), self.state.lost)
 
     def _without_failed(
         self, site: Site, candidates: tuple[Candidate, ...]
@@ -408,7 +410,7 @@ class Plans:
         self.marked.discard(site)
         try:
             name = defer.RULE.name if planned is None else planned.rule
-            candidates = self.dearer(code, site, name, refused)
+            candidates = self.remaining_rules(code, site, name, refused)
         except Refused:
             candidates = ()
         try:

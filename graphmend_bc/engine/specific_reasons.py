@@ -12,7 +12,7 @@ from graphmend_bc.catalog.unsupported_breaks import ENTERED, HINTS, PARTLY, REQU
 from graphmend_bc.dynamo.trace.breaks import Break
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.mark_callee import CALLS
-from graphmend_bc.rules.rule import Met
+from graphmend_bc.rules.rule import BreakSite
 from graphmend_bc.runtime import Site
 
 _GENERAL = frozenset({"call-not-traced", "callee-not-found", "unhandled-instruction"})
@@ -53,7 +53,7 @@ def _of_kind(refused: Refused, site: Site, found: Break | None, code: CodeType) 
     if refused.reason.code == "unhandled-instruction" or site.opname not in CALLS:
         detail = detail or f"The instruction is {site.opname}."
         return Refused("unhandled-instruction", detail, HINTS.get(gb_type, ()))
-    met = Met(code, site.offset, gb_type)
+    met = BreakSite(code, site.offset, gb_type)
     called = f"'{met.callee}'" if met.callee else ""
     if called and called not in detail:
         detail = f"{called} is called{_which_is(met.callee, found)}. {detail}".rstrip()
@@ -80,7 +80,7 @@ _SKIPPED = re.compile(r"module: (?P<module>[\w.]+), qualname: (?P<qualname>[\w.<
 """How Dynamo names a function that it was told not to trace."""
 
 
-def _is_dropped(met: Met) -> bool:
+def _is_dropped(met: BreakSite) -> bool:
     """Whether nobody uses what a call gives."""
     after = met.graph.listing.ops[met.op.index + 1 : met.op.index + 2]
     return bool(after) and after[0].name == "POP_TOP"

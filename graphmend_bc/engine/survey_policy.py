@@ -12,7 +12,7 @@ from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.truth_guards import speculation_at
 from graphmend_bc.rules.registry import candidates_at
-from graphmend_bc.rules.rule import Met
+from graphmend_bc.rules.rule import BreakSite
 from graphmend_bc.runtime import Site, Speculate
 
 
@@ -43,7 +43,7 @@ class Surveys:
         original, place = state.rewrites.original(code, offset)
         if place < 0 or plans.suspends or state.leaves_alone(original):
             return None
-        site, met = site_of(original, place), Met(original, place)
+        site, met = site_of(original, place), BreakSite(original, place)
         if plans.is_planned(site) or site in self.unplanned:
             return None
         if site in plans.declined or site in state.given_up:
@@ -71,12 +71,12 @@ class Surveys:
             return None
         code, name = plans.codes[site.code], plans.by_code[site.code][site.offset].rule
         try:
-            left = plans.dearer(code, site, name, refused)
+            left = plans.remaining_rules(code, site, name, refused)
         except Refused:
             return None
         if not left or left[0].rule.name != "speculate":
             return None
-        met = Met(code, site.offset)
+        met = BreakSite(code, site.offset)
         return speculation_at(met.graph, met.op, site, alone=False)
 
     def learn(self, survey: Survey) -> None:

@@ -22,7 +22,7 @@ AGAIN = "__gm_again"
 """The variable that holds a round's condition."""
 
 
-class PartWriter(FunctionWriter, ABC):
+class LiftedFunctionWriter(FunctionWriter, ABC):
     """Writes calls of primitives with the functions that they are given."""
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Mark the callee of a call: `print(x)` becomes `Mark(site, rule)(print)(x)`.
+"""Mark the callee of a call: `print(x)` becomes `MarkedCallee(site, rule)(print)(x)`.
 
 The arguments, keywords and the call itself stay as they are, so the rewrite needs only the place
 where the callee was pushed.

@@ -1,8 +1,8 @@
 """Mark the operands of an instruction, or make a call of it.
 
-x[a:b]               becomes  x[slice(*Operands(site, rule)((a, b)))]
-for e in rows: ...   becomes  for e in Operands(site, rule)((rows,))[0]: ...
-x[key]               becomes  Operation(site, rule, getitem)((x, key))
+x[a:b]               becomes  x[slice(*MarkedOperands(site, rule)((a, b)))]
+for e in rows: ...   becomes  for e in MarkedOperands(site, rule)((rows,))[0]: ...
+x[key]               becomes  CalledOperation(site, rule, getitem)((x, key))
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from graphmend_bc.code.assemble import Emit
 from graphmend_bc.code.listing import Op
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.calls import Writer
-from graphmend_bc.runtime import Operands, Operation, SetAttribute, Site
+from graphmend_bc.runtime import CalledOperation, MarkedOperands, SetAttribute, Site
 
 SLICES = facts.op_set("BUILD_SLICE", "BINARY_SLICE", "STORE_SLICE")
 
@@ -38,7 +38,7 @@ def write_marked_operands(op: Op, site: Site, rule: str, writer: Writer) -> list
     Raises:
         Refused: an instruction of another kind.
     """
-    mark = Operands(site, rule)
+    mark = MarkedOperands(site, rule)
     if op.name == "GET_ITER":
         return [
             writer.emit("BUILD_TUPLE", 1),
@@ -77,6 +77,6 @@ def write_operation(op: Op, site: Site, rule: str, writer: Writer) -> list[Emit]
         function, drop = SetAttribute(op.arg), True
     else:
         raise Refused("unhandled-instruction", f"{op.name} does not become a call.")
-    call = writer.callable_under_top(Operation(site, rule, function))
+    call = writer.callable_under_top(CalledOperation(site, rule, function))
     pop = [writer.emit("POP_TOP")] if drop else []
     return [writer.emit("BUILD_TUPLE", 2), *call, *writer.call(1), *pop]

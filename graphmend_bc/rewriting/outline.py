@@ -2,7 +2,7 @@
 
 before               after
   def f(a, b):         def f(a, b):
-      <body>               return Whole(site, rule)(<copy of f>, a, b)
+      <body>               return Outlined(site, rule)(<copy of f>, a, b)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from graphmend_bc.code.header import argument_names
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.calls import Writer, site_of_op
 from graphmend_bc.rewriting.origin import with_origin
-from graphmend_bc.runtime import Whole
+from graphmend_bc.runtime import Outlined
 
 
 def as_one_call(code: CodeType, offset: int, rule: str) -> tuple[Assembled, Assembled]:
@@ -37,7 +37,7 @@ def as_one_call(code: CodeType, offset: int, rule: str) -> tuple[Assembled, Asse
         raise Refused("unhandled-instruction", "The function is a closure, or takes `*args`.")
     listing = graph_of(code).listing
     op = listing.at_offset(offset)
-    primitive = Whole(site_of_op(code, op), rule)
+    primitive = Outlined(site_of_op(code, op), rule)
     names = argument_names(code)
     like = code.replace(
         co_argcount=len(names),

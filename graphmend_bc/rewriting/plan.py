@@ -6,9 +6,9 @@ last three write is up to the rule's handler:
 
     LiftBranch, LiftLoop, LiftRound    arms and rounds become functions
     AskTruth                           a truth value is asked by name; the control flow stays
-    MarkCallee                         f(x)     ->  Mark(site, rule)(f)(x)
-    MarkOperands, CallOperation        x[a:b]   ->  x[Operands(site, rule)((a, b))]
-    Outline                            def f(a): return Whole(site, rule)(<copy of f>, a)
+    MarkCallee                         f(x)     ->  MarkedCallee(site, rule)(f)(x)
+    MarkOperands, CallOperation        x[a:b]   ->  x[MarkedOperands(site, rule)((a, b))]
+    Outline                            def f(a): return Outlined(site, rule)(<copy of f>, a)
 
 `Capture` changes no code: it only says that Dynamo is to make symbols there.
 """
@@ -83,7 +83,7 @@ class AskTruth(Rewrite):
 
 @dataclass(frozen=True, slots=True)
 class MarkCallee(Rewrite):
-    """The callee of a call is marked by `Mark`.
+    """The callee of a call is marked by `MarkedCallee`.
 
     Attributes:
         in_order: whether the order matters in which the call unpacks its arguments.
@@ -100,7 +100,7 @@ class MarkCallee(Rewrite):
 
 @dataclass(frozen=True, slots=True)
 class MarkOperands(Rewrite):
-    """The operands of an instruction, on top of the stack, are marked by `Operands`.
+    """The operands of an instruction, on top of the stack, are marked by `MarkedOperands`.
 
     Example:
         >>> Plan({18: MarkOperands()})
@@ -110,7 +110,7 @@ class MarkOperands(Rewrite):
 
 @dataclass(frozen=True, slots=True)
 class CallOperation(Rewrite):
-    """An instruction becomes a call of `Operation` with its operands.
+    """An instruction becomes a call of `CalledOperation` with its operands.
 
     Example:
         >>> Plan({18: CallOperation()})

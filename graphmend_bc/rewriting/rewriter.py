@@ -25,7 +25,7 @@ from graphmend_bc.code.listing import Op
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.arms import lift
 from graphmend_bc.rewriting.decision import Decision, decision_at
-from graphmend_bc.rewriting.lifted_functions import AGAIN, PartWriter
+from graphmend_bc.rewriting.lifted_functions import AGAIN, LiftedFunctionWriter
 from graphmend_bc.rewriting.loops import Round, round_at, round_ended_by
 from graphmend_bc.rewriting.mark_callee import marked_callees, write_marked
 from graphmend_bc.rewriting.operands import write_marked_operands, write_operation
@@ -44,7 +44,7 @@ from graphmend_bc.rewriting.plan import (
 )
 from graphmend_bc.rewriting.scope import Scope
 from graphmend_bc.rewriting.truth_guards import speculation_at, use_of, write_speculation
-from graphmend_bc.runtime import Mark, Site
+from graphmend_bc.runtime import MarkedCallee, Site
 
 _UNCONDITIONAL = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 
@@ -88,7 +88,7 @@ def rewrite(code: CodeType, plan: Plan) -> Rewritten:
     return _Rewriter(graph_of(code), plan).run()
 
 
-class _Rewriter(PartWriter):
+class _Rewriter(LiftedFunctionWriter):
     """Writes one code object, block by block."""
 
     def __init__(self, graph: Graph, plan: Plan) -> None:
@@ -271,7 +271,7 @@ class _Rewriter(PartWriter):
         return [writer.emit(name, label=label)]
 
 
-def mark_of(graph: Graph, call: Op, site: Site, rewrite: Rewrite) -> Mark:
+def mark_of(graph: Graph, call: Op, site: Site, rewrite: Rewrite) -> MarkedCallee:
     """The mark of a call's callee.
 
     Args:
@@ -282,5 +282,5 @@ def mark_of(graph: Graph, call: Op, site: Site, rewrite: Rewrite) -> Mark:
     """
     assert isinstance(rewrite, MarkCallee)
     if rewrite.with_use:
-        return Mark(site, rewrite.rule, use_of(graph, call))
-    return Mark(site, rewrite.rule)
+        return MarkedCallee(site, rewrite.rule, use_of(graph, call))
+    return MarkedCallee(site, rewrite.rule)

@@ -2,14 +2,14 @@
 
 from graphmend_bc.dynamo.predication.tensor_predicates import asked
 from graphmend_bc.rewriting.plan import MarkCallee
-from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule
+from graphmend_bc.rules.rule import DATA_DEPENDENT, BreakSite, Rewrites, Rule
 
 _ASKING = frozenset(
     {"item", "bool", "equal", "allclose", "is_nonzero", "__bool__", "_check_tensor_all"}
 )
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     return {met.offset: MarkCallee(with_use=True)} if met.callee in _ASKING else None
 
 

@@ -4,10 +4,10 @@ from graphmend_bc.dynamo.before_graph.slice_bounds import bounded
 from graphmend_bc.rewriting.operands import SLICES
 from graphmend_bc.rewriting.plan import MarkOperands
 from graphmend_bc.rules.capture import CAPTURABLE
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     known = met.gb_type and met.op.name in SLICES
     return {met.offset: MarkOperands()} if known else None
 

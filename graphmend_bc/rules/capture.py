@@ -5,7 +5,7 @@ See `torch._dynamo.config.capture_scalar_outputs` and `capture_dynamic_output_sh
 
 from graphmend_bc.dynamo.symbols.unbacked import captured
 from graphmend_bc.rewriting.plan import Capture
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
 CAPTURABLE = frozenset(
     {
@@ -17,7 +17,7 @@ CAPTURABLE = frozenset(
 )
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     return {met.offset: Capture()} if met.gb_type else None
 
 

@@ -2,11 +2,11 @@
 
 from graphmend_bc.dynamo.before_graph.guarded_draws import chosen
 from graphmend_bc.rewriting.plan import MarkCallee
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.runtime.draws import PYTHON_DRAWS
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     known = met.gb_type and met.callee in PYTHON_DRAWS
     return {met.offset: MarkCallee(in_order=False)} if known else None
 

@@ -2,10 +2,10 @@
 
 from graphmend_bc.dynamo.substitutes.copying import copied
 from graphmend_bc.rewriting.plan import MarkCallee
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     # `copier` is the name in the code of `copy.copy`.
     known = met.gb_type and met.callee in ("copier", "copy")
     return {met.offset: MarkCallee(in_order=False)} if known else None

@@ -2,10 +2,10 @@
 
 from graphmend_bc.dynamo.effects.deferred_calls import deferred
 from graphmend_bc.rewriting.plan import MarkCallee
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     return {met.offset: MarkCallee()} if met.is_call and met.gb_type else None
 
 

@@ -3,10 +3,10 @@
 from graphmend_bc.dynamo.before_graph.numpy_random import drawn
 from graphmend_bc.legality.host_code import draws_on_host
 from graphmend_bc.rewriting.plan import Outline
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     known = met.gb_type and draws_on_host(met.code)
     return {met.offset: Outline()} if known else None
 

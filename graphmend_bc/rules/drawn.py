@@ -3,11 +3,11 @@
 from graphmend_bc import config
 from graphmend_bc.legality.host_code import DRAWS
 from graphmend_bc.rewriting.plan import Capture
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.runtime.draws import PYTHON_DRAWS
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     drawn = met.callee in DRAWS or met.callee in PYTHON_DRAWS
     known = met.gb_type and drawn and "capture" in config.strategies
     return {met.offset: Capture()} if known else None

@@ -2,10 +2,10 @@
 
 from graphmend_bc.rewriting.plan import AskTruth
 from graphmend_bc.rewriting.truth_guards import jumps_of_decision
-from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule
+from graphmend_bc.rules.rule import DATA_DEPENDENT, BreakSite, Rewrites, Rule
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     if not met.is_condition or met.guards_loop:
         return None
     jumps = jumps_of_decision(met.graph, met.block)

@@ -1,10 +1,10 @@
 """A while loop becomes `torch.while_loop`; its first iteration is speculated on."""
 
 from graphmend_bc.rewriting.plan import LiftLoop
-from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule
+from graphmend_bc.rules.rule import DATA_DEPENDENT, BreakSite, Rewrites, Rule
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     return {met.offset: LiftLoop(entered=True)} if met.guards_loop else None
 
 

@@ -4,7 +4,7 @@ from graphmend_bc.dynamo.before_graph.hoist import hoisted
 from graphmend_bc.rewriting.operands import is_subscript
 from graphmend_bc.rewriting.plan import CallOperation, MarkCallee
 from graphmend_bc.rules.capture import CAPTURABLE
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
 _KNOWN_TO_BREAK = {
     "Failed to trace builtin operator": "range",
@@ -13,7 +13,7 @@ _KNOWN_TO_BREAK = {
 """By break types that mean many things: the callee at which a value is wanted."""
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     if met.callee != _KNOWN_TO_BREAK.get(met.gb_type, met.callee):
         return None
     if not met.gb_type:

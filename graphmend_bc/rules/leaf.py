@@ -2,10 +2,10 @@
 
 from graphmend_bc.dynamo.substitutes.requires_grad import required
 from graphmend_bc.rewriting.plan import CallOperation
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     known = met.op.name == "STORE_ATTR" and met.op.arg == "requires_grad"
     return {met.offset: CallOperation()} if known else None
 

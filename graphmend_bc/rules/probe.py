@@ -3,10 +3,10 @@
 from graphmend_bc.catalog.probes import NAMES
 from graphmend_bc.dynamo.before_graph.guarded_constants import probed
 from graphmend_bc.rewriting.plan import MarkCallee
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     # Dynamo calls a function that caches its results by way of `getattr_and_trace`.
     names = NAMES if met.code.co_name != "getattr_and_trace" else {"fn"}
     known = met.gb_type and met.callee in names

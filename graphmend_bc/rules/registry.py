@@ -13,7 +13,7 @@ from graphmend_bc import config
 from graphmend_bc.catalog.unsupported_breaks import LEFT, PARTLY
 from graphmend_bc.registration import Registration, Registry
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rules.rule import Candidate, Met, Rule
+from graphmend_bc.rules.rule import BreakSite, Candidate, Rule
 
 NOTHING_LOST: Final[Mapping[str, str]] = MappingProxyType({})
 _NOT_RULES = frozenset({"registry", "rule"})
@@ -67,7 +67,7 @@ def handlers() -> dict[str, Callable[..., Any]]:
     return {name: handler for name, handler in found.items() if callable(handler)}
 
 
-def candidates_at(met: Met, lost: Mapping[str, str] = NOTHING_LOST) -> tuple[Candidate, ...]:
+def candidates_at(met: BreakSite, lost: Mapping[str, str] = NOTHING_LOST) -> tuple[Candidate, ...]:
     """The rules that know a break, the cheapest first, as far as they are on.
 
     Args:

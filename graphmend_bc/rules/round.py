@@ -1,10 +1,10 @@
 """A loop that is left at the end of an iteration only becomes `torch.while_loop`."""
 
 from graphmend_bc.rewriting.plan import LiftRound
-from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule
+from graphmend_bc.rules.rule import DATA_DEPENDENT, BreakSite, Rewrites, Rule
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     return {met.offset: LiftRound()} if met.ends_round else None
 
 

@@ -22,7 +22,7 @@ Rewrites = Mapping[int, Rewrite]
 
 
 @dataclass(frozen=True)
-class Met:
+class BreakSite:
     """A graph break, as rules see it.
 
     Attributes:
@@ -34,7 +34,7 @@ class Met:
     Example:
         >>> def first(items):
         ...     return items
-        >>> Met(first.__code__, 2).op.name, Met(first.__code__, 2).is_call
+        >>> BreakSite(first.__code__, 2).op.name, BreakSite(first.__code__, 2).is_call
         ('LOAD_FAST', False)
     """
 
@@ -125,12 +125,12 @@ class Rule:
     name: str
     strategy: str
     cost: int
-    matches: Callable[[Met], Rewrites | None]
+    matches: Callable[[BreakSite], Rewrites | None]
     gb_types: frozenset[str] = frozenset()
     helps: Callable[[Refused], bool] = _always
     handler: Callable[..., Any] | str | None = None
 
-    def at(self, met: Met) -> Candidate | None:
+    def at(self, met: BreakSite) -> Candidate | None:
         """The rule at one site, or None if it does not apply there."""
         if met.gb_type and self.gb_types and met.gb_type not in self.gb_types:
             return None

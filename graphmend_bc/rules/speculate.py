@@ -1,10 +1,10 @@
 """The likely arm is compiled alone, and the condition is checked after the graph."""
 
 from graphmend_bc.rewriting.plan import AskTruth
-from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule
+from graphmend_bc.rules.rule import DATA_DEPENDENT, BreakSite, Rewrites, Rule
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     asks = met.op.name == "UNARY_NOT" or (met.is_condition and not met.guards_loop)
     return {met.offset: AskTruth()} if asks else None
 

@@ -1,10 +1,10 @@
 """Both arms are computed, and `torch.where` selects one result."""
 
 from graphmend_bc.rewriting.plan import LiftBranch
-from graphmend_bc.rules.rule import DATA_DEPENDENT, Met, Rewrites, Rule
+from graphmend_bc.rules.rule import DATA_DEPENDENT, BreakSite, Rewrites, Rule
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     return {met.offset: LiftBranch()} if met.is_branch else None
 
 

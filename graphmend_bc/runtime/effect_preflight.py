@@ -25,7 +25,7 @@ Call = tuple[Callable[..., Any], Predicates, tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(slots=True, eq=False)
-class Ahead:
+class EffectPreflight:
     """The look ahead of one frame.
 
     Attributes:

@@ -106,7 +106,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark(Marker):
+class MarkedCallee(Marker):
     """Marks the callee of a call: outside a trace the call happens where it stands.
 
     Attributes:
@@ -121,7 +121,7 @@ class Mark(Marker):
 
 
 @dataclass(frozen=True, slots=True)
-class Operands(Marker):
+class MarkedOperands(Marker):
     """Marks the operands of an instruction: outside a trace they are what they are."""
 
     def __call__(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -134,7 +134,7 @@ class Operands(Marker):
 
 
 @dataclass(frozen=True, slots=True)
-class Operation(Marker):
+class CalledOperation(Marker):
     """Stands for one instruction.
 
     Attributes:
@@ -168,7 +168,7 @@ class SetAttribute:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole(Marker):
+class Outlined(Marker):
     """A function as a whole."""
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -42,7 +42,7 @@ def test_graphs_and_epilogues() -> None:
     compiled(X)
     assert traced(lambda: compiled(X)) == [
         "graphmend_bc graph of speaks",
-        "graphmend_bc epilogue graphmend_bc.runtime.effect_preflight.Ahead.check",
+        "graphmend_bc epilogue graphmend_bc.runtime.effect_preflight.EffectPreflight.check",
         "graphmend_bc epilogue graphmend_bc.runtime.effects.Effect.run",
     ]
 

@@ -167,9 +167,9 @@ def test_an_interruption_leaves_dynamo_off_and_counts_level(
         vendor.opaque(interrupt if place == "frame" else None)
         return x * 2
 
-    enter = torch_compile.Handover.__call__
+    enter = torch_compile.CompiledCall.__call__
 
-    def enter_interrupted(self: torch_compile.Handover, code: CodeType) -> Any:
+    def enter_interrupted(self: torch_compile.CompiledCall, code: CodeType) -> Any:
         if place == "enter":
             interrupt()
         callback, leave = enter(self, code)  # type: ignore[misc]
@@ -181,7 +181,7 @@ def test_an_interruption_leaves_dynamo_off_and_counts_level(
 
         return callback, leave_interrupted
 
-    monkeypatch.setattr(torch_compile.Handover, "__call__", enter_interrupted)
+    monkeypatch.setattr(torch_compile.CompiledCall, "__call__", enter_interrupted)
 
     def round_() -> None:
         interrupted[0] = True

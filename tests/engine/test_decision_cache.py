@@ -22,7 +22,7 @@ from graphmend_bc.engine.decision_cache import DecisionCache
 from graphmend_bc.engine.entry_files import LARGEST, EntryFiles
 from graphmend_bc.reporting.report import FrameResult
 from graphmend_bc.rules.registry import all_rules
-from graphmend_bc.rules.rule import Met
+from graphmend_bc.rules.rule import BreakSite
 from tests.oracle import load
 from tests.processes import forked
 
@@ -265,7 +265,7 @@ def legal_somewhere(f: Any) -> list[dict[str, Any]]:
     for rule in all_rules():
         for op in graph_of(f.__code__).listing.ops:
             for gb_type in sorted(rule.gb_types)[:1] or ["UserError"]:
-                met = Met(f.__code__, op.offset, gb_type)
+                met = BreakSite(f.__code__, op.offset, gb_type)
                 if rule.at(met) is not None:
                     made = {"offset": op.offset, "rule": rule.name, "gb_type": gb_type}
                     found.append({**made, "refused": []})

@@ -11,18 +11,18 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import graphmend_bc as gm
 from graphmend_bc.code import facts
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.engine.escalation import dearer
+from graphmend_bc.engine.escalation import remaining_rules
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import AskTruth, LiftBranch
-from graphmend_bc.rules.rule import Met, Rule
+from graphmend_bc.rules.rule import BreakSite, Rule
 from graphmend_bc.runtime import Site
 from tests.oracle import check
 from tests.releases import since
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 BOTH = [UP, DOWN, UP]
-MET = Met((lambda x: x).__code__, 8)
+MET = BreakSite((lambda x: x).__code__, 8)
 
 DEAR = """
 def f(x):
@@ -406,8 +406,8 @@ def test_what_is_left_to_try_lies_above_what_was_tried(tried: int) -> None:
     rules[2] = replace(rules[2], helps=helps)
     candidates = tuple(here for rule in rules if (here := rule.at(MET)) is not None)
     assert [here.rewrites[8].rule for here in candidates] == ["rule 0", "rule 1", "rule 2"]
-    left = dearer(candidates, f"rule {tried}", Refused("arm-too-dear"))
+    left = remaining_rules(candidates, f"rule {tried}", Refused("arm-too-dear"))
     assert left == candidates[tried + 1 :]
-    assert dearer(candidates, "", Refused("arm-too-dear")) == candidates
-    assert dearer(candidates, f"rule {tried}", Refused("left-alone")) == ()
-    assert candidates[2] not in dearer(candidates, "rule 0", Refused("arm-raises"))
+    assert remaining_rules(candidates, "", Refused("arm-too-dear")) == candidates
+    assert remaining_rules(candidates, f"rule {tried}", Refused("left-alone")) == ()
+    assert candidates[2] not in remaining_rules(candidates, "rule 0", Refused("arm-raises"))

@@ -12,7 +12,7 @@ import torch
 from graphmend_bc import session
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.engine import commit, frame_compiler, site_plans
-from graphmend_bc.engine.retry_policy import Lessons
+from graphmend_bc.engine.retry_policy import RetryPolicy
 from graphmend_bc.engine.rewrite_cache import Rewrites
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.legality.ranges import Ranges
@@ -116,7 +116,7 @@ def test_a_policy_that_fails_is_reported_once(
     name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is asked only where an attempt fails."""
-    monkeypatch.setattr(Lessons, name, failing(LookupError("planted")))
+    monkeypatch.setattr(RetryPolicy, name, failing(LookupError("planted")))
     with caplog.at_level(logging.WARNING, "graphmend_bc"):
         _, report = run(numbers)
     (record,) = [r for r in caplog.records if r.name == "graphmend_bc"]

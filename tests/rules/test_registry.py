@@ -13,7 +13,7 @@ import graphmend_bc as gm
 from graphmend_bc.catalog.unsupported_breaks import LEFT
 from graphmend_bc.rewriting.plan import Rewrite
 from graphmend_bc.rules.registry import BUILT_IN, all_rules, register_rule
-from graphmend_bc.rules.rule import Met, Rule
+from graphmend_bc.rules.rule import BreakSite, Rule
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -62,7 +62,7 @@ def vendor_trace(x: torch.Tensor) -> None:
 
 
 def test_a_rule_of_the_users() -> None:
-    def matches(met: Met) -> dict[int, Rewrite] | None:
+    def matches(met: BreakSite) -> dict[int, Rewrite] | None:
         return {met.offset: gm.MarkCallee()} if met.callee == "vendor_trace" else None
 
     handle = register_rule(Rule("vendor-trace", "defer", 4, matches, handler="defer"))

@@ -8,10 +8,10 @@ from graphmend_bc.contrib.groupby.variables import grouped
 from graphmend_bc.dynamo.trace.known_calls import known_call
 from graphmend_bc.extension import Extension
 from graphmend_bc.rewriting.plan import MarkCallee
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     return {met.offset: MarkCallee(in_order=False)} if met.gb_type and met.is_call else None
 
 

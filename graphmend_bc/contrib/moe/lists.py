@@ -31,7 +31,7 @@ from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.capture import CAPTURABLE
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.runtime import Marker, Speculate
 
 log = logging.getLogger("graphmend_bc")
@@ -159,7 +159,7 @@ def _source(node: Node, *, is_tuple: bool) -> Node | None:
     return None if named or len(node.args) != 1 else cast(Node, node.args[0])
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     return {met.offset: MarkCallee()} if met.callee == "tolist" else None
 
 

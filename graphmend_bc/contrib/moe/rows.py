@@ -27,7 +27,7 @@ from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkOperands
-from graphmend_bc.rules.rule import Met, Rewrites, Rule
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.runtime import Marker, Site, Speculate
 
 
@@ -127,7 +127,7 @@ def _is_never_last(trace: Trace, mask: Node) -> bool:
     return False
 
 
-def _matches(met: Met) -> Rewrites | None:
+def _matches(met: BreakSite) -> Rewrites | None:
     return {met.offset: MarkOperands()} if met.op.name == "GET_ITER" else None
 
 

@@ -19,7 +19,7 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 from torch.fx import GraphModule, Node
 
-from graphmend_bc.dynamo.after_graph.autograd_repr import HistoryVariable, node_of
+from graphmend_bc.dynamo.after_graph.autograd_repr import AutogradReprVariable, node_of
 from graphmend_bc.dynamo.after_graph.host_value import HostVariable
 from graphmend_bc.dynamo.after_graph.passed_objects import check_whole, is_fixed
 from graphmend_bc.dynamo.after_graph.text_settings import is_moved, note_shown
@@ -29,7 +29,7 @@ from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused
 
-LASTING = (SymNodeVariable, HostVariable, HistoryVariable)
+LASTING = (SymNodeVariable, HostVariable, AutogradReprVariable)
 """Values that nothing changes until the graph has run."""
 
 
@@ -198,7 +198,7 @@ class Snapshotter:
             return self._copy(plain)
         if self.gradients == "refuse" or self.trace.choices:
             raise Refused("effect-shows-grad")
-        return HistoryVariable(self._copy(plain), node_of(example))
+        return AutogradReprVariable(self._copy(plain), node_of(example))
 
     def _copy(self, value: VariableTracker) -> VariableTracker:
         copy = self._call(value, "clone")

@@ -27,7 +27,7 @@ _KNOWN = frozenset(f"{name}Backward{variant}" for name in _OPERATORS.split() for
 Python shows."""
 
 
-class HistoryVariable(VariableTracker):
+class AutogradReprVariable(VariableTracker):
     """A detached tensor that shows a node.
 
     Args:

@@ -23,7 +23,7 @@ from graphmend_bc.runtime.signal_handlers import pass_on
 log = logging.getLogger("graphmend_bc")
 
 
-def look(
+def evaluate_concretely(
     tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable, limit: int | None = None
 ) -> bool | None:
     """The value of a condition in this call, or None if it is not to be had for free.

@@ -30,7 +30,7 @@ from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import Marker, Operation, Site
+from graphmend_bc.runtime import CalledOperation, Marker, Site
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 
@@ -67,7 +67,7 @@ def hoisted(
     args: list[VariableTracker],
 ) -> VariableTracker:
     """Handler: a callee whose call is to run before the graph, or such a subscript's value."""
-    if not isinstance(marker, Operation):
+    if not isinstance(marker, CalledOperation):
         return HoistedCalleeVariable(marker.site, args[0], compilation)
     item = HoistedCalleeVariable(marker.site, vts.BuiltinVariable(marker.function), compilation)
     return item.call_function(tx, args[0].unpack_var_sequence(tx), {})

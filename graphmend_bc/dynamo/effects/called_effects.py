@@ -24,7 +24,7 @@ from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, name_of
 from graphmend_bc.dynamo.trace.context import Compilation, current
 from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
 from graphmend_bc.rewriting.mark_callee import CALLS, unpacks_in_order
-from graphmend_bc.runtime import Mark
+from graphmend_bc.runtime import MarkedCallee
 
 _RULE: Final = "defer"
 
@@ -81,7 +81,7 @@ def _mark(tx: InstructionTranslatorBase, compilation: Compilation, inst: Any) ->
     if not compilation.mends(site) or not compilation.note_mark(site):
         return
     compilation.check_earlier_part()
-    mark = Mark(site, _RULE)
+    mark = MarkedCallee(site, _RULE)
     tx.stack[index] = compilation.handlers[_RULE](tx, compilation, mark, [callee])
 
 

@@ -10,12 +10,12 @@ from torch._dynamo.variables.lists import TupleVariable
 
 from graphmend_bc.dynamo.after_graph.argument_snapshots import Snapshots
 from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
-from graphmend_bc.dynamo.graph.state_snapshot import Undo
+from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
 from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, TextsMoved
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
-from graphmend_bc.runtime.effect_preflight import Ahead
+from graphmend_bc.runtime.effect_preflight import EffectPreflight
 from graphmend_bc.runtime.effects import Effect
 
 
@@ -31,7 +31,7 @@ class Preflight(Feature):
         whole: effects that get an object as it is.
     """
 
-    ahead: Ahead = field(default_factory=Ahead)
+    ahead: EffectPreflight = field(default_factory=EffectPreflight)
     may_raise: list[VariableTracker] = field(default_factory=list)
     handled: list[Site] = field(default_factory=list)
     objects: list[VariableTracker] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Preflight(Feature):
             tx.output.root_tx.debug_locals.insert(0, (check, self.objects))
         self.objects.append(TupleVariable([around, TupleVariable(objects)]))
 
-    def on_roll_back(self, compilation: Compilation, undo: Undo | None) -> None:
+    def on_roll_back(self, compilation: Compilation, undo: StateSnapshot | None) -> None:
         """Refuse what could not be prevented when the graph has run."""
         if undo is not None:
             self.ahead.can_deoptimise = True

@@ -22,7 +22,7 @@ from torch._guards import Guard, Source
 
 from graphmend_bc.catalog.observers import Observer
 from graphmend_bc.dynamo.after_graph.argument_snapshots import LASTING
-from graphmend_bc.dynamo.after_graph.autograd_repr import HistoryVariable
+from graphmend_bc.dynamo.after_graph.autograd_repr import AutogradReprVariable
 from graphmend_bc.dynamo.after_graph.passed_objects import changed_objects, is_fixed
 from graphmend_bc.dynamo.effects.touched_state import (
     Reader,
@@ -148,7 +148,7 @@ def _may_change(value: VariableTracker) -> bool:
     if isinstance(value, (TupleVariable, ConstDictVariable)):
         items = value.items
         return any(map(_may_change, items if isinstance(items, list) else items.values()))
-    lasts = isinstance(value, LASTING) and not isinstance(value, HistoryVariable)
+    lasts = isinstance(value, LASTING) and not isinstance(value, AutogradReprVariable)
     return not (lasts or isinstance(value, StringFormatVariable) or is_fixed(value))
 
 

@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend
 
 
 @dataclass(frozen=True, slots=True)
-class Undo:
+class StateSnapshot:
     """What has to be remembered before a graph runs.
 
     Attributes:

@@ -70,7 +70,7 @@ class _Put:
             self.place.put(self.before)
 
 
-class Seams:
+class Installer:
     """Installs the seams for one mending state and takes them out again.
 
     Args:

@@ -2,9 +2,9 @@
 
 `torch.compile(fn)` returns a wrapper that prepares Dynamo's per-thread state, switches Dynamo's
 callback on, calls `fn`, and undoes it all. A frame that is already there cannot be called: the
-frame hooks evaluate it between `Handover.__call__` and what that returned. The wrapper's settings
-(backend, mode, dynamic, hooks) are read off a wrapper that `torch.compile` itself made, so every
-keyword means what it means there.
+frame hooks evaluate it between `CompiledCall.__call__` and what that returned. The wrapper's
+settings (backend, mode, dynamic, hooks) are read off a wrapper that `torch.compile` itself made, so
+every keyword means what it means there.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def skipped_by_dynamo(code: CodeType) -> bool:
     return bool(trace_rules.check(code))
 
 
-class Handover:
+class CompiledCall:
     """Compiles frames as `torch.compile(fn, **compile_kwargs)` compiles calls of `fn`.
 
     An instance is an `enter` of the frame hooks. It holds nothing of any frame: each call returns
@@ -81,7 +81,7 @@ class Handover:
         self._settings = _settings(context)
 
     @classmethod
-    def of(cls, code: CodeType | None, compile_kwargs: dict[str, Any]) -> Handover | None:
+    def of(cls, code: CodeType | None, compile_kwargs: dict[str, Any]) -> CompiledCall | None:
         """Let `torch.compile` read its keywords.
 
         Args:

@@ -24,7 +24,7 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 
 
-class Join:
+class Merge:
     """Where the arms of one branch meet.
 
     Args:

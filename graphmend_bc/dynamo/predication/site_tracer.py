@@ -17,7 +17,7 @@ from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.predication.arm import Allowed, Arm, Arms, trace_arm
 from graphmend_bc.dynamo.predication.arm_mutation import as_outside, write_back
 from graphmend_bc.dynamo.predication.cond import conditional
-from graphmend_bc.dynamo.predication.merge import Join
+from graphmend_bc.dynamo.predication.merge import Merge
 from graphmend_bc.dynamo.predication.next_rule import go_on
 from graphmend_bc.dynamo.speculation.speculate import Checks, speculate
 from graphmend_bc.dynamo.speculation.survey import goes_on_after
@@ -77,7 +77,7 @@ class SiteTracer:
         taken = self._arm(when_true, live_ins, predicate, True)
         other = self._arm(when_false, live_ins, predicate, False)
         left, right = (as_outside(arm.result, arm.writes, live_ins) for arm in (taken, other))
-        join = Join(self.tx, self.trace, self.site, predicate, taken, other)
+        join = Merge(self.tx, self.trace, self.site, predicate, taken, other)
         try:
             result = join.choose(left, right)
         except Refused as refused:

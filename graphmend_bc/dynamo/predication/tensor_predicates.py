@@ -26,7 +26,7 @@ from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.choose import check_predicate
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import Mark, Marker, Speculate
+from graphmend_bc.runtime import MarkedCallee, Marker, Speculate
 
 
 def asked(
@@ -36,7 +36,7 @@ def asked(
     args: list[VariableTracker],
 ) -> VariableTracker:
     """Handler: the callee of a call that may make a truth value of a tensor."""
-    assert isinstance(mark, Mark)
+    assert isinstance(mark, MarkedCallee)
     return AskedVariable(args[0], mark, compilation)
 
 
@@ -46,7 +46,11 @@ class AskedVariable(MarkedCalleeVariable):
     _nonvar_fields: ClassVar[set[str]] = {"primitive", *MarkedCalleeVariable._nonvar_fields}  # type: ignore[misc]
 
     def __init__(
-        self, callee: VariableTracker, primitive: Mark, compilation: Compilation, **kwargs: Any
+        self,
+        callee: VariableTracker,
+        primitive: MarkedCallee,
+        compilation: Compilation,
+        **kwargs: Any,
     ) -> None:
         super().__init__(primitive.site, callee, compilation, **kwargs)
         self.primitive = primitive
@@ -116,7 +120,11 @@ class HostNumberVariable(VariableTracker):
     }
 
     def __init__(
-        self, tensor: TensorVariable, tracer: site_tracer.SiteTracer, primitive: Mark, **kwargs: Any
+        self,
+        tensor: TensorVariable,
+        tracer: site_tracer.SiteTracer,
+        primitive: MarkedCallee,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.tensor = tensor

@@ -15,7 +15,7 @@ from torch._C._dynamo.eval_frame import set_eval_frame
 
 from graphmend_bc.dynamo.effects.preflight import Preflight
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
-from graphmend_bc.dynamo.graph.state_snapshot import Before, Undo
+from graphmend_bc.dynamo.graph.state_snapshot import Before, StateSnapshot
 from graphmend_bc.dynamo.rollback import checkpoints
 from graphmend_bc.dynamo.rollback.quiet_errors import rolled_back
 from graphmend_bc.dynamo.rollback.raised_errors import is_operators, let_go_of_graph
@@ -28,7 +28,7 @@ from graphmend_bc.dynamo.trace.profiler_labels import deoptimisation
 from graphmend_bc.reporting.speculation_stats import Tally
 from graphmend_bc.rewriting.deopt import with_deoptimisation
 from graphmend_bc.runtime.deopt import Deoptimise, Deoptimizer
-from graphmend_bc.runtime.effect_preflight import Ahead
+from graphmend_bc.runtime.effect_preflight import EffectPreflight
 
 log = logging.getLogger("graphmend_bc")
 
@@ -97,7 +97,7 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
     return graph if rollback.layout is None else _in_layout(graph, rollback.layout)
 
 
-def keeping_modes(graph: Callable[..., Any], modes: Undo) -> Callable[..., Any]:
+def keeping_modes(graph: Callable[..., Any], modes: StateSnapshot) -> Callable[..., Any]:
     """A compiled graph that puts modes back if it raises, as the program's `with` blocks would."""
 
     @functools.wraps(graph)
@@ -148,11 +148,11 @@ def _outside_of_checkpoints(graph: Callable[..., Any]) -> Callable[..., Any]:
 
 def _rolling_back(
     graph: Callable[..., Any],
-    undo: Undo,
+    undo: StateSnapshot,
     tally: Tally,
     extra: int,
     compilation: Compilation,
-    ahead: Ahead | None,
+    ahead: EffectPreflight | None,
 ) -> Callable[..., Any]:
     attempt = _attempt(graph, undo, tally, compilation.code, ahead)
     shares, graph_failed = bool(undo.inputs or undo.draws), compilation.graph_failed
@@ -185,7 +185,11 @@ def _rolling_back(
 
 
 def _attempt(
-    graph: Callable[..., Any], undo: Undo, tally: Tally, code: CodeType, ahead: Ahead | None
+    graph: Callable[..., Any],
+    undo: StateSnapshot,
+    tally: Tally,
+    code: CodeType,
+    ahead: EffectPreflight | None,
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, int | None]]:
     single = len(tally.speculations) == 1  # then one output is both questions
     speculates = bool(tally.speculations)

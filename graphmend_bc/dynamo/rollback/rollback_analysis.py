@@ -20,7 +20,7 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
     storages,
 )
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
-from graphmend_bc.dynamo.graph.state_snapshot import Undo
+from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
 from graphmend_bc.dynamo.symbols.unbacked import captured_in
 from graphmend_bc.dynamo.trace.context import Compilation, Trace
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
@@ -44,7 +44,7 @@ class Rollback(Feature):
             recomputation which stops in the graph would lose.
     """
 
-    undo: Undo | None = None
+    undo: StateSnapshot | None = None
     layout: Layout | None = None
     tally: Tally | None = None
     handles: bool = False
@@ -64,7 +64,9 @@ def need_of(trace: Trace) -> RollbackNeed:
     return max(needs, default=RollbackNeed.NOT_NEEDED)
 
 
-def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph) -> Undo:
+def undo_of(
+    trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGraph
+) -> StateSnapshot:
     """How nothing is left of a graph when its results are thrown away.
 
     Args:
@@ -102,7 +104,7 @@ def undo_of(trace: Trace, gm: GraphModule, opaque: list[Node], output: OutputGra
     if not needed and not inputs.isdisjoint(recorder.written):
         raise Refused("speculation-writes-input", "It is not known to raise.")
     written = _written_inputs(recorder, gm, output.export)
-    return Undo(written, tuple(recorder.draws), _calls(gm, _SWITCHES))
+    return StateSnapshot(written, tuple(recorder.draws), _calls(gm, _SWITCHES))
 
 
 def _check_nodes(recorder: Recorder, gm: GraphModule) -> None:
@@ -116,7 +118,7 @@ def _check_nodes(recorder: Recorder, gm: GraphModule) -> None:
             raise Refused("speculation-has-effects", f"It calls {name}.")
 
 
-def modes_of(gm: GraphModule, output: OutputGraph) -> Undo | None:
+def modes_of(gm: GraphModule, output: OutputGraph) -> StateSnapshot | None:
     """How the modes are put back that a graph switches for a while, if it raises meanwhile.
 
     Args:
@@ -130,7 +132,7 @@ def modes_of(gm: GraphModule, output: OutputGraph) -> Undo | None:
     if not (switches or _calls(gm, {"_set_grad_enabled"})):
         return None
     _, grad = output.tracing_context.global_context.global_state["grad_enabled"]
-    return Undo(switches=switches) if grad == torch.is_grad_enabled() else None
+    return StateSnapshot(switches=switches) if grad == torch.is_grad_enabled() else None
 
 
 def _calls(gm: GraphModule, names: Collection[str]) -> bool:

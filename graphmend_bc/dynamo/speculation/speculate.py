@@ -22,7 +22,7 @@ from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr, expect
 
 from graphmend_bc import config
 from graphmend_bc.code.resume_names import is_resumed
-from graphmend_bc.dynamo.before_graph.concrete_eval import look
+from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
 from graphmend_bc.dynamo.graph.emit import as_tensor, call, compared, method
 from graphmend_bc.dynamo.speculation.guarded_truth import guarded_truth
 from graphmend_bc.dynamo.speculation.index_bounds import check_indices
@@ -120,7 +120,7 @@ def speculate(
                 raise Refused("speculation-missed", detail) from refused
 
     def seen() -> bool | None:
-        return primitive.likely if primitive.firm else look(tx, trace, truth)
+        return primitive.likely if primitive.firm else evaluate_concretely(tx, trace, truth)
 
     value = compilation.likely(site, occurrence, seen, primitive.likely)
     wrong = call(tx, "logical_not", truth) if value else truth

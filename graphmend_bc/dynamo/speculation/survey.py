@@ -22,7 +22,7 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc.code.facts import JUMPS_IF_FALSE, JUMPS_IF_TRUE
-from graphmend_bc.dynamo.before_graph.concrete_eval import look
+from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of, instruction_of
 from graphmend_bc.dynamo.trace.context import Compilation, current
 from graphmend_bc.dynamo.trace.features import Feature
@@ -179,7 +179,7 @@ def _way_on(tx: InstructionTranslatorBase, condition: TensorVariable, place: Pla
     if place not in survey.jumps:
         survey.extend(tx.output)
     survey.visit(place)
-    seen = None if expected.firm else look(tx, trace, condition, _LOOK_LIMIT)
+    seen = None if expected.firm else evaluate_concretely(tx, trace, condition, _LOOK_LIMIT)
     recorder.speculated = True  # what acts while it is traced must not
     return expected.likely if seen is None else seen
 

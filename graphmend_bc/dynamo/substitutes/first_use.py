@@ -16,7 +16,7 @@ from torch._dynamo.variables.functions import NestedUserFunctionVariable
 
 from graphmend_bc.catalog.first_use import Preparation, preparation_by
 from graphmend_bc.catalog.polyfills import polyfill_by
-from graphmend_bc.dynamo.before_graph.concrete_eval import look
+from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
 from graphmend_bc.dynamo.trace.context import Compilation, Trace
 from graphmend_bc.dynamo.trace.markers import outlined
 from graphmend_bc.dynamo.trace.tracing import inline
@@ -88,4 +88,4 @@ def _subject(args: Sequence[VariableTracker], preparation: Preparation) -> Any:
 
 def _speculations_hold(tx: InstructionTranslatorBase, trace: Trace) -> bool:
     """True if what was assumed so far is known to be right in this call."""
-    return all(look(tx, trace, wrong) is False for _, wrong in trace.speculations)
+    return all(evaluate_concretely(tx, trace, wrong) is False for _, wrong in trace.speculations)

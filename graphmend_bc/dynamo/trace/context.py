@@ -23,7 +23,7 @@ from graphmend_bc.dynamo.trace.replacements import Replacements
 from graphmend_bc.legality.alias import Choice
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation, Tally
-from graphmend_bc.runtime import Mark, Site, Speculate
+from graphmend_bc.runtime import MarkedCallee, Site, Speculate
 
 
 class SiteRefused(Exception):
@@ -209,7 +209,7 @@ class Compilation:
     exact_asserts: bool = True
     exact_texts: bool = False
     replacement_at: Callable[[CodeType, int], CodeType | None] | None = None
-    mark_at: Callable[[Trace, Break, bool], Mark | None] | None = None
+    mark_at: Callable[[Trace, Break, bool], MarkedCallee | None] | None = None
     form_after: Callable[[CodeType, Site, Refused], CodeType | None] | None = None
     replacements: Replacements = field(default_factory=Replacements)
     survey_at: Callable[[CodeType, int], Speculate | None] | None = None

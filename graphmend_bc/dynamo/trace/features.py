@@ -19,7 +19,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch.fx import GraphModule, Node
 
 if TYPE_CHECKING:
-    from graphmend_bc.dynamo.graph.state_snapshot import Undo
+    from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
     from graphmend_bc.dynamo.trace.context import Compilation
     from graphmend_bc.runtime import Site
 
@@ -121,7 +121,7 @@ class Feature:
         """Sites to give up if the graph cannot be rolled back."""
         return ()
 
-    def on_roll_back(self, compilation: Compilation, undo: Undo | None) -> None:
+    def on_roll_back(self, compilation: Compilation, undo: StateSnapshot | None) -> None:
         """It is known how the graph is rolled back; None if it cannot be or need not.
 
         Raises:

@@ -3,10 +3,10 @@
 A rule names a handler. It gets the primitive and the values that the primitive is called with, and
 gives the value of that call:
 
-    Mark         called with the callee; gives what is called in its place
-    Operands     called with a tuple of operands; gives a tuple of as many
-    Operation    called with a tuple of operands; gives the instruction's result
-    Whole        called with a function and its arguments; gives its result
+    MarkedCallee       called with the callee; gives what is called in its place
+    MarkedOperands     called with a tuple of operands; gives a tuple of as many
+    CalledOperation    called with a tuple of operands; gives the instruction's result
+    Outlined           called with a function and its arguments; gives its result
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from torch._dynamo.variables.constant import ConstantVariable
 from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.dynamo.trace.tracing import as_break, inline
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import Marker, Operation, SetAttribute, Site, Whole
+from graphmend_bc.runtime import CalledOperation, Marker, Outlined, SetAttribute, Site
 
 Handler = Callable[
     [InstructionTranslatorBase, Compilation, Marker, list[VariableTracker]], VariableTracker
 ]
 
 
-Outlined = Callable[
+OutlinedHandler = Callable[
     [InstructionTranslatorBase, Compilation, Site, VariableTracker, Sequence[VariableTracker]],
     VariableTracker,
 ]
 """The value of an outlined function, called with arguments at a site. It may raise `Refused`."""
 
 
-def outlined(value: Outlined) -> Handler:
+def outlined(value: OutlinedHandler) -> Handler:
     """The handler of a rule that outlines functions; a refusal is a break there.
 
     Args:
@@ -67,9 +67,9 @@ def as_python(
         marker: the primitive.
         args: what it is called with.
     """
-    if isinstance(marker, Whole):
+    if isinstance(marker, Outlined):
         return args[0].call_function(tx, args[1:], {})
-    if not isinstance(marker, Operation):
+    if not isinstance(marker, CalledOperation):
         return args[0]
     operands = args[0].unpack_var_sequence(tx)
     if not isinstance(marker.function, SetAttribute):

@@ -160,9 +160,9 @@ def _told_of_mending(report: Any) -> Row:
             }
             for d in report.declines
         ],
-        "speculations": [str(outcome) for outcome in report.speculations],
+        "speculations": [short(str(outcome)) for outcome in report.speculations],
         "failed_checks": [
-            str(o.site) for o in report.speculations if o.failed_checks == o.calls > 0
+            short(str(o.site)) for o in report.speculations if o.failed_checks == o.calls > 0
         ],
     }
 

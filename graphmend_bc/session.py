@@ -12,8 +12,7 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 from graphmend_bc import config
-from graphmend_bc.attachment.attach import Handle as Attachment
-from graphmend_bc.attachment.attach import attach_all
+from graphmend_bc.attachment.attach import Attachment, attach_all
 from graphmend_bc.canary import check as canary
 from graphmend_bc.contrib.load import load as load_contrib
 from graphmend_bc.dynamo.patches.installer import Installer

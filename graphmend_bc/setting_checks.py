@@ -15,7 +15,7 @@ PREFIX = "GRAPHMEND_BC_"
 """What the environment variable of a setting begins with; its name in capitals follows."""
 
 
-class Kind(Protocol):
+class SettingKind(Protocol):
     """What may stand in a setting. `read` and `parse` raise ValueError for anything else."""
 
     @property
@@ -152,7 +152,7 @@ class Functions:
         raise ValueError(text)
 
 
-def checked(kind: Kind, name: str, value: object) -> Any:
+def checked(kind: SettingKind, name: str, value: object) -> Any:
     """The value of a setting as it is kept.
 
     Args:
@@ -176,7 +176,7 @@ def checked(kind: Kind, name: str, value: object) -> Any:
         raise ValueError(f"{name} is {value!r}; it must be {kind.valid}.") from None
 
 
-def parsed(kind: Kind, variable: str, default: Any) -> Any:
+def parsed(kind: SettingKind, variable: str, default: Any) -> Any:
     """What an environment variable stands for, or a default if it is empty or not there.
 
     Raises:
@@ -190,15 +190,17 @@ def parsed(kind: Kind, variable: str, default: Any) -> Any:
         raise ValueError(f"{variable} is {text!r}; it must be {kind.valid_outside}.") from None
 
 
-def kinds_of(settings: Mapping[str, Any], special: Mapping[str, Kind]) -> dict[str, Kind]:
+def kinds_of(
+    settings: Mapping[str, Any], special: Mapping[str, SettingKind]
+) -> dict[str, SettingKind]:
     """What may stand in each setting: by the type of its default, if it is not a special one."""
-    by_type: dict[type, Kind] = {bool: Switch(), int: Count(), str: Text()}
+    by_type: dict[type, SettingKind] = {bool: Switch(), int: Count(), str: Text()}
     names = (name for name in settings if name.islower() and not name.startswith("_"))
     found = {name: special.get(name) or by_type.get(type(settings[name])) for name in names}
     return {name: kind for name, kind in found.items() if kind is not None}
 
 
-def preset(settings: MutableMapping[str, Any], kinds: Mapping[str, Kind]) -> None:
+def preset(settings: MutableMapping[str, Any], kinds: Mapping[str, SettingKind]) -> None:
     """Give settings the values that the environment has for them.
 
     Raises:
@@ -215,7 +217,7 @@ def preset(settings: MutableMapping[str, Any], kinds: Mapping[str, Kind]) -> Non
                 )
 
 
-def check_when_set(module: ModuleType, kinds: Mapping[str, Kind]) -> None:
+def check_when_set(module: ModuleType, kinds: Mapping[str, SettingKind]) -> None:
     """Let a config module of torch's refuse values that are not valid."""
     base: Any = type(module)
 

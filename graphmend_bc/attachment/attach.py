@@ -21,7 +21,7 @@ from graphmend_bc.versions import check_versions
 log = logging.getLogger("graphmend_bc")
 
 
-class Handle:
+class Attachment:
     """What `attach()` returns; also a context manager that detaches at its end.
 
     Args:
@@ -46,7 +46,7 @@ class Handle:
         if remove is not None:
             remove()
 
-    def __enter__(self) -> Handle:
+    def __enter__(self) -> Attachment:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -55,7 +55,7 @@ class Handle:
 
 def attach(
     target: Target | None = None, /, *, where: Predicate | None = None, **compile_kwargs: Any
-) -> Handle:
+) -> Attachment:
     """Run every call of a function as under `torch.compile(function, **compile_kwargs)`.
 
     It does not matter how the caller came by the function: a from-import, a bound method, a
@@ -105,23 +105,23 @@ def attach(
         tensor([2., 2.])
     """
     if not config.enabled:
-        return Handle()
+        return Attachment()
     hooks = frame_hooks.load("attach()")
     check_versions()
     meant = meaning_of(target, where)
     enter = CompiledCall.of(meant if isinstance(meant, CodeType) else None, compile_kwargs)
     if enter is None:
-        return Handle()
+        return Attachment()
     if isinstance(meant, CodeType):
         code = meant
         _attachments.add(hooks, code, enter)
-        return Handle(lambda: _attachments.remove(hooks, code, enter))
+        return Attachment(lambda: _attachments.remove(hooks, code, enter))
     chooser = _Chooser(meant, enter)
     _attachments.add_chooser(hooks, chooser)
-    return Handle(lambda: _attachments.remove_chooser(hooks, chooser))
+    return Attachment(lambda: _attachments.remove_chooser(hooks, chooser))
 
 
-def attach_all(targets: str) -> list[Handle]:
+def attach_all(targets: str) -> list[Attachment]:
     """Attach to each target of a list, or to none if one of them is refused.
 
     Args:
@@ -137,7 +137,7 @@ def attach_all(targets: str) -> list[Handle]:
         >>> attach_all("")
         []
     """
-    handles: list[Handle] = []
+    handles: list[Attachment] = []
     unmet = dict(_attachments.unmet)
     try:
         for target in filter(None, map(str.strip, targets.split(","))):

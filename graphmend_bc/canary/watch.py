@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
-from graphmend_bc.dynamo.patches.patch import ABSENT, Place, Seam
+from graphmend_bc.dynamo.patches.patch import ABSENT, Seam, SeamPlace
 from graphmend_bc.versions import MissingSeamError
 
 
@@ -19,7 +19,7 @@ def watching(seams: Iterable[Seam]) -> Iterator[set[str]]:
         seams: those whose places are watched; they are in place already.
     """
     reached = set[str]()
-    before: list[tuple[Place, Any]] = []
+    before: list[tuple[SeamPlace, Any]] = []
     try:
         replaced = [place for seam in seams if seam.replaced for place in places_of(seam)]
         for place in {str(place): place for place in replaced}.values():
@@ -33,7 +33,7 @@ def watching(seams: Iterable[Seam]) -> Iterator[set[str]]:
             place.put(value)
 
 
-def places_of(seam: Seam) -> list[Place]:
+def places_of(seam: Seam) -> list[SeamPlace]:
     """Where a seam goes; nowhere if this torch lacks that."""
     try:
         return seam.places()

@@ -18,7 +18,7 @@ from importlib import metadata
 
 import graphmend_bc as gm
 from graphmend_bc.cli.commands import COMMANDS, LIMIT_OPTION, VALUE_OPTIONS
-from graphmend_bc.cli.program import Program
+from graphmend_bc.cli.program import UserProgram
 
 EPILOG = "Everything after the script or module name goes to the program unchanged."
 
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     args = build_parser().parse_args(_with_limit(sys.argv[1:] if argv is None else argv))
     if args.command.takes_program:
-        args.program = Program(args.name, args.arguments, args.is_module)
+        args.program = UserProgram(args.name, args.arguments, args.is_module)
     args.command.run(args)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class UserProgram:
     """What the user asked to execute.
 
     Args:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import graphmend_bc as gm
 from graphmend_bc.attachment.attach import attach_all, unmet_patterns
 from graphmend_bc.cli.child_processes import ChildProcesses
-from graphmend_bc.cli.program import Program
+from graphmend_bc.cli.program import UserProgram
 from graphmend_bc.cli.ranks import labelled
 from graphmend_bc.reporting.table import Table
 from graphmend_bc.session import switched_off_by
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> None:
             gm.enable()
     except UnsupportedVersionError as error:
         raise SystemExit(f"graphmend_bc: {error}") from None
-    program: Program = args.program
+    program: UserProgram = args.program
     program.prepare()
     children = ChildProcesses()
     children.watch()

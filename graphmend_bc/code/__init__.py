@@ -31,11 +31,11 @@ from graphmend_bc.code.liveness import live_before as live_before
 from graphmend_bc.code.liveness import live_in as live_in
 from graphmend_bc.code.liveness import reads as reads
 from graphmend_bc.code.liveness import writes as writes
-from graphmend_bc.code.loops import Loop as Loop
+from graphmend_bc.code.loops import NaturalLoop as NaturalLoop
 from graphmend_bc.code.loops import is_reducible as is_reducible
 from graphmend_bc.code.loops import loops as loops
-from graphmend_bc.code.regions import Arm as Arm
 from graphmend_bc.code.regions import Region as Region
+from graphmend_bc.code.regions import RegionArm as RegionArm
 from graphmend_bc.code.regions import region_of as region_of
 from graphmend_bc.code.regions import single_entry as single_entry
 from graphmend_bc.code.stack import depth_at as depth_at

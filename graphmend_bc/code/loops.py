@@ -13,7 +13,7 @@ from graphmend_bc.code.kept import kept
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class NaturalLoop:
     """A loop that is entered at one block only.
 
     Attributes:
@@ -28,7 +28,7 @@ class Loop:
 
 
 @kept(16)
-def loops(graph: Graph) -> tuple[Loop, ...]:
+def loops(graph: Graph) -> tuple[NaturalLoop, ...]:
     """The natural loops of a graph, outer before inner; exception handlers count as ways.
 
     Args:
@@ -44,7 +44,7 @@ def loops(graph: Graph) -> tuple[Loop, ...]:
     for header in sorted(parents):
         latches = frozenset(b for b in sources[header] if dominates(parents, header, b))
         if latches:
-            found.append(Loop(header, latches, _body(header, latches, sources)))
+            found.append(NaturalLoop(header, latches, _body(header, latches, sources)))
     return tuple(sorted(found, key=lambda loop: (-len(loop.body), loop.header)))
 
 

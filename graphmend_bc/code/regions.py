@@ -9,7 +9,7 @@ from graphmend_bc.code.dominators import immediate_postdominators
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class RegionArm:
     """One of the two ways from a branch to its join.
 
     Attributes:
@@ -37,7 +37,7 @@ class Region:
 
     branch: int
     join: int
-    arms: tuple[Arm, Arm]
+    arms: tuple[RegionArm, RegionArm]
 
 
 def region_of(graph: Graph, block_index: int) -> Region:
@@ -99,5 +99,5 @@ def blocks_until(graph: Graph, entry: int, join: int) -> frozenset[int]:
     return frozenset(blocks)
 
 
-def _arm(graph: Graph, edge: Edge, join: int) -> Arm:
-    return Arm(edge.target, edge.jump, blocks_until(graph, edge.target, join))
+def _arm(graph: Graph, edge: Edge, join: int) -> RegionArm:
+    return RegionArm(edge.target, edge.jump, blocks_until(graph, edge.target, join))

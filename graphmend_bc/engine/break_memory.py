@@ -30,7 +30,7 @@ _IN_EVERY_FRAME = frozenset(
 """Reasons that depend on the instruction and the callee, not on the frame that is compiled."""
 
 
-Place = tuple[CodeId, str, object]
+BreakPlace = tuple[CodeId, str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,11 @@ class BreakMemory:
     """
 
     cut: dict[CodeId, CutPlan] = field(default_factory=dict)
-    left: dict[Place, LeftBreak] = field(default_factory=dict)
+    left: dict[BreakPlace, LeftBreak] = field(default_factory=dict)
 
     def note_left(
         self,
-        place: Place,
+        place: BreakPlace,
         found: Break,
         decline: Decline,
         refusals: Iterable[Refused],
@@ -102,7 +102,7 @@ class BreakMemory:
         everywhere = codes <= _IN_EVERY_FRAME
         self.left[place] = LeftBreak(found.text, settings, decline, everywhere)
 
-    def is_left(self, place: Place, settings: object, *, innermost: bool) -> bool:
+    def is_left(self, place: BreakPlace, settings: object, *, innermost: bool) -> bool:
         """Whether no rule mended a break at a place.
 
         Args:

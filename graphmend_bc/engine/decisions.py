@@ -33,7 +33,7 @@ class BadDecisionsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class KeptDecision:
     """A rule at one site.
 
     Attributes:
@@ -65,7 +65,7 @@ class Subject:
         """The rules that are on, by name."""
         return {rule.name: rule for rule in all_rules() if is_on(rule, self.lost)}
 
-    def rewrites(self, decision: Decision, rules: Mapping[str, Rule]) -> Rewrites:
+    def rewrites(self, decision: KeptDecision, rules: Mapping[str, Rule]) -> Rewrites:
         """What the rule of a decision asks for; nothing if it does not know the site."""
         rule = rules.get(decision.rule)
         if rule is None:
@@ -89,7 +89,7 @@ def encoded(proven: Proven, subject: Subject) -> str | None:
     for offset, rewrite in plan.items():
         site = site_of(subject.code, offset)
         refused = tuple(dict.fromkeys(proven.refused.get(site, ())))
-        decision = Decision(offset, rewrite.rule, proven.gb_types.get(site, ""), refused)
+        decision = KeptDecision(offset, rewrite.rule, proven.gb_types.get(site, ""), refused)
         asked = subject.rewrites(decision, rules)
         # A site may have several instructions; the first one of them stands for it.
         if asked and asked.items() <= plan.items():
@@ -163,15 +163,15 @@ def _parsed(text: str | bytes) -> dict[str, Any]:
     return known
 
 
-def _listed(entries: list[Any]) -> Iterator[Decision]:
+def _listed(entries: list[Any]) -> Iterator[KeptDecision]:
     for entry in entries:
         if not _is_decision(entry):
             raise BadDecisionsError("One of the decisions has another form.")
-        yield Decision(**{**entry, "refused": tuple(entry["refused"])})
+        yield KeptDecision(**{**entry, "refused": tuple(entry["refused"])})
 
 
 def _is_decision(entry: Any) -> bool:
-    if type(entry) is not dict or entry.keys() != {field.name for field in fields(Decision)}:
+    if type(entry) is not dict or entry.keys() != {field.name for field in fields(KeptDecision)}:
         return False
     refused = entry["refused"]
     return (

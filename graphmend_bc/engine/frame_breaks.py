@@ -9,7 +9,7 @@ from types import CodeType
 
 from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.dynamo.trace.breaks import Break
-from graphmend_bc.engine.break_memory import CutPlan, LeftBreak, Place
+from graphmend_bc.engine.break_memory import BreakPlace, CutPlan, LeftBreak
 from graphmend_bc.engine.decision_cache import settings_now
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
@@ -91,7 +91,7 @@ class FrameBreaks:
             return None
         return replace(known.decline, site=site)
 
-    def _place(self, code: CodeType, site: Site) -> Place:
+    def _place(self, code: CodeType, site: Site) -> BreakPlace:
         """The same for a function and for what resumes it."""
         op = graph_of(code).listing.at_offset(site.offset)
         return identity_of(self.state.function_of(code)), op.name, op.location

@@ -10,7 +10,7 @@ import torch
 from graphmend_bc.legality.record import OpRecord, written_by
 
 
-class Kind(IntEnum):
+class TensorKind(IntEnum):
     """What a number or the elements of a tensor are."""
 
     BOOL = 0
@@ -19,7 +19,7 @@ class Kind(IntEnum):
     COMPLEX = 3
 
     @classmethod
-    def of(cls, value: object) -> Kind:
+    def of(cls, value: object) -> TensorKind:
         """The kind of a dtype or of a number, which may be symbolic."""
         if isinstance(value, torch.dtype):
             if value.is_complex:
@@ -39,14 +39,14 @@ def takes_kinds(record: OpRecord, numbers: Mapping[str, object]) -> bool:
         record: the operator.
         numbers: its numbers, by the names of the schema.
     """
-    kinds = {name: Kind.of(number) for name, number in numbers.items()}
-    if record.name.removesuffix("_") in ("sub", "rsub") and Kind.BOOL in kinds.values():
+    kinds = {name: TensorKind.of(number) for name, number in numbers.items()}
+    if record.name.removesuffix("_") in ("sub", "rsub") and TensorKind.BOOL in kinds.values():
         return False
     if (alpha := kinds.get("alpha")) is not None:
-        results = [max(Kind.of(tensor.dtype), Kind.INT) for tensor in record.results()]
-        if alpha is Kind.BOOL or any(alpha > result for result in results):
+        results = [max(TensorKind.of(tensor.dtype), TensorKind.INT) for tensor in record.results()]
+        if alpha is TensorKind.BOOL or any(alpha > result for result in results):
             return False
-    widest = max(kinds.values(), default=Kind.BOOL)
-    if any(widest > Kind.of(tensor.dtype) for tensor in written_by(record)):
+    widest = max(kinds.values(), default=TensorKind.BOOL)
+    if any(widest > TensorKind.of(tensor.dtype) for tensor in written_by(record)):
         return False
-    return widest < Kind.COMPLEX or all(tensor.is_complex() for tensor in record.tensors())
+    return widest < TensorKind.COMPLEX or all(tensor.is_complex() for tensor in record.tensors())

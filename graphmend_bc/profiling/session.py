@@ -17,7 +17,7 @@ import torch
 from graphmend_bc.attachment import frame_hooks
 from graphmend_bc.dynamo.trace.generated_code import (
     GRAPH_MARK,
-    Kind,
+    CodeKind,
     break_reasons,
     kind_of,
     line_of_break,
@@ -213,11 +213,11 @@ class _Run:
 class _Classifier:
     """Answers the extension's question what a code object is."""
 
-    constants: Mapping[Kind, int]
+    constants: Mapping[CodeKind, int]
 
     @classmethod
     def of(cls, hooks: ModuleType) -> _Classifier:
-        return cls({kind: getattr(hooks, f"KIND_{kind.name}") for kind in Kind})
+        return cls({kind: getattr(hooks, f"KIND_{kind.name}") for kind in CodeKind})
 
     def __call__(self, code: CodeType) -> int:
         return self.constants[kind_of(code)]

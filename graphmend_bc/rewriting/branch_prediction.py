@@ -15,7 +15,7 @@ from bytecode import Compare
 from graphmend_bc.catalog.observers import observer_names
 from graphmend_bc.code.blocks import EXIT, Block, Graph
 from graphmend_bc.code.dominators import immediate_postdominators, raising_blocks
-from graphmend_bc.code.loops import Loop, loops
+from graphmend_bc.code.loops import NaturalLoop, loops
 from graphmend_bc.code.regions import blocks_until
 from graphmend_bc.rewriting.decision import decision_at, jump_outcomes
 from graphmend_bc.rewriting.mark_callee import name_of
@@ -100,7 +100,7 @@ _RULES: tuple[Callable[[Graph, Block, int, int], bool], ...] = (
 )
 
 
-def innermost_loop(graph: Graph, block: int) -> Loop | None:
+def innermost_loop(graph: Graph, block: int) -> NaturalLoop | None:
     """The smallest loop that has a block, or None."""
     around = [loop for loop in loops(graph) if block in loop.body]
     return around[-1] if around else None

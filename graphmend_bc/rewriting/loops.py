@@ -24,7 +24,7 @@ from graphmend_bc.code.assignment import definitely_assigned, definitely_assigne
 from graphmend_bc.code.blocks import Block, Graph, predecessors
 from graphmend_bc.code.listing import Handler, Op
 from graphmend_bc.code.liveness import live_in, reads, writes
-from graphmend_bc.code.loops import Loop, loops
+from graphmend_bc.code.loops import NaturalLoop, loops
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.arms import check_op
 from graphmend_bc.rewriting.decision import decision_at, is_condition
@@ -142,7 +142,7 @@ def round_ended_by(graph: Graph, test: Block) -> Round:
 
 def _round(
     graph: Graph,
-    loop: Loop,
+    loop: NaturalLoop,
     first: int,
     ends: tuple[int, bool],
     way_out: int,
@@ -173,7 +173,7 @@ def _round(
     return Round(first, test, way_out, True, again, carried, fixed, unbound, handler)
 
 
-def _test_of(graph: Graph, loop: Loop, way_out: int) -> tuple[int, bool]:
+def _test_of(graph: Graph, loop: NaturalLoop, way_out: int) -> tuple[int, bool]:
     """The block that ends a round, and the truth value for another one."""
     for index in sorted(loop.body):
         block = graph.blocks[index]

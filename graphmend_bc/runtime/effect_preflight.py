@@ -18,7 +18,7 @@ from typing import Any
 from graphmend_bc.runtime.deopt import Deoptimise
 from graphmend_bc.runtime.effects import Effect
 from graphmend_bc.runtime.objects import can_be_shown
-from graphmend_bc.runtime.stack import Place
+from graphmend_bc.runtime.stack import CallPlace
 
 Predicates = tuple[tuple[Any, bool], ...]
 Call = tuple[Callable[..., Any], Predicates, tuple[Any, ...], dict[str, Any]]
@@ -78,7 +78,7 @@ def would_raise(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    place: Place,
+    place: CallPlace,
     handled: bool = False,
 ) -> bool:
     """Whether a call of a function that writes, logs or warns may raise in the present state.
@@ -141,14 +141,14 @@ def _is_known(item: logging.Filterer) -> bool:
     return known and all(type(each) is logging.Filter for each in item.filters)
 
 
-def _explicit(args: tuple[Any, ...], kwargs: dict[str, Any], place: Place) -> Place:
+def _explicit(args: tuple[Any, ...], kwargs: dict[str, Any], place: CallPlace) -> CallPlace:
     names = ("message", "category", "filename", "lineno", "module")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     filename = str(given.get("filename"))
     module = given.get("module") or filename.removesuffix(".py")
     lineno = given.get("lineno")
     lineno = lineno if isinstance(lineno, int) else 0
-    return Place(filename, place.name, place.qualname, lineno, {"__name__": module})
+    return CallPlace(filename, place.name, place.qualname, lineno, {"__name__": module})
 
 
 def _message(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

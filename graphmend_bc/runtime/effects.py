@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any
 
 from graphmend_bc.runtime.site import Site
-from graphmend_bc.runtime.stack import Place, call_at, callers
+from graphmend_bc.runtime.stack import CallPlace, call_at, callers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,7 @@ class Effect:
         handled: whether a handler of the program's would meet an exception that the call raises.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[CallPlace, ...]
     depth: int = 1
     in_users_frame: bool = True
     handled: bool = False
@@ -49,7 +49,7 @@ class Effect:
         if all(bool(value) is taken for value, taken in predicates):
             call_at(self.frames(), function, args, kwargs)
 
-    def frames(self) -> tuple[Place, ...]:
+    def frames(self) -> tuple[CallPlace, ...]:
         """The frames that the call may look at, innermost first; the compiled frame is running."""
         missing = self.depth - len(self.places)
         if missing <= 0:

@@ -16,7 +16,7 @@ _MACHINERY = ("torch._dynamo.", "graphmend_bc.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class CallPlace:
     """A line in a function of the user's that is being run.
 
     Attributes:
@@ -32,12 +32,12 @@ class Place:
     module_globals: dict[str, Any]
 
     @classmethod
-    def of_site(cls, site: Site, module_globals: dict[str, Any]) -> Place:
+    def of_site(cls, site: Site, module_globals: dict[str, Any]) -> CallPlace:
         """The place of a call."""
         return cls(site.filename, site.name, site.qualname, site.lineno, module_globals)
 
     @classmethod
-    def of_frame(cls, frame: FrameType) -> Place:
+    def of_frame(cls, frame: FrameType) -> CallPlace:
         """Where a frame is now."""
         code = frame.f_code
         lineno = frame.f_lineno or code.co_firstlineno
@@ -45,7 +45,7 @@ class Place:
 
 
 def call_at(
-    places: Sequence[Place],
+    places: Sequence[CallPlace],
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -70,7 +70,7 @@ def is_machinery(module_globals: dict[str, Any]) -> bool:
     return str(module_globals.get("__name__", "")).startswith(_MACHINERY)
 
 
-def callers(count: int, below: int) -> list[Place]:
+def callers(count: int, below: int) -> list[CallPlace]:
     """The user's frames that called the compiled frame which is running, innermost first.
 
     Args:
@@ -78,15 +78,15 @@ def callers(count: int, below: int) -> list[Place]:
         below: how many frames of the user's to leave out first: 1 if the compiled frame is one.
     """
     frame: FrameType | None = sys._getframe(1)
-    found: list[Place] = []
+    found: list[CallPlace] = []
     while frame is not None and len(found) < below + count:
         if not is_machinery(frame.f_globals):
-            found.append(Place.of_frame(frame))
+            found.append(CallPlace.of_frame(frame))
         frame = frame.f_back
     return found[below:]
 
 
-def _code_at(place: Place) -> CodeType:
+def _code_at(place: CallPlace) -> CodeType:
     return _shim(place.filename, place.name, place.qualname, place.lineno)
 
 

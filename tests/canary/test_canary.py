@@ -13,7 +13,7 @@ from graphmend_bc.canary.program import Program
 from graphmend_bc.contrib.load import extensions
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.patches import installer
-from graphmend_bc.dynamo.patches.patch import ABSENT, Place, Seam, register_seam
+from graphmend_bc.dynamo.patches.patch import ABSENT, Seam, SeamPlace, register_seam
 from graphmend_bc.dynamo.patches.table import SEAMS
 from graphmend_bc.engine.state import MendingState
 
@@ -107,7 +107,7 @@ def test_is_reached_and_has_its_effect(seam: Seam) -> None:
 
 @pytest.mark.parametrize("seam", ALONE, ids=label)
 def test_the_program_shows_that_it_is_not_there(seam: Seam) -> None:
-    staying: list[tuple[Place, object]] = []
+    staying: list[tuple[SeamPlace, object]] = []
     if seam.stays:
         staying = [(place, place.value()) for place in seam.places()]
     try:

@@ -18,7 +18,7 @@ from graphmend_bc.canary.watch import places_of
 from graphmend_bc.contrib.load import extensions, load
 from graphmend_bc.dynamo.patches import installer, needs
 from graphmend_bc.dynamo.patches.needs import ESSENTIAL
-from graphmend_bc.dynamo.patches.patch import ABSENT, Place, Seam, register_seam
+from graphmend_bc.dynamo.patches.patch import ABSENT, Seam, SeamPlace, register_seam
 from graphmend_bc.dynamo.patches.table import SEAMS
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.rules.registry import all_rules, is_on
@@ -66,14 +66,14 @@ def label(seam: Seam) -> str:
     return f"{seam.owner.rpartition('.')[2]}.{seam.names[0]}"
 
 
-def held(without: Seam | None = None) -> list[tuple[Place, Any]]:
+def held(without: Seam | None = None) -> list[tuple[SeamPlace, Any]]:
     """What is in each place, as it is stored there; but in those of one seam."""
     left_out = None if without is None else (without.owner, without.names[0])
     others = [seam for seam in ALL if (seam.owner, seam.names[0]) != left_out]
     return [(place, place.value()) for seam in others for place in places_of(seam)]
 
 
-def assert_held(before: list[tuple[Place, Any]]) -> None:
+def assert_held(before: list[tuple[SeamPlace, Any]]) -> None:
     assert [str(place) for place, value in before if place.value() is not value] == []
 
 
@@ -83,7 +83,7 @@ def removed(seam: Seam) -> Iterator[None]:
     before = [(place, place.value()) for place in seam.places()]
     if seam.inherited:
         before = [
-            (Place(base, place.name, base.__name__), vars(base)[place.name])
+            (SeamPlace(base, place.name, base.__name__), vars(base)[place.name])
             for place, _ in before
             for base in place.owner.__mro__
             if place.name in vars(base)

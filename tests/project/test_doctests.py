@@ -20,7 +20,7 @@ from graphmend_bc.session import Handle
 
 PUBLIC = {name: getattr(graphmend_bc, name) for name in graphmend_bc._HOMES}
 OTHERS = {
-    "attach.Handle": attach.Handle,
+    "attach.Handle": attach.Attachment,
     "attach_all": attach.attach_all,
     "unmet_patterns": attach.unmet_patterns,
     "Handle": Handle,

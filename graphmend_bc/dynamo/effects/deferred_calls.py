@@ -44,7 +44,7 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Marker, Site
 from graphmend_bc.runtime.effect_preflight import would_raise
 from graphmend_bc.runtime.effects import Effect
-from graphmend_bc.runtime.stack import Place, is_machinery
+from graphmend_bc.runtime.stack import CallPlace, is_machinery
 
 
 @dataclass(slots=True, eq=False)
@@ -297,7 +297,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
         return max(1, int(depth.as_python_constant()))
 
 
-def _passed_over(function: object, where: Sequence[Place]) -> int:
+def _passed_over(function: object, where: Sequence[CallPlace]) -> int:
     """How many frames of its own `logging` passes over when it looks for the caller."""
     if getattr(function, "__module__", "") != "logging":
         return 0

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.before_graph.subgraph import end_lookup
 from graphmend_bc.dynamo.patches.needs import ESSENTIAL
-from graphmend_bc.dynamo.patches.patch import Place, Seam, registered
+from graphmend_bc.dynamo.patches.patch import Seam, SeamPlace, registered
 from graphmend_bc.dynamo.patches.table import SEAMS
 from graphmend_bc.dynamo.rollback import eager_fallback, stances
 from graphmend_bc.versions import MissingSeamError
@@ -22,7 +22,7 @@ CompileFrame = Callable[[Callable[..., Any], CodeType, list[Any], dict[str, Any]
 """Compiles a frame; gets Dynamo's own function, the code object and the other arguments."""
 
 
-class MendingState(Protocol):
+class Mending(Protocol):
     """What the seams call.
 
     Attributes:
@@ -59,7 +59,7 @@ class _Switch:
 class _Put:
     """What was put in a place, and what it takes to put that back."""
 
-    place: Place
+    place: SeamPlace
     before: Any
     ours: Any
     stays: bool
@@ -81,7 +81,7 @@ class Installer:
 
     def __init__(
         self,
-        state: MendingState,
+        state: Mending,
         compile_frame: CompileFrame,
         bypassed: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
@@ -122,9 +122,9 @@ class Installer:
         """Put back what was there; what this torch lacks is no longer of interest."""
         self._take_out(for_good=False)
 
-    def _places(self, seam: Seam) -> tuple[list[Place], str]:
+    def _places(self, seam: Seam) -> tuple[list[SeamPlace], str]:
         """Where a seam goes, and what is wrong with that, if anything is."""
-        lost, places = self._bypassed.get(seam.label, ""), list[Place]()
+        lost, places = self._bypassed.get(seam.label, ""), list[SeamPlace]()
         try:
             places = seam.places()
         except MissingSeamError as missing:
@@ -144,7 +144,7 @@ class Installer:
                 put.undo()
         facts.HANDLERS_OF_BUILTINS.clear()
 
-    def _replace(self, seam: Seam, place: Place) -> None:
+    def _replace(self, seam: Seam, place: SeamPlace) -> None:
         before = place.value()
         if seam.stays and hasattr(before, "__graphmend_bc__"):
             return
@@ -158,7 +158,7 @@ class Installer:
         place.put(ours)
 
 
-def _of_state(state: MendingState, ours: CompileFrame, switch: _Switch) -> tuple[Seam, ...]:
+def _of_state(state: Mending, ours: CompileFrame, switch: _Switch) -> tuple[Seam, ...]:
     """The seams that call the mending state. Without them nothing is mended."""
 
     def compiling(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -47,7 +47,7 @@ class Seam:
     inherited: bool = False
     replaced: bool = True
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[SeamPlace]:
         """Where it goes in this torch.
 
         Raises:
@@ -58,13 +58,13 @@ class Seam:
             owner = _resolve(self.owner)
         except (ImportError, AttributeError) as error:
             raise MissingSeamError(f"has no {where}") from error
-        places = [Place(owner, name, where) for name in self.names]
+        places = [SeamPlace(owner, name, where) for name in self.names]
         found = [place for place in places if self.adds or place.value() is not ABSENT]
         if self.inherited:
             found = found or [place for place in places if place.is_inherited()]
         if not found:
             raise MissingSeamError(f"has no {' or '.join(map(str, places))}")
-        more = [Place(_resolve(at), name, at.replace(":", ".")) for at, name in self.also]
+        more = [SeamPlace(_resolve(at), name, at.replace(":", ".")) for at, name in self.also]
         return found + [place for place in more if place.value() is not ABSENT]
 
     @property
@@ -95,7 +95,7 @@ def register_seam(seam: Seam) -> Registration:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SeamPlace:
     """An attribute of a class or module, or an entry of a dict.
 
     Attributes:

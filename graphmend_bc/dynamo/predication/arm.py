@@ -94,7 +94,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
+class TracedArm:
     """What tracing one arm gave.
 
     Attributes:
@@ -137,7 +137,7 @@ def trace_arm(
     function: VariableTracker,
     live_ins: Sequence[VariableTracker],
     allowed: Allowed,
-) -> Arm:
+) -> TracedArm:
     """Call an arm's function in the trace.
 
     Args:
@@ -171,7 +171,7 @@ def trace_arm(
     copies = write_to_copies(output, recorder, nodes, records) if allowed.copied else {}
     if copies and len(trace.effects) > effects:
         raise Refused("arm-mutates-tensor", "An effect of the arm may show it.")
-    return Arm(result.realize(), nodes, tuple(records), copies)
+    return TracedArm(result.realize(), nodes, tuple(records), copies)
 
 
 def _check_live_ins(live_ins: Sequence[VariableTracker]) -> None:

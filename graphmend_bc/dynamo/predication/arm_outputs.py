@@ -17,7 +17,7 @@ LITERALS = (int, float, complex, bool, str, bytes, torch.Size, torch.dtype, torc
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ArmOutput:
     """A value that is no container.
 
     Attributes:
@@ -28,7 +28,7 @@ class Leaf:
     path: tuple[tuple[str, int, int], ...]
     value: VariableTracker
 
-    def check_same(self, other: Leaf) -> None:
+    def check_same(self, other: ArmOutput) -> None:
         """Show that two values that are no tensors are the same to everyone.
 
         Raises:
@@ -62,9 +62,9 @@ def _are_one_object(left: VariableTracker, right: VariableTracker) -> bool:
     return left.source is not None and left.source == right.source and len(classes) == 1
 
 
-def leaves_of(
+def outputs_of(
     value: VariableTracker, path: tuple[tuple[str, int, int], ...] = ()
-) -> Iterator[Leaf]:
+) -> Iterator[ArmOutput]:
     """The leaves of a result, in order.
 
     Raises:
@@ -73,13 +73,13 @@ def leaves_of(
     value = value.realize()
     if type(value) is TupleVariable:
         for position, item in enumerate(value.items):
-            yield from leaves_of(item, (*path, ("tuple", len(value.items), position)))
+            yield from outputs_of(item, (*path, ("tuple", len(value.items), position)))
     elif isinstance(value, ListVariable) and isinstance(value.mutation_type, ValueMutationNew):
         raise Refused("arms-differ-in-type", "A list that is made in an arm cannot be chosen.")
     else:
         if isinstance(value, TensorVariable) and type(value) is not TensorVariable:
             raise Refused("arms-differ-in-type", f"It is a {type_name(value)}.")
-        yield Leaf(path, value)
+        yield ArmOutput(path, value)
 
 
 def rebuilt(template: VariableTracker, values: Iterator[VariableTracker]) -> VariableTracker:

@@ -22,8 +22,8 @@ from torch.fx import Node, Proxy
 
 from graphmend_bc.dynamo.graph.emit import method
 from graphmend_bc.dynamo.predication.alias_notes import note_sharing
-from graphmend_bc.dynamo.predication.arm import Allowed, Arm, attributes_unchanged, trace_arm
-from graphmend_bc.dynamo.predication.arm_outputs import Leaf, leaves_of, rebuilt
+from graphmend_bc.dynamo.predication.arm import Allowed, TracedArm, attributes_unchanged, trace_arm
+from graphmend_bc.dynamo.predication.arm_outputs import ArmOutput, outputs_of, rebuilt
 from graphmend_bc.dynamo.trace.context import Trace
 from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.legality.alias import storage_of
@@ -54,8 +54,8 @@ class ArmFunctionVariable(UserFunctionVariable):
         self.trace = trace
         self.function = function
         self.live_ins = live_ins
-        self.arm: Arm | None = None
-        self.leaves: list[Leaf] = []
+        self.arm: TracedArm | None = None
+        self.leaves: list[ArmOutput] = []
         self.tensors: list[torch.Tensor] = []
         self.given: list[torch.Tensor] = []
         self.outside: list[torch.Tensor] = []
@@ -69,7 +69,7 @@ class ArmFunctionVariable(UserFunctionVariable):
         """Trace the arm inside the operator's subgraph."""
         del args, kwargs
         self.arm = trace_arm(tx, self.trace, self.function, self.live_ins, Allowed(_check))
-        self.leaves = list(leaves_of(self.arm.result))
+        self.leaves = list(outputs_of(self.arm.result))
         own, seen = self.arm.allocated(), set[int]()
         given = []
         for leaf in self.leaves:
@@ -206,7 +206,7 @@ def _check_alike(a: torch.Tensor, b: torch.Tensor, result: TensorVariable) -> No
         raise Refused("gradient-reach", "torch.cond would not pass the gradient.")
 
 
-def _outside(arm: Arm, given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def _outside(arm: TracedArm, given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     made = {id(t) for record in arm.records for t in record.results()}
     tensors = [*given, *(t for record in arm.records for t in record.tensors())]
     return [t for t in tensors if id(t) not in made]

@@ -20,7 +20,7 @@ from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from graphmend_bc.dynamo.graph.fx_nodes import input_storages
-from graphmend_bc.dynamo.predication.arm import Allowed, Arm, trace_arm
+from graphmend_bc.dynamo.predication.arm import Allowed, TracedArm, trace_arm
 from graphmend_bc.dynamo.predication.arm_mutation import WrittenBack, may_differentiate
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
 from graphmend_bc.legality.alias import storage_of
@@ -89,7 +89,7 @@ def _traced(
     function: VariableTracker,
     live_ins: Sequence[VariableTracker],
     check: Callable[[Sequence[OpRecord]], None],
-) -> Arm:
+) -> TracedArm:
     trace = tracer.trace
     effects = len(trace.effects)
     tracer.enter_arm()

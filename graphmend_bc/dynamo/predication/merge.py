@@ -14,7 +14,7 @@ from torch.fx import Node
 
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.predication.alias_notes import note_sharing
-from graphmend_bc.dynamo.predication.arm import Arm
+from graphmend_bc.dynamo.predication.arm import TracedArm
 from graphmend_bc.dynamo.predication.arm_outputs import check_same_value
 from graphmend_bc.dynamo.trace.context import Trace
 from graphmend_bc.legality import choose
@@ -42,8 +42,8 @@ class Merge:
         trace: Trace,
         site: Site,
         predicate: TensorVariable,
-        taken: Arm,
-        other: Arm,
+        taken: TracedArm,
+        other: TracedArm,
     ) -> None:
         self.tx = tx
         self.trace = trace
@@ -123,7 +123,7 @@ class Merge:
             check_zero_gradients_stay_zero([*self.taken.records, *self.other.records])
 
 
-def _outside(result: Node, arm: Arm) -> list[torch.Tensor]:
+def _outside(result: Node, arm: TracedArm) -> list[torch.Tensor]:
     """The tensors from outside that an arm works on, its result included if it is one."""
     inside = set(arm.nodes)
     nodes = {n for node in arm.nodes for n in node.all_input_nodes if n not in inside}

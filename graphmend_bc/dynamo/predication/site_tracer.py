@@ -14,7 +14,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 from graphmend_bc import config
 from graphmend_bc.dynamo.after_graph.argument_snapshots import Snapshots
 from graphmend_bc.dynamo.graph.emit import call, method
-from graphmend_bc.dynamo.predication.arm import Allowed, Arm, Arms, trace_arm
+from graphmend_bc.dynamo.predication.arm import Allowed, Arms, TracedArm, trace_arm
 from graphmend_bc.dynamo.predication.arm_mutation import as_outside, write_back
 from graphmend_bc.dynamo.predication.cond import conditional
 from graphmend_bc.dynamo.predication.merge import Merge
@@ -177,7 +177,7 @@ class SiteTracer:
         live_ins: Sequence[VariableTracker],
         predicate: TensorVariable,
         taken: bool,
-    ) -> Arm:
+    ) -> TracedArm:
         self.enter_arm()
         self.trace.predicates.append((predicate, taken))
         most = config.where_op_limit

@@ -54,7 +54,7 @@ _LOGS: weakref.WeakKeyDictionary[Any, _Log] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class CheckpointRegion:
     """A checkpoint around the code that is running.
 
     Attributes:
@@ -65,7 +65,7 @@ class Region:
     region: Any
     group: object = None
 
-    def begin(self, code: CodeType, tally: Tally) -> Mark:
+    def begin(self, code: CodeType, tally: Tally) -> CheckpointMark:
         """A graph that may be rolled back is about to be called.
 
         Args:
@@ -82,11 +82,11 @@ class Region:
         log = _LOGS.setdefault(self.region, _Log())
         if self.group is None:
             saved = [len(each) for each in self._saved()]
-            return Mark(self, log, code, tally, saved)
+            return CheckpointMark(self, log, code, tally, saved)
         number = log.repeated.get(self.group, 0)
         log.repeated[self.group] = number + 1
         if number >= len(log.calls):
-            return Mark(self, log, code, tally)
+            return CheckpointMark(self, log, code, tally)
         before = log.calls[number]
         if before.tally is None:
             raise Deoptimise
@@ -96,14 +96,14 @@ class Region:
                 " its recomputation, and takes another way through a data-dependent branch for"
                 " granted."
             )
-        return Mark(self, log, code, tally)
+        return CheckpointMark(self, log, code, tally)
 
     def _saved(self) -> list[list[Any]]:
         return [self.region.weak_holders, getattr(self.region, "x_metadatas", [])]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class CheckpointMark:
     """Where a call of a graph began in a checkpoint.
 
     Attributes:
@@ -114,7 +114,7 @@ class Mark:
         saved: how much was saved before.
     """
 
-    region: Region
+    region: CheckpointRegion
     log: _Log
     code: CodeType
     tally: Tally
@@ -145,7 +145,7 @@ class Mark:
         self.log.calls.append(_Call(self.code, None))
 
 
-def region() -> Region | None:
+def region() -> CheckpointRegion | None:
     """The checkpoint whose hooks get what is saved now, if there is one."""
     hooks = _top_hooks(True)
     if hooks is None:
@@ -156,8 +156,8 @@ def region() -> Region | None:
     cells = zip(pack.__code__.co_freevars, pack.__closure__ or (), strict=True)
     known = {name: cell.cell_contents for name, cell in cells}
     if "target_frame_ref" in known and "gid" in known:
-        return Region(known["target_frame_ref"](), known["gid"])
-    return Region(known.get("frame"))
+        return CheckpointRegion(known["target_frame_ref"](), known["gid"])
+    return CheckpointRegion(known.get("frame"))
 
 
 def stops_early() -> bool:

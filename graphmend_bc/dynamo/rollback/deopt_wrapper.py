@@ -228,14 +228,14 @@ def _attempt(
     return attempt
 
 
-def _throw_away(before: Before, mark: checkpoints.Mark | None) -> None:
+def _throw_away(before: Before, mark: checkpoints.CheckpointMark | None) -> None:
     """Undo a graph whose results are not used."""
     before.restore()
     if mark is not None:
         mark.thrown_away()
 
 
-def _withdraw(before: Before, mark: checkpoints.Mark | None) -> None:
+def _withdraw(before: Before, mark: checkpoints.CheckpointMark | None) -> None:
     """Undo a graph whose results were about to be used."""
     before.restore()
     if mark is not None:

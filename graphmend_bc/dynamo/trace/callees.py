@@ -17,7 +17,7 @@ from graphmend_bc.dynamo.trace.context import Compilation
 from graphmend_bc.dynamo.trace.users_options import is_left_to_dynamo
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
-from graphmend_bc.runtime.stack import Place, is_machinery
+from graphmend_bc.runtime.stack import CallPlace, is_machinery
 
 
 class MarkedCalleeVariable(VariableTracker):
@@ -134,7 +134,7 @@ def _bound(owner: VariableTracker, function: Any) -> object:
     return None if value is None else function.__get__(value)
 
 
-def places(tx: InstructionTranslatorBase, site: Site) -> tuple[Place, ...]:
+def places(tx: InstructionTranslatorBase, site: Site) -> tuple[CallPlace, ...]:
     """The call at `site` and the calls around it that are being inlined, innermost first.
 
     An arm of a rewritten branch is a function only to us: it and the function it was cut out of
@@ -144,7 +144,7 @@ def places(tx: InstructionTranslatorBase, site: Site) -> tuple[Place, ...]:
         Refused: one of the functions is a generator; Dynamo may run the rest of one that the
             program does not.
     """
-    found: list[Place] = []
+    found: list[CallPlace] = []
     inner: InstructionTranslatorBase | None = None
     current: InstructionTranslatorBase | None = tx
     while current is not None:
@@ -152,7 +152,7 @@ def places(tx: InstructionTranslatorBase, site: Site) -> tuple[Place, ...]:
             raise Refused("effect-in-generator")
         if not is_machinery(current.f_globals):
             if inner is None:
-                found.append(_as_the_users(Place.of_site(site, current.f_globals)))
+                found.append(_as_the_users(CallPlace.of_site(site, current.f_globals)))
             elif not _is_arm_of(inner, current):
                 found.append(_as_the_users(_place(current)))
             inner = current
@@ -160,7 +160,7 @@ def places(tx: InstructionTranslatorBase, site: Site) -> tuple[Place, ...]:
     return tuple(found)
 
 
-def _as_the_users(place: Place) -> Place:
+def _as_the_users(place: CallPlace) -> CallPlace:
     """The place under the name that the user's function has, if it is a resumed part of it."""
     name, qualname = map(without_resumption, (place.name, place.qualname))
     return replace(place, name=name, qualname=qualname)
@@ -171,7 +171,7 @@ def _is_arm_of(inner: InstructionTranslatorBase, outer: InstructionTranslatorBas
     return bool(arms) and arms[0].co_qualname == outer.f_code.co_qualname
 
 
-def _place(tx: InstructionTranslatorBase) -> Place:
+def _place(tx: InstructionTranslatorBase) -> CallPlace:
     code, positions = tx.f_code, tx.current_instruction.positions
     lineno = (positions.lineno if positions is not None else None) or tx.lineno
-    return Place(code.co_filename, code.co_name, code.co_qualname, lineno, tx.f_globals)
+    return CallPlace(code.co_filename, code.co_name, code.co_qualname, lineno, tx.f_globals)

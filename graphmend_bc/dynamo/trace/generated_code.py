@@ -20,7 +20,7 @@ from torch._dynamo.resume_execution import ContinueExecutionCache
 from graphmend_bc.code.resume_names import is_resumed, without_resumption
 
 
-class Kind(Enum):
+class CodeKind(Enum):
     """What a code object is inside a compiled region.
 
     Attributes:
@@ -78,7 +78,7 @@ _WRAPPERS = tuple(
 )
 
 
-def kind_of(code: CodeType) -> Kind:
+def kind_of(code: CodeType) -> CodeKind:
     """Tell what a code object is inside a compiled region.
 
     Args:
@@ -90,12 +90,12 @@ def kind_of(code: CodeType) -> Kind:
     if any(name.startswith(_GRAPH) for name in code.co_names) or any(
         _is_resumption(value) for value in (*code.co_names, *code.co_consts)
     ):
-        return Kind.GENERATED
+        return CodeKind.GENERATED
     if any(code is wrapper for wrapper in _WRAPPERS):
-        return Kind.WRAPPER
+        return CodeKind.WRAPPER
     if code.co_filename == convert_frame.__file__:
-        return Kind.COMPILER
-    return Kind.PLUMBING if _is_plumbing(code) else Kind.EAGER
+        return CodeKind.COMPILER
+    return CodeKind.PLUMBING if _is_plumbing(code) else CodeKind.EAGER
 
 
 def _is_plumbing(code: CodeType) -> bool:

@@ -23,7 +23,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownPath:
     """What a path of names leads to.
 
     Attributes:
@@ -59,7 +59,7 @@ def draws_on_host(code: CodeType) -> bool:
         return False
 
 
-def check_host_code(code: CodeType, module_globals: Mapping[str, Any]) -> list[Known]:
+def check_host_code(code: CodeType, module_globals: Mapping[str, Any]) -> list[KnownPath]:
     """Show that a function does no more than compute and draw.
 
     Args:
@@ -72,7 +72,7 @@ def check_host_code(code: CodeType, module_globals: Mapping[str, Any]) -> list[K
     Raises:
         Refused: it uses something that is not known.
     """
-    found: list[Known] = []
+    found: list[KnownPath] = []
     codes = {code}
     work = [(code, module_globals)]
     while work:
@@ -80,7 +80,7 @@ def check_host_code(code: CodeType, module_globals: Mapping[str, Any]) -> list[K
         for path in _paths(current):
             if not path[0]:
                 continue
-            known = Known(scope, path, _at(scope, path))
+            known = KnownPath(scope, path, _at(scope, path))
             found.append(known)
             if isinstance(known.value, FunctionType) and _is_plain(known.value):
                 if known.value.__code__ not in codes:

@@ -27,7 +27,7 @@ from graphmend_bc.dynamo.predication.arm_outputs import ArmOutput, outputs_of, r
 from graphmend_bc.dynamo.trace.context import Trace
 from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.legality.arm import check_runs_taken
+from graphmend_bc.legality.arm_operators import check_runs_taken
 from graphmend_bc.legality.choose import check_same_layout
 from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reporting.reasons import Refused

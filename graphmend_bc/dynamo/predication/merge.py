@@ -18,8 +18,7 @@ from graphmend_bc.dynamo.predication.arm import TracedArm
 from graphmend_bc.dynamo.predication.arm_outputs import check_same_value
 from graphmend_bc.dynamo.trace.context import Trace
 from graphmend_bc.legality import choose
-from graphmend_bc.legality.arm import check_zero_gradients_stay_zero
-from graphmend_bc.legality.reach import check_same_reach
+from graphmend_bc.legality.gradients import check_same_reach, check_zero_gradients_stay_zero
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 

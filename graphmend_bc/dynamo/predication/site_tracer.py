@@ -28,7 +28,7 @@ from graphmend_bc.dynamo.trace.higher_order import depth_of
 from graphmend_bc.dynamo.trace.tracing import inline, is_true
 from graphmend_bc.dynamo.trace.truth_overrides import check_truth_is_plain
 from graphmend_bc.legality import choose
-from graphmend_bc.legality.arm import check_runs_untaken
+from graphmend_bc.legality.arm_operators import check_runs_untaken
 from graphmend_bc.legality.fold import constant_truth
 from graphmend_bc.legality.ops import IN_PLACE
 from graphmend_bc.reporting.reasons import Refused

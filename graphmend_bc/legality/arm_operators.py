@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -71,54 +70,3 @@ def check_runs_taken(records: Sequence[OpRecord], *, grad: bool) -> None:
             raise Refused("arm-draws-random", name)
         if not record.is_aten:
             raise Refused("arm-op-unknown", name)
-
-
-def check_zero_gradients_stay_zero(records: Iterable[OpRecord]) -> None:
-    """Show that a zero gradient at the arm's results is a zero gradient at its inputs.
-
-    The backward of a `where` sends exact zeros into the arm not taken. They must not meet an
-    infinite or undefined derivative on the way, because zero times infinity is NaN.
-
-    Raises:
-        Refused: with the operator for which it could not be shown.
-    """
-    for record in records:
-        if not any(t.is_floating_point() or t.is_complex() for t in record.results()):
-            continue
-        if not any(t.is_floating_point() or t.is_complex() for t in record.tensors()):
-            continue
-        if record.name in ops.LINEAR | ops.VIEWS | ops.MASKED | ops.FACTORIES:
-            if all(_is_finite(factor, record) for factor in _factors(record)):
-                continue
-        elif record.name in ops.SCALABLE and _scales_by_number(record):
-            continue
-        raise Refused("gradient-not-finite", f"The operator is {record.op}.")
-
-
-def _factors(record: OpRecord) -> list[object]:
-    """The numbers an addition multiplies its second operand by."""
-    return (
-        [record.kwargs["alpha"]]
-        if "alpha" in record.kwargs
-        else list(record.args[2:3]) * (record.name in ("add", "sub", "rsub"))
-    )
-
-
-def _scales_by_number(record: OpRecord) -> bool:
-    if len(record.args) < 2 or not isinstance(record.args[1], (int, float)):
-        return False
-    factor = record.args[1]
-    if record.name != "div":
-        return _is_finite(factor, record)
-    if record.kwargs.get("rounding_mode") is not None or factor == 0:
-        return False
-    return _is_finite(factor, record) and _is_finite(1 / factor, record)
-
-
-def _is_finite(factor: object, record: OpRecord) -> bool:
-    """True if the number is finite, and not lost, in every dtype the operator works in."""
-    if not isinstance(factor, (int, float)):
-        return False
-    dtypes = [t.dtype for t in [*record.tensors(), *record.results()] if t.is_floating_point()]
-    smallest = min((torch.finfo(dtype).max for dtype in dtypes), default=math.inf)
-    return math.isfinite(factor) and abs(factor) <= smallest

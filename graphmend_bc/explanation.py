@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from graphmend_bc import session
-from graphmend_bc.reporting.notebook import html_of
+from graphmend_bc.reporting.notebook import notebook_html
 from graphmend_bc.reporting.report import Decline, FrameResult, Mend, Report
 from graphmend_bc.reporting.table import Table
 
@@ -62,7 +62,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return html_of(self._summary(), self.mends, self.declines)
+        return notebook_html(self._summary(), self.mends, self.declines)
 
     def _summary(self) -> str:
         before, after = self.before, self.after

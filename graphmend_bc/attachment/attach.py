@@ -14,7 +14,7 @@ from typing import Any
 
 from graphmend_bc import config
 from graphmend_bc.attachment import frame_hooks
-from graphmend_bc.attachment.targets import Pattern, Predicate, Target, meaning_of
+from graphmend_bc.attachment.patterns import Pattern, Predicate, Target, meaning_of
 from graphmend_bc.dynamo.patches.torch_compile import CompiledCall
 from graphmend_bc.versions import check_versions
 

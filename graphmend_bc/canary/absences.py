@@ -30,7 +30,7 @@ OF_ITEMS: Final = MappingProxyType(
         "ConstDictVariable.getitem_const_raise_exception_if_absent (absent_keys.subscript)": (
             _tries("d['k']", "d = {}", "d['k'] = 3")
         ),
-        "functions.bind_args_cached (absent_defaults.bind_arguments)": _tries(
+        "functions.bind_args_cached (absent_defaults.bind_absent_defaults)": _tries(
             "g()", "def g(*, n): return n", "g.__kwdefaults__ = {'n': 3}"
         ),
         "ConstDictVariable.repr_impl (absent_keys.show_items)": _asks(
@@ -156,10 +156,10 @@ OF_CLASSES: Final = MappingProxyType(
             "class B(A): pass\nclass O(B):\n    def m(self): return super().m() + 1\no = O()",
             "B.m = lambda self: 5",
         ),
-        "UnspecializedNNModuleVariable.var_getattr (module_hooks.asked)": _asks(
+        "UnspecializedNNModuleVariable.var_getattr (module_hooks.asked_for_hooks)": _asks(
             "x = o(x)", "o = nn.Identity()", "o.register_forward_hook(lambda m, a, y: y * 2)"
         ),
-        "PythonModuleVariable.var_getattr (module_hooks.asked)": _asks(
+        "PythonModuleVariable.var_getattr (module_hooks.asked_for_hooks)": _asks(
             "x = o(x)",
             "o = nn.Identity()",
             "hook = nn.modules.module.register_module_forward_hook(lambda m, a, y: y * 2)",
@@ -170,7 +170,7 @@ OF_CLASSES: Final = MappingProxyType(
 
 OF_SPECIAL_METHODS: Final = MappingProxyType(
     {
-        "object_protocol._get_cached_slots (special_methods.slots_of)": _tries(
+        "object_protocol._get_cached_slots (special_methods.special_slots_of)": _tries(
             "len(o)", _OBJECT, "O.__len__ = lambda self: 3"
         ),
         "UserDefinedObjectVariable.richcompare_impl (special_methods.compared)": _asks(

@@ -29,7 +29,7 @@ from graphmend_bc.canary.watch import places_of, watching
 from graphmend_bc.contrib.load import load as load_contrib
 from graphmend_bc.dynamo.patches.installer import Installer
 from graphmend_bc.dynamo.patches.needs import ESSENTIAL
-from graphmend_bc.dynamo.patches.patch import Seam
+from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.dynamo.trace.default_settings import default_settings
 from graphmend_bc.engine.frame_compiler import compile_frame
 from graphmend_bc.engine.state import MendingState

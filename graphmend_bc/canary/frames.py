@@ -87,7 +87,7 @@ OF_FRAMES: Final = MappingProxyType(
             steps=("given = given + 1",),
             mends="hoist",
         ),
-        "ContinueExecutionCache.lookup (resumption.resume_in_original)": Program(
+        "ContinueExecutionCache.lookup (resume_functions.resume_in_original)": Program(
             "h = x + 1\nif on: torch._dynamo.graph_break()\n"
             "y = h if x.sum() > 0 else x + 2\nreturn x * (2 if on and y is h else 3)",
             "on = False",
@@ -100,7 +100,7 @@ OF_FRAMES: Final = MappingProxyType(
             steps=("given = given + 1",),
             mends="hoist",
         ),
-        "exc.get_dynamo_observed_exception (unbacked.raising)": Program(
+        "exc.get_dynamo_observed_exception (captures.raising)": Program(
             "y = x * 2\nn = y.sum().long().item()\ny.add_(1)\n"
             "try: s = 'abc'[n]\n"
             "except (TypeError, IndexError): s = 'none'\n"
@@ -128,19 +128,19 @@ OF_FRAMES: Final = MappingProxyType(
             ("i = torch.tensor([9])",),
             mends="defer",
         ),
-        "DunderDictVariable.__init__ (attribute_dicts.keep_owner)": Program(
+        "DunderDictVariable.__init__ (attribute_dicts.keep_owner_of_dict)": Program(
             f"{PRINT}\no = O()\no.n = 2\nreturn x, vars(o)",
             "class O: pass",
             ("given = given * (1 + len(result[1]))",),
             mends="defer",
         ),
-        "builder.make_dupe_guard (shared_objects.guard_on_identity)": Program(
+        "builder.make_dupe_guard (shared_objects.guard_shared_objects)": Program(
             f"{PRINT}\nk = x.rows if hasattr(x, 'rows') else [1]\nreturn x * sum(k) * len(rows)",
             "rows = [1]",
             ("given.rows = rows", "rows = [1, 1]"),
             mends="defer",
         ),
-        "SideEffects.codegen_update_mutated (user_sets.replayed)": Program(
+        "SideEffects.codegen_update_mutated (user_sets.replay_sets)": Program(
             "if 'a' not in s:\n    s.add('a')\n    print('a', file=out)\nreturn x * len(s)",
             "class S(set): pass\ns = S([1])",
             ("s.discard(1)",),
@@ -153,7 +153,7 @@ OF_FRAMES: Final = MappingProxyType(
             declines="object-finalised",
             whole=False,
         ),
-        "SideEffects.track_new_user_defined_object (finalisers.make_object)": Program(
+        "SideEffects.track_new_user_defined_object (finalisers.make_finalised)": Program(
             "d = object.__new__(D)\ndel d\nreturn x + n[0]",
             _FINALISED,
             ("",),

@@ -68,7 +68,7 @@ OF_VALUES: Final = MappingProxyType(
         "BuiltinVariable.call_slice (tensor_slices.call_slice)": Program(
             f"n = x.max().long()\n{PRINT}\nreturn slice(n), x + 1", mends="defer"
         ),
-        "TorchInGraphFunctionVariable.call_function (trace_time_effects.call_torch)": Program(
+        "TorchInGraphFunctionVariable.call_function (trace_time_effects.trace_call)": Program(
             "x = x * 2\nif x.sum() > 0: torch.set_float32_matmul_precision('high')\nreturn x",
             "precision = torch.get_float32_matmul_precision()\n"
             "torch.set_float32_matmul_precision('highest')\ngiven = -given",
@@ -76,7 +76,7 @@ OF_VALUES: Final = MappingProxyType(
             whole=False,
             after="torch.set_float32_matmul_precision(precision)",
         ),
-        "TorchInGraphFunctionVariable.call_function (dropout.call_torch)": Program(
+        "TorchInGraphFunctionVariable.call_function (dropout.call_dropout)": Program(
             f"y = F.dropout(x, 0.5, False)\n{PRINT}\nreturn x.sum(), y is x", mends="defer"
         ),
         "nn_module.initialize_lazy_module (trace_time_effects.initialize_lazy)": Program(

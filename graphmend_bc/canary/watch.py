@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
-from graphmend_bc.dynamo.patches.patch import ABSENT, Seam, SeamPlace
+from graphmend_bc.dynamo.patches.seam import ABSENT, Seam, SeamPlace
 from graphmend_bc.versions import MissingSeamError
 
 

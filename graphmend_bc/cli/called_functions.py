@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from graphmend_bc.attachment.targets import Pattern
+from graphmend_bc.attachment.patterns import Pattern
 from graphmend_bc.cli.compiled_callables import CompileRecorder
 
 

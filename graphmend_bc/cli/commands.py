@@ -106,9 +106,9 @@ class Doctor:
 
     def run(self, args: argparse.Namespace) -> None:
         _check_environment(args)
-        from graphmend_bc.cli.doctor import examine
+        from graphmend_bc.cli.doctor import run_doctor
 
-        examine(as_json=args.json)
+        run_doctor(as_json=args.json)
 
 
 class Scan:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
-from graphmend_bc.attachment.targets import Pattern, meaning_of
+from graphmend_bc.attachment.patterns import Pattern, meaning_of
 from graphmend_bc.cli.called_functions import CallRecorder
 from graphmend_bc.cli.comparison import Compared, Comparison
 from graphmend_bc.cli.compiled_callables import CompileRecorder, FirstCall

@@ -27,7 +27,7 @@ from graphmend_bc.versions import (
 _SETTINGS = ("enabled", "contrib", "strict_versions", "disk_cache", "rules_off", "strategies")
 
 
-def examine(*, as_json: bool) -> None:
+def run_doctor(*, as_json: bool) -> None:
     """Prints whether all that mends works with this torch and this Python.
 
     Args:

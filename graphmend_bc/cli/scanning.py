@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphmend_bc.reporting.table import Table
-from graphmend_bc.scanning.files import Scanned, scan
+from graphmend_bc.scanning.files import ScannedFile, scan
 
 FELL_SHORT = 3
 """Exit status if there are more likely breaks than the command line allows, as that of ``run``."""
@@ -48,7 +48,7 @@ def scan_paths(args: argparse.Namespace) -> None:
         raise SystemExit(FELL_SHORT)
 
 
-def _print(scanned: Sequence[Scanned]) -> None:
+def _print(scanned: Sequence[ScannedFile]) -> None:
     rows = [
         [
             f"{one.name}:{suspect.line}",
@@ -62,7 +62,7 @@ def _print(scanned: Sequence[Scanned]) -> None:
     Table(["where", "function", "likely break", "mending tries"], rows).print(sys.stdout)
 
 
-def _as_dict(scanned: Sequence[Scanned]) -> dict[str, object]:
+def _as_dict(scanned: Sequence[ScannedFile]) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "heuristic": True,

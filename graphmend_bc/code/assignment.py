@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from graphmend_bc.code.blocks import Block, Graph
-from graphmend_bc.code.comprehension_saves import restores
+from graphmend_bc.code.comprehension_saves import restored_saves
 from graphmend_bc.code.header import argument_names
 from graphmend_bc.code.kept import kept
 from graphmend_bc.code.listing import Op
@@ -77,7 +77,7 @@ class _Flow:
     def __init__(self, graph: Graph, meet: Meet) -> None:
         self.graph = graph
         self.meet = meet
-        self.restored = restores(graph)
+        self.restored = restored_saves(graph)
 
     def at_entry(self) -> dict[int, Facts]:
         facts: dict[int, Facts] = {0: frozenset(argument_names(self.graph.listing.code))}

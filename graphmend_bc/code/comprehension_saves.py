@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from graphmend_bc.code.blocks import Block, Graph
 from graphmend_bc.code.kept import kept
 from graphmend_bc.code.listing import Op
-from graphmend_bc.code.stack import Depths, depths, effect
+from graphmend_bc.code.stack import Depths, depths, stack_effect
 
 Saved = frozenset[tuple[int, int]]
 """Slots that hold a value set aside: its place from the bottom, and the op that set it aside."""
 
 
 @kept(16)
-def restores(graph: Graph) -> Mapping[int, int]:
+def restored_saves(graph: Graph) -> Mapping[int, int]:
     """For each op that puts a local back, the LOAD_FAST_AND_CLEAR that set it aside.
 
     Args:
@@ -77,5 +77,5 @@ def _after(op: Op, depth: int, state: Saved, *, jump: bool) -> Saved:
         exchanged = {depth - 1: depth - op.arg, depth - op.arg: depth - 1}
         return frozenset((exchanged.get(place, place), origin) for place, origin in state)
     # The compiler lets nothing but a STORE_FAST take a value set aside, or POP_TOP if it gives up.
-    height = min(depth, depth + effect(op, jump=jump))
+    height = min(depth, depth + stack_effect(op, jump=jump))
     return frozenset((place, origin) for place, origin in state if place < height)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from bytecode.instr import UNSET, InstrLocation
 
 from graphmend_bc.code import facts
-from graphmend_bc.code.exceptiontable import table_entries
+from graphmend_bc.code.exception_table import table_entries
 from graphmend_bc.code.operands import READERS, Tables
 
 

@@ -11,7 +11,7 @@ from graphmend_bc.code import facts
 from graphmend_bc.code.blocks import Graph
 from graphmend_bc.code.kept import kept
 from graphmend_bc.code.listing import Op
-from graphmend_bc.code.stack import depth_at, effect, number_of
+from graphmend_bc.code.stack import depth_at, number_of, stack_effect
 from graphmend_bc.code.stack_reach import reach
 
 Slots = tuple[frozenset[int], ...]
@@ -99,10 +99,10 @@ def _after(op: Op, slots: Slots, jump: bool) -> Slots:
     if op.name == "COPY":
         return (*slots, slots[-op.arg])
     if op.name in _ADDS:  # to a container further down
-        return slots[: len(slots) + effect(op, jump=jump)]
+        return slots[: len(slots) + stack_effect(op, jump=jump)]
     if op.name in _COUNTED_HERE:
         taken = reach(op.name, number_of(op))
-        before, after = -taken, taken + effect(op, jump=jump)
+        before, after = -taken, taken + stack_effect(op, jump=jump)
     else:
         before, after = _instr(op).pre_and_post_stack_effect(jump=jump)
     if before > 0:

@@ -21,7 +21,7 @@ from graphmend_bc.code.pseudo import pseudo
 from graphmend_bc.code.regions import region_of
 
 
-def text(code: CodeType) -> str:
+def render(code: CodeType) -> str:
     """Blocks with their ops in words, then regions and loops.
 
     Args:

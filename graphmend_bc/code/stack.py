@@ -39,7 +39,7 @@ class Depths:
     highest: int
 
 
-def effect(op: Op, *, jump: bool) -> int:
+def stack_effect(op: Op, *, jump: bool) -> int:
     """By how much an op changes the depth of the stack.
 
     Args:
@@ -204,7 +204,7 @@ class _Flow:
                 continue
             self.before[index] = depth
             op = self.ops[index]
-            work += [(way, depth + effect(op, jump=jump)) for way, jump in _ways_on(op)]
+            work += [(way, depth + stack_effect(op, jump=jump)) for way, jump in _ways_on(op)]
 
     def fits(self, index: int, depth: int) -> bool:
         """True if an op is new and its depth possible; if not possible, `conflict` says why."""
@@ -231,7 +231,7 @@ class _Flow:
             if op.handler is None or depth is None:
                 continue
             target, known = op.handler.target, op.handler.depth
-            lowest = min(depth, depth + effect(op, jump=False))
+            lowest = min(depth, depth + stack_effect(op, jump=False))
             if known is not None and lowest < known:
                 self.conflict = (
                     f"Op {op.index} ({op.name}) takes the operand stack down to {lowest} values, "
@@ -244,7 +244,7 @@ class _Flow:
     def highest(self) -> int:
         entries = [self.entry_depth(target, depth) for target, depth in self.handlers.items()]
         after = [
-            depth + max(0, effect(op, jump=False), effect(op, jump=True))
+            depth + max(0, stack_effect(op, jump=False), stack_effect(op, jump=True))
             for op, depth in zip(self.ops, self.before, strict=True)
             if depth is not None
         ]

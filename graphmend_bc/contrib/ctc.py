@@ -11,7 +11,7 @@ import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 
-from graphmend_bc.dynamo.patches.patch import Seam
+from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.extension import Extension
 
 _aten = torch.ops.aten

@@ -22,7 +22,7 @@ from torch.fx import Node
 from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, asked, guard_on
 from graphmend_bc.dynamo.graph.fx_nodes import is_torchs_own, tensors_of
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
@@ -57,7 +57,7 @@ def _block(
     given = [value.as_python_constant() for value in known]
     named = dict(zip(kwargs, given[len(args) :], strict=True))
     _try(lambda: _FLAGS(*given[: len(args)], **named))
-    return FlagsVariable(callee)
+    return CudnnFlagsVariable(callee)
 
 
 def _try(make: Callable[[], contextlib.AbstractContextManager[Any]]) -> None:
@@ -97,7 +97,7 @@ _CONSTANT = frozenset(("flags", "is_available", "version"))
 """What cuDNN's module has that does not depend on the flags."""
 
 
-class FlagsVariable(ContextWrappingVariable):
+class CudnnFlagsVariable(ContextWrappingVariable):
     """A block with the flags set, which is left out.
 
     Args:
@@ -187,7 +187,7 @@ class Blocks(Feature):
 
     order: ClassVar[int] = 20
 
-    open: list[FlagsVariable] = field(default_factory=list)
+    open: list[CudnnFlagsVariable] = field(default_factory=list)
 
     def on_module_question(self, module: object, name: str) -> None:
         """Refuse to say what a flag is inside a block."""

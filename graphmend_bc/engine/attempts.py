@@ -16,7 +16,7 @@ from graphmend_bc.dynamo.speculation.survey import Survey, Surveyed
 from graphmend_bc.dynamo.symbols.stored_integers import as_symbols
 from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.dynamo.trace.break_decisions import BreakTakenUp
-from graphmend_bc.dynamo.trace.context import Compilation, running
+from graphmend_bc.dynamo.trace.compilation import Compilation, running
 from graphmend_bc.dynamo.trace.generated_code import OURS
 from graphmend_bc.dynamo.trace.internal_errors import InternalError, is_internal
 from graphmend_bc.engine.call_plans import CallPlans
@@ -60,7 +60,7 @@ class Attempts:
         self.state = state
         self.stock = stock
         self.code = code
-        self.call = attempt.Arguments(args, kwargs)
+        self.call = attempt.AttemptArguments(args, kwargs)
         self.wants_errors = self.call.wants_errors
         self._begin()
         self.seen: dict[Site, bool | None] = {}
@@ -103,7 +103,7 @@ class Attempts:
         known = self.follows or self.function in self.state.mended
         return not self.plans.off and (known or self.plans.rewrites())
 
-    def _try(self, compilation: Compilation, call: attempt.Arguments) -> Any:
+    def _try(self, compilation: Compilation, call: attempt.AttemptArguments) -> Any:
         """One attempt by Dynamo's own `compile_frame`: what it returns, or the error it raises."""
         # No local holds it: the traceback of an error holds this frame.
         return _known_as_ours(compilation, self._outcome(compilation, call))
@@ -114,7 +114,7 @@ class Attempts:
             return self._try(compilation, self.call)
         return self._try_whole(compilation, self.call.with_breaks)
 
-    def _try_whole(self, compilation: Compilation, call: attempt.Arguments) -> Any:
+    def _try_whole(self, compilation: Compilation, call: attempt.AttemptArguments) -> Any:
         """As `_try`; a graph break is an error."""
         with attempt.breaks_are_errors():
             outcome = self._try(compilation, call)
@@ -122,7 +122,7 @@ class Attempts:
             attempt.restore_error_setting(outcome)
         return outcome
 
-    def _outcome(self, compilation: Compilation, call: attempt.Arguments) -> Any:
+    def _outcome(self, compilation: Compilation, call: attempt.AttemptArguments) -> Any:
         try:
             code = self.plans.code_for(self.code)
             with (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from graphmend_bc.dynamo.speculation.survey import Survey
 from graphmend_bc.dynamo.trace.breaks import Break
-from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.dynamo.trace.on_stack_replacement import NotReplaceable
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans

@@ -39,7 +39,7 @@ class State(Protocol):
         """Stock Dynamo compiles a frame from now on."""
 
 
-def change_after_failure(
+def change_after_failed_check(
     state: State, code: CodeType, tally: Tally, index: int | None
 ) -> Callable[[], None] | None:
     """What is to change for the next compilation; None if nothing yet.

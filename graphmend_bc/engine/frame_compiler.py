@@ -18,22 +18,22 @@ from graphmend_bc import config
 from graphmend_bc.dynamo.corrections.finalisers import FrameLeft
 from graphmend_bc.dynamo.patches import needs
 from graphmend_bc.dynamo.rollback import eager_fallback
-from graphmend_bc.dynamo.rollback.cache_entries import forget_compiled
-from graphmend_bc.dynamo.rollback.deopt_wrapper import add_deoptimisation
+from graphmend_bc.dynamo.rollback.cache_entries import forget_entries
+from graphmend_bc.dynamo.rollback.deopt_wrapper import add_deopt_wrapper
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.speculation.guarded_truth import GuardedTruths
 from graphmend_bc.dynamo.substitutes.first_use import Prepared
 from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
 from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.dynamo.trace.assertions import Assertions
-from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.internal_errors import InternalError, is_internal
 from graphmend_bc.engine.attempts import Attempts
-from graphmend_bc.engine.commit import report_result, save_decisions
 from graphmend_bc.engine.failures import report_failure
 from graphmend_bc.engine.governor import Recompiled, leaves_frame
-from graphmend_bc.engine.recompilations import charge_compilation, charge_version
+from graphmend_bc.engine.recompilations import charge_recompilation, charge_version
+from graphmend_bc.engine.results import report_result, save_decisions
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import Decline
@@ -64,7 +64,7 @@ def compile_frame(
     Raises:
         Exception: what Dynamo's own raises.
     """
-    charge_compilation(state, code)
+    charge_recompilation(state, code)
     frame = Frame(state, stock, code, args, kwargs)
     try:
         state.forget_dead()
@@ -177,7 +177,7 @@ class Frame(Attempts):
         )
         if not leaves_frame(known):
             return
-        forget_compiled(self.code)
+        forget_entries(self.code)
         self.plans.off = True
         self.state.leave_frame(self.code, f"It was compiled {counts.compiled} times.")
 
@@ -195,7 +195,7 @@ class Frame(Attempts):
         can_leave = self._takes_part() and eager_fallback.can_leave(error)
         if can_leave and self.state.leaves_call(self.code):
             log.info("%s runs without compilation in this call. It raises %r.", site, error)
-            left = eager_fallback.RunsEagerly()
+            left = eager_fallback.EagerFallback()
             left.__cause__ = error
             return left
         self.plans.off = True
@@ -211,7 +211,7 @@ class Frame(Attempts):
         place = self.retries.place_of(left) or site_of(self.code, 0)
         self.state.note_decline(Decline.of(left.refused, place))
         self._tell(compilation, left)
-        return eager_fallback.RunsEagerly(always=True)
+        return eager_fallback.EagerFallback(always=True)
 
     def _compile_whole_as_stock(self, broken: Compilation) -> Any:
         """What stock makes of a frame that is one graph unless we take part; None if it is not.
@@ -285,7 +285,7 @@ class Frame(Attempts):
         for feature in trace.obliged(Feature.roll_back):
             roll_back = roll_back or feature.roll_back()
         if may_leave:
-            add_deoptimisation(result, self.code, self.call.module_globals, roll_back)
+            add_deopt_wrapper(result, self.code, self.call.module_globals, roll_back)
         self.state.remember_flips(self.flips)
         # Where rewritten code breaks, Python goes on in another code object than under stock.
         rewritten = not self.plans.off and bool(self.plans.by_code.get(self.function))

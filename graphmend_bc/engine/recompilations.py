@@ -11,7 +11,7 @@ from graphmend_bc.reporting.speculation_stats import History
 from graphmend_bc.runtime import Site, identity_of
 
 
-def charge_compilation(state: MendingState, code: CodeType) -> None:
+def charge_recompilation(state: MendingState, code: CodeType) -> None:
     """A frame is being compiled, perhaps because what it was compiled to was thrown away.
 
     Args:

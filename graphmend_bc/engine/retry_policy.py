@@ -9,7 +9,7 @@ from graphmend_bc import config
 from graphmend_bc.dynamo.speculation.speculate import Checks
 from graphmend_bc.dynamo.speculation.survey import Survey
 from graphmend_bc.dynamo.substitutes.first_use import Prepared
-from graphmend_bc.dynamo.symbols.unbacked import captured_in
+from graphmend_bc.dynamo.symbols.captures import captured_in
 from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.dynamo.trace.assertions import Assertions
 from graphmend_bc.dynamo.trace.breaks import (
@@ -19,7 +19,7 @@ from graphmend_bc.dynamo.trace.breaks import (
     first_line,
     offset_of,
 )
-from graphmend_bc.dynamo.trace.context import (
+from graphmend_bc.dynamo.trace.compilation import (
     Compilation,
     SiteRefused,
     TakesPartLate,

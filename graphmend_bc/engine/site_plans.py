@@ -11,11 +11,11 @@ from graphmend_bc import config
 from graphmend_bc.catalog.observers import observer_names
 from graphmend_bc.dynamo.trace import code_notes
 from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of
-from graphmend_bc.dynamo.trace.context import TakesPartLate, TextsMoved
+from graphmend_bc.dynamo.trace.compilation import TakesPartLate, TextsMoved
 from graphmend_bc.dynamo.trace.internal_errors import InternalError
-from graphmend_bc.engine.escalation import planned_ahead, remaining_rules
 from graphmend_bc.engine.failures import report_failure
 from graphmend_bc.engine.frame_breaks import FrameBreaks
+from graphmend_bc.engine.remaining_rules import planned_ahead, remaining_rules
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.specific_reasons import most_specific
 from graphmend_bc.engine.state import MendingState
@@ -115,7 +115,7 @@ class Plans:
             if key not in self.by_code:
                 self._set(code, state.without_given_up(key, self._known_plan(code)))
             rewritten = state.rewrites.rewritten(code, self.by_code[key])
-            code_notes.carry_over(code, rewritten)
+            code_notes.carry_notes_over(code, rewritten)
             return rewritten
         except Refused as refused:
             log.debug("graphmend_bc leaves %s alone: %s", code, refused)

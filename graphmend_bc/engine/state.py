@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from graphmend_bc import config
 from graphmend_bc.code.kept import forget_kept
-from graphmend_bc.dynamo.rollback.cache_entries import forget_compiled
+from graphmend_bc.dynamo.rollback.cache_entries import forget_entries
 from graphmend_bc.dynamo.trace.breaks import first_line
 from graphmend_bc.dynamo.trace.generated_code import resumed
 from graphmend_bc.engine.break_memory import BreakMemory
 from graphmend_bc.engine.decision_cache import DecisionCache
-from graphmend_bc.engine.failed_checks import change_after_failure
+from graphmend_bc.engine.failed_checks import change_after_failed_check
 from graphmend_bc.engine.frame_counts import FrameCounts
 from graphmend_bc.engine.proven_plan import Proven
 from graphmend_bc.engine.rewrite_cache import Rewrites, site_of
@@ -232,7 +232,7 @@ class MendingState:
             index: which speculation was wrong; None if the graph raised.
         """
         with self.lock:
-            change = change_after_failure(self, code, tally, index)
+            change = change_after_failed_check(self, code, tally, index)
             if index is None and (site := tally.culprit(index)) is not None:
                 self.history.setdefault(site, History()).add(tally)
         if change is not None and self._compile_anew(code, change):
@@ -253,7 +253,7 @@ class MendingState:
 
         with self.lock:
             known = set(self.given_up)
-        if not forget_compiled(code, begin):
+        if not forget_entries(code, begin):
             return False
         with self.lock:
             new = {site: why for site, why in self.given_up.items() if site not in known}

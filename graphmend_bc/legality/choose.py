@@ -20,7 +20,7 @@ def check_predicate(predicate: torch.Tensor) -> None:
         raise Refused("predicate-not-scalar", f"Its shape is {tuple(predicate.shape)}.")
 
 
-def check_same_layout(left: torch.Tensor, right: torch.Tensor) -> None:
+def check_can_choose(left: torch.Tensor, right: torch.Tensor) -> None:
     """Show that two tensors differ in nothing but their values and gradients.
 
     `where` broadcasts and promotes, so every difference must be ruled out here.

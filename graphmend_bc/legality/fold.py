@@ -23,7 +23,7 @@ _SWAPPED: Final[dict[object, object]] = {
 }
 
 
-def constant_truth(predicate: Node) -> bool | None:
+def fold_truth(predicate: Node) -> bool | None:
     """The truth value of a comparison of a uniform random number with a Python number.
 
     Args:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from graphmend_bc.reporting.report import Decline, Mend
 
 
-def html_of(heading: str, mends: Sequence[Mend], declines: Sequence[Decline]) -> str:
+def notebook_html(heading: str, mends: Sequence[Mend], declines: Sequence[Decline]) -> str:
     """A part of a page.
 
     Args:

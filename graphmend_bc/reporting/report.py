@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from graphmend_bc.reporting.durations import duration
-from graphmend_bc.reporting.notebook import html_of
+from graphmend_bc.reporting.notebook import notebook_html
 from graphmend_bc.reporting.outcomes import Outcome, Speculated
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime.code_id import CodeId
@@ -274,7 +274,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return html_of(self.summary(), self.mends, self.declines)
+        return notebook_html(self.summary(), self.mends, self.declines)
 
     def __str__(self) -> str:
         lines = [f"{len(self.mends)} mended, {len(self.declines)} declined"]

@@ -16,7 +16,7 @@ from graphmend_bc.code.producers import may_be_null, slots_before
 from graphmend_bc.code.regions import blocks_until
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.decision import Decision, decision_at
-from graphmend_bc.rewriting.inplace_writes import written_attribute
+from graphmend_bc.rewriting.inplace_writes import attribute_written_inplace
 
 _REFUSED_OPS = {
     "STORE_GLOBAL": "arm-writes-scope",
@@ -117,7 +117,7 @@ def lift(graph: Graph, block: Block) -> Lift:
     ops = [op for index in sorted(inside) for op in _ops(graph, graph.blocks[index])]
     for op in ops:
         check_op(op, handler)
-    if name := written_attribute(ops):
+    if name := attribute_written_inplace(ops):
         raise Refused("arm-mutates-tensor", f"It is the attribute '{name}' of an object.")
     outs = _live_outs(graph, join, ops)
     for side in sides:

@@ -25,7 +25,7 @@ _USUAL_TESTS = frozenset({"isfinite", "equal", "allclose", "is_nonzero"})
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
+class BranchExpectation:
     """What is expected of a branch.
 
     Attributes:
@@ -39,7 +39,7 @@ class Expectation:
     unbounded: bool = False
 
 
-def expectation(graph: Graph, block: Block, *, alone: bool = False) -> Expectation:
+def expectation(graph: Graph, block: Block, *, alone: bool = False) -> BranchExpectation:
     """The likely way on from a block that ends in a conditional jump.
 
     Args:
@@ -53,13 +53,13 @@ def expectation(graph: Graph, block: Block, *, alone: bool = False) -> Expectati
         on_true, on_false = jump_outcomes(graph, block)
     doomed = raising_blocks(graph)
     if (on_true in doomed) != (on_false in doomed):
-        return Expectation(on_false in doomed, firm=True)
+        return BranchExpectation(on_false in doomed, firm=True)
     join = immediate_postdominators(graph, without=doomed).get(block.index, EXIT)
     for is_rare in _RULES:
         rare = [is_rare(graph, block, way, join) for way in (on_true, on_false)]
         if rare[0] != rare[1]:
-            return Expectation(rare[1], unbounded=_is_unbounded(graph, block))
-    return Expectation(_of_tests(graph, block), unbounded=_is_unbounded(graph, block))
+            return BranchExpectation(rare[1], unbounded=_is_unbounded(graph, block))
+    return BranchExpectation(_of_tests(graph, block), unbounded=_is_unbounded(graph, block))
 
 
 def _of_tests(graph: Graph, block: Block) -> bool:

@@ -29,7 +29,7 @@ def site_of_op(code: CodeType, op: Op) -> Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class CallWriter:
     """Makes instructions that stand for one original op: same position, same exception handler.
 
     Attributes:

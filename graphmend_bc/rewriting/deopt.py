@@ -19,13 +19,13 @@ from bytecode.instr import FreeVar
 from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Emit, Header, Label, assemble, relist
 from graphmend_bc.code.listing import decode
-from graphmend_bc.rewriting.calls import Writer
+from graphmend_bc.rewriting.calls import CallWriter
 from graphmend_bc.runtime.deopt import Deoptimise
 
 _PROLOGUE = facts.op_set("MAKE_CELL", "COPY_FREE_VARS", "RESUME")
 
 
-def with_deoptimisation(
+def with_deopt(
     generated: CodeType, original: CodeType, deoptimizer: Callable[..., Any]
 ) -> CodeType:
     """Wrap generated code.
@@ -46,7 +46,7 @@ def with_deoptimisation(
         raise ValueError(f"The generated code of {original.co_qualname} has other free variables.")
     header = Header.of(generated)
     listing = decode(generated)
-    writer = Writer(listing.ops[0], None)
+    writer = CallWriter(listing.ops[0], None)
     saved = [f"__gm_argument_{i}" for i in range(len(header.argnames))]
     items: list[Emit | Label] = []
     for name, copy in zip(header.argnames, saved, strict=True):
@@ -71,7 +71,7 @@ def _guarded(item: Emit, handler: Label) -> Emit:
 
 
 def _deoptimisation(
-    writer: Writer, original: CodeType, deoptimizer: Callable[..., Any], saved: list[str]
+    writer: CallWriter, original: CodeType, deoptimizer: Callable[..., Any], saved: list[str]
 ) -> list[Emit | Label]:
     """The handler. The exception is cleared before the original code runs: it is nobody's context.
 

@@ -17,7 +17,7 @@ _VIEWS: Final = frozenset({"H", "T", "data", "grad", "imag", "mH", "mT", "real"}
 """Attributes of tensors: `x.data.add_(1)` of a local may write to a tensor of the graph."""
 
 
-def written_attribute(ops: Sequence[Op]) -> str:
+def attribute_written_inplace(ops: Sequence[Op]) -> str:
     """The name of an attribute whose tensor is written in place; empty if there is none.
 
     Args:
@@ -27,7 +27,7 @@ def written_attribute(ops: Sequence[Op]) -> str:
         >>> from graphmend_bc.code.blocks import graph_of
         >>> def f(self, x):
         ...     self.total.add_(x)
-        >>> written_attribute(graph_of(f.__code__).listing.ops)
+        >>> attribute_written_inplace(graph_of(f.__code__).listing.ops)
         'total'
     """
     path: list[str] = []

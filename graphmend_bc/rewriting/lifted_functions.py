@@ -10,10 +10,10 @@ from graphmend_bc.code.assemble import Emit, Label
 from graphmend_bc.code.blocks import EXIT, Block
 from graphmend_bc.code.listing import Op
 from graphmend_bc.rewriting.arms import Arm, Lift, check_test
-from graphmend_bc.rewriting.calls import Writer
+from graphmend_bc.rewriting.calls import CallWriter
 from graphmend_bc.rewriting.decision import Test, decision_at
-from graphmend_bc.rewriting.loops import Round
 from graphmend_bc.rewriting.plan import LiftBranch, LiftLoop
+from graphmend_bc.rewriting.rounds import Round
 from graphmend_bc.rewriting.scope import NOWHERE, FunctionWriter, Scope
 from graphmend_bc.runtime import Both, Branch, Loop
 
@@ -130,7 +130,7 @@ class LiftedFunctionWriter(FunctionWriter, ABC):
         arm: Arm,
         parameters: list[str],
         spilled: list[str],
-        writer: Writer,
+        writer: CallWriter,
     ) -> list[Emit]:
         inner = Scope(entry=arm.entry, stop=lifted.join, outer=lifted.handler or NOWHERE)
         plain = replace(writer, handler=None)

@@ -16,7 +16,7 @@ from graphmend_bc.code.blocks import Graph, graph_of
 from graphmend_bc.code.listing import Op
 from graphmend_bc.code.producers import callee_of, pushes_pair, slots_before
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rewriting.calls import Writer
+from graphmend_bc.rewriting.calls import CallWriter
 from graphmend_bc.runtime import Primitive
 
 CALLS = facts.op_set("CALL", "CALL_KW", "CALL_FUNCTION_EX")
@@ -50,7 +50,7 @@ def marked_callees(
     return found
 
 
-def write_marked(op: Op, primitive: Primitive, writer: Writer) -> list[Emit]:
+def write_marked(op: Op, primitive: Primitive, writer: CallWriter) -> list[Emit]:
     """The instructions that push `op`'s callee marked by a primitive."""
     mark = [*writer.callable_under_top(primitive), *writer.call(1)]
     if not pushes_pair(op):

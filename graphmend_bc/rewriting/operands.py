@@ -15,7 +15,7 @@ from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Emit
 from graphmend_bc.code.listing import Op
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rewriting.calls import Writer
+from graphmend_bc.rewriting.calls import CallWriter
 from graphmend_bc.runtime import CalledOperation, MarkedOperands, SetAttribute, Site
 
 SLICES = facts.op_set("BUILD_SLICE", "BINARY_SLICE", "STORE_SLICE")
@@ -26,7 +26,7 @@ def is_subscript(op: Op) -> bool:
     return op.name == facts.SUBSCRIPT and getattr(op.arg, "name", "SUBSCR") == "SUBSCR"
 
 
-def write_marked_operands(op: Op, site: Site, rule: str, writer: Writer) -> list[Emit]:
+def write_marked_operands(op: Op, site: Site, rule: str, writer: CallWriter) -> list[Emit]:
     """The op, with its operands on top of the stack marked.
 
     Args:
@@ -60,7 +60,7 @@ def write_marked_operands(op: Op, site: Site, rule: str, writer: Writer) -> list
     ]
 
 
-def write_operation(op: Op, site: Site, rule: str, writer: Writer) -> list[Emit]:
+def write_operation(op: Op, site: Site, rule: str, writer: CallWriter) -> list[Emit]:
     """A call in place of the op.
 
     Args:

@@ -17,12 +17,12 @@ from graphmend_bc.code.assemble import Assembled, Header, assemble
 from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.code.header import argument_names
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rewriting.calls import Writer, site_of_op
+from graphmend_bc.rewriting.calls import CallWriter, site_of_op
 from graphmend_bc.rewriting.origin import with_origin
 from graphmend_bc.runtime import Outlined
 
 
-def as_one_call(code: CodeType, offset: int, rule: str) -> tuple[Assembled, Assembled]:
+def outline_as_call(code: CodeType, offset: int, rule: str) -> tuple[Assembled, Assembled]:
     """The function that makes the call, and the copy that it calls.
 
     Args:
@@ -46,7 +46,7 @@ def as_one_call(code: CodeType, offset: int, rule: str) -> tuple[Assembled, Asse
         co_flags=code.co_flags | CO_NESTED,
     )
     copy = with_origin(Assembled(like, {op.offset: op.offset for op in listing.ops}), code)
-    writer = Writer(op, None)
+    writer = CallWriter(op, None)
     # Parameters that are cells stay cells: a tracer binds them as those of the original.
     cells = {name: CellVar(name) for name in code.co_cellvars if name in names}
     items = [

@@ -26,10 +26,9 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.arms import lift
 from graphmend_bc.rewriting.decision import Decision, decision_at
 from graphmend_bc.rewriting.lifted_functions import AGAIN, LiftedFunctionWriter
-from graphmend_bc.rewriting.loops import Round, round_at, round_ended_by
 from graphmend_bc.rewriting.mark_callee import marked_callees, write_marked
 from graphmend_bc.rewriting.operands import write_marked_operands, write_operation
-from graphmend_bc.rewriting.outline import as_one_call
+from graphmend_bc.rewriting.outline import outline_as_call
 from graphmend_bc.rewriting.plan import (
     AskTruth,
     CallOperation,
@@ -42,6 +41,7 @@ from graphmend_bc.rewriting.plan import (
     Plan,
     Rewrite,
 )
+from graphmend_bc.rewriting.rounds import Round, round_at, round_ended_by
 from graphmend_bc.rewriting.scope import Scope
 from graphmend_bc.rewriting.truth_guards import speculation_at, use_of, write_speculation
 from graphmend_bc.runtime import MarkedCallee, Site
@@ -83,7 +83,7 @@ def rewrite(code: CodeType, plan: Plan) -> Rewritten:
     if not code.co_flags & CO_OPTIMIZED:
         raise Refused("not-optimized-code")
     for offset, outline in plan.of_kind(Outline).items():
-        parts = as_one_call(code, offset, outline.rule)
+        parts = outline_as_call(code, offset, outline.rule)
         return Rewritten(parts[0].code, tuple((part.code, part.origins) for part in parts))
     return _Rewriter(graph_of(code), plan).run()
 

@@ -13,7 +13,7 @@ from graphmend_bc.code.assemble import Assembled, Emit, Header, Label, assemble
 from graphmend_bc.code.blocks import EXIT, Graph
 from graphmend_bc.code.listing import Op
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rewriting.calls import Writer, site_of_op
+from graphmend_bc.rewriting.calls import CallWriter, site_of_op
 from graphmend_bc.rewriting.origin import with_origin
 from graphmend_bc.rewriting.plan import Plan
 from graphmend_bc.runtime import Site
@@ -72,14 +72,14 @@ class FunctionWriter:
             return arg
         return FreeVar(arg.name) if isinstance(arg, CellVar) else arg
 
-    def writer_at(self, scope: Scope, op: Op) -> Writer:
+    def writer_at(self, scope: Scope, op: Op) -> CallWriter:
         """For instructions that stand for an op, in a function."""
         if op.handler is None or op.handler == scope.outer:
-            return Writer(op, None)
+            return CallWriter(op, None)
         label = scope.label(self.graph.block_of(op.handler.target).index)
         if scope.outer is None:  # an arm has not what lies below it on the operand stack
             label.depth = op.handler.depth
-        return Writer(op, (label, op.handler.push_lasti))
+        return CallWriter(op, (label, op.handler.push_lasti))
 
     def site_of(self, op: Op) -> Site:
         """The op's place in the user's code."""
@@ -99,7 +99,11 @@ class FunctionWriter:
         return part.code
 
     def function_of(
-        self, scope: Scope, body: Sequence[Emit | Label], parameters: Sequence[str], writer: Writer
+        self,
+        scope: Scope,
+        body: Sequence[Emit | Label],
+        parameters: Sequence[str],
+        writer: CallWriter,
     ) -> list[Emit]:
         """Push a function, closed over the cells that its body names.
 

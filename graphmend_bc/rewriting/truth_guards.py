@@ -12,7 +12,7 @@ from graphmend_bc.code.blocks import Block, Graph
 from graphmend_bc.code.listing import Op
 from graphmend_bc.code.producers import slots_before
 from graphmend_bc.rewriting.branch_prediction import expectation
-from graphmend_bc.rewriting.calls import Writer
+from graphmend_bc.rewriting.calls import CallWriter
 from graphmend_bc.rewriting.decision import decision_at, is_condition
 from graphmend_bc.runtime import Site, Speculate, Use
 
@@ -44,7 +44,7 @@ def jumps_of_decision(graph: Graph, block: Block) -> frozenset[int]:
 
 
 def write_speculation(
-    op: Op, speculation: Speculate, writer: Writer, label: Label | None
+    op: Op, speculation: Speculate, writer: CallWriter, label: Label | None
 ) -> list[Emit]:
     """The op, with its condition asked by the primitive."""
     ask = [*writer.callable_under_top(speculation), *writer.call(1)]

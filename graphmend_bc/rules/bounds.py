@@ -1,6 +1,6 @@
 """A slice that begins or ends at a tensor has that number computed before the graph."""
 
-from graphmend_bc.dynamo.before_graph.slice_bounds import bounded
+from graphmend_bc.dynamo.before_graph.slice_bounds import slice_with_bounds
 from graphmend_bc.rewriting.operands import SLICES
 from graphmend_bc.rewriting.plan import MarkOperands
 from graphmend_bc.rules.capture import CAPTURABLE
@@ -12,4 +12,4 @@ def _matches(met: BreakSite) -> Rewrites | None:
     return {met.offset: MarkOperands()} if known else None
 
 
-RULE = Rule("bounds", "hoist", 58, _matches, CAPTURABLE, handler=bounded)
+RULE = Rule("bounds", "hoist", 58, _matches, CAPTURABLE, handler=slice_with_bounds)

@@ -3,7 +3,7 @@
 See `torch._dynamo.config.capture_scalar_outputs` and `capture_dynamic_output_shape_ops`.
 """
 
-from graphmend_bc.dynamo.symbols.unbacked import captured
+from graphmend_bc.dynamo.symbols.captures import captured
 from graphmend_bc.rewriting.plan import Capture
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 

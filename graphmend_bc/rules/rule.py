@@ -13,9 +13,9 @@ from graphmend_bc.code.listing import Op
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.branch_prediction import expectation
 from graphmend_bc.rewriting.decision import is_condition
-from graphmend_bc.rewriting.loops import ends_round, guards_round
 from graphmend_bc.rewriting.mark_callee import CALLS, name_of_callee
 from graphmend_bc.rewriting.plan import Rewrite
+from graphmend_bc.rewriting.rounds import ends_round, guards_round
 
 Rewrites = Mapping[int, Rewrite]
 """What becomes of the instructions of one site, by byte offset."""

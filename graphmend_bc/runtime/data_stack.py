@@ -17,7 +17,7 @@ SLOTS: Final = 1 << 16
 """Half of a chunk: a frame that claims as many leaves as many, half a MiB, to those it calls."""
 
 
-def call_with_room(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def call_with_stack_room(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call a function in a frame that claims a chunk of its own.
 
     The frames it leads to are in that chunk until they need more than half a MiB. The memory is
@@ -31,10 +31,10 @@ def call_with_room(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
         What it returns.
 
     Example:
-        >>> call_with_room(max, 1, 2)
+        >>> call_with_stack_room(max, 1, 2)
         2
     """
     return function(*args, **kwargs)
 
 
-call_with_room.__code__ = call_with_room.__code__.replace(co_stacksize=SLOTS)
+call_with_stack_room.__code__ = call_with_stack_room.__code__.replace(co_stacksize=SLOTS)

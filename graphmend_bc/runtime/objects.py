@@ -23,7 +23,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from graphmend_bc.runtime.readers import is_descriptor, reading_of
+from graphmend_bc.runtime.readings import is_descriptor, reading_of
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 _PLAIN: Final = frozenset(

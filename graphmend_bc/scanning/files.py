@@ -22,7 +22,7 @@ _PROGRAMS = (".py", ".pyc")
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScannedFile:
     """One file, or one member of an archive as `archive!member`.
 
     Attributes:
@@ -36,7 +36,7 @@ class Scanned:
     trouble: str = ""
 
 
-def scan(path: Path) -> Iterator[Scanned]:
+def scan(path: Path) -> Iterator[ScannedFile]:
     """Look for likely graph breaks; nothing that is found is imported or run.
 
     Args:
@@ -60,7 +60,7 @@ def scan(path: Path) -> Iterator[Scanned]:
         yield from _file(path)
 
 
-def _file(path: Path) -> Iterator[Scanned]:
+def _file(path: Path) -> Iterator[ScannedFile]:
     if not path.is_file():  # a pipe would keep us waiting
         what = "it is no regular file" if path.exists() else "there is no such file"
         yield _unread(str(path), what)
@@ -78,7 +78,7 @@ def _file(path: Path) -> Iterator[Scanned]:
             yield _program(str(path), data)
 
 
-def _archive(path: Path) -> Iterator[Scanned]:
+def _archive(path: Path) -> Iterator[ScannedFile]:
     try:
         archive = zipfile.ZipFile(path)
     except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
@@ -107,11 +107,11 @@ def _archive(path: Path) -> Iterator[Scanned]:
             yield _unread(str(path), f"it has more than {MOST_MEMBERS} programs")
 
 
-def _program(name: str, data: bytes) -> Scanned:
+def _program(name: str, data: bytes) -> ScannedFile:
     if len(data) > LARGEST_FILE:
         return _unread(name, f"it is larger than {LARGEST_FILE >> 20} MiB")
     try:
-        return Scanned(name, tuple(suspects(_codes(name, data))))
+        return ScannedFile(name, tuple(suspects(_codes(name, data))))
     except UnreadableError as error:
         return _unread(name, str(error))
 
@@ -127,5 +127,5 @@ def _codes(name: str, data: bytes) -> list[Code]:
         raise UnreadableError(f"Python cannot compile it ({type(error).__name__})") from None
 
 
-def _unread(name: str, why: str) -> Scanned:
-    return Scanned(name, trouble=f"{name} cannot be read: {why}.")
+def _unread(name: str, why: str) -> ScannedFile:
+    return ScannedFile(name, trouble=f"{name} cannot be read: {why}.")

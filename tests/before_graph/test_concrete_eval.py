@@ -10,7 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo.before_graph import concrete_eval, subgraph
+from graphmend_bc.dynamo.before_graph import concrete_eval, graph_slice
 
 X = torch.tensor([-3.0, 1.0, 0.5])
 
@@ -120,7 +120,7 @@ def test_code_of_the_users_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def slice_of(*args: Any) -> Any:
         looked.append(args)
-        return subgraph.slice_of(*args)
+        return graph_slice.slice_of(*args)
 
     monkeypatch.setattr(concrete_eval, "slice_of", slice_of)
     with gm.enabled():

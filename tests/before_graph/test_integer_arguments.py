@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from graphmend_bc.dynamo.before_graph.integer_arguments import takes_number
+from graphmend_bc.dynamo.before_graph.integer_arguments import takes_integer
 from tests.backends import EAGER_AND_AOT
 from tests.oracle import check
 
@@ -82,7 +82,7 @@ def test_what_takes_a_number() -> None:
         ("expand", 3),
         ("reshape", 2),
     ]
-    assert all(takes_number(*given) for given in takes)
+    assert all(takes_integer(*given) for given in takes)
     takes_not = [
         (torch.add, 1),
         (torch.linspace, 1),
@@ -98,4 +98,4 @@ def test_what_takes_a_number() -> None:
         (F.gumbel_softmax, 1),
         (None, 0),
     ]
-    assert not any(takes_number(*given) for given in takes_not)
+    assert not any(takes_integer(*given) for given in takes_not)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo.before_graph.subgraph import Slice
+from graphmend_bc.dynamo.before_graph.graph_slice import Slice
 
 SIGNS = [torch.tensor([a, b]) for a in (1.0, -1.0) for b in (1.0, -1.0)]
 

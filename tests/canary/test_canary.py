@@ -13,7 +13,7 @@ from graphmend_bc.canary.program import Program
 from graphmend_bc.contrib.load import extensions
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.patches import installer
-from graphmend_bc.dynamo.patches.patch import ABSENT, Seam, SeamPlace, register_seam
+from graphmend_bc.dynamo.patches.seam import ABSENT, Seam, SeamPlace, register_seam
 from graphmend_bc.dynamo.patches.table import SEAMS
 from graphmend_bc.engine.state import MendingState
 
@@ -24,14 +24,14 @@ ALL = (
 )
 NOT_ALONE = frozenset(
     {
-        "exc.get_dynamo_observed_exception (unbacked.raising)",
+        "exc.get_dynamo_observed_exception (captures.raising)",
         "TensorVariable.call_method (frames.ask_tensor)",
         "TensorVariable.call_obj_hasattr (frames.ask_tensor)",
         "SymNodeVariable.create (symbolic_arithmetic.symbol_made)",
         "SymNodeVariable.richcompare_impl (frames.compare_symbols)",
         "BuiltinVariable.call_id (frames.ask_id)",
         "InstructionTranslatorBase.call_function (call_retry.retry_calls)",
-        "ContinueExecutionCache.lookup (resumption.resume_in_original)",
+        "ContinueExecutionCache.lookup (resume_functions.resume_in_original)",
         "symbolic_convert._detect_and_normalize_assert_statement (assertions.detect_assert)",
         "ConstDictVariable.as_python_constant (absent_keys.take_whole)",
         "SetVariable.call_method (absent_keys.take_all)",
@@ -55,13 +55,13 @@ programs need it. That they are reached is all that these programs show."""
 NOT_BY_NAME = frozenset({"ListVariable.call_method (absent_keys.take_all)"})
 NOT_WITH_TABLES = frozenset(
     {
-        "SideEffects.codegen_update_mutated (user_sets.replayed)",
+        "SideEffects.codegen_update_mutated (user_sets.replay_sets)",
         "TensorVariable.mp_ass_subscript_impl (frames.set_item)",
         "TensorVariable.mp_ass_subscript_impl (tensor_indexing.set_item)",
         "TensorVariable.call_method (tensor_indexing.call_method)",
         "BuiltinVariable.call_function (object_texts.call_builtin)",
         "DequeVariable.sq_repeat_impl (bounded_deques.repeated)",
-        "TorchInGraphFunctionVariable.call_function (dropout.call_torch)",
+        "TorchInGraphFunctionVariable.call_function (dropout.call_dropout)",
         "PythonModuleVariable.call_obj_hasattr (absent_names.has_attribute)",
         "OrderedDictVariable.call_method (absent_keys.take_item)",
         "UserDefinedClassVariable.lookup_cls_mro_attr (class_lookups.looked_up)",

@@ -8,7 +8,7 @@ import pytest
 from bytecode.instr import UNSET, CellVar, FreeVar, InstrLocation
 
 from graphmend_bc.code import facts
-from graphmend_bc.code.exceptiontable import table_entries
+from graphmend_bc.code.exception_table import table_entries
 from graphmend_bc.code.listing import Listing, Op, decode
 from tests.code.kit import codes_in, function, standard_library
 

@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from graphmend_bc.code import facts
-from graphmend_bc.code.render import text
+from graphmend_bc.code.render import render
 from tests.code.kit import function, standard_library
 
 GOLDEN = {
@@ -223,12 +223,12 @@ TESTED_ONCE = """
 
 @pytest.mark.parametrize("source", GOLDEN)
 def test_one_text_for_all_versions(source: str) -> None:
-    assert text(function(source).__code__) == textwrap.dedent(GOLDEN[source]).strip()
+    assert render(function(source).__code__) == textwrap.dedent(GOLDEN[source]).strip()
 
 
 def test_a_while_loop() -> None:
     want = TESTED_TWICE if facts.WHILE_TESTS_TWICE else TESTED_ONCE
-    assert text(function(LOOP).__code__) == textwrap.dedent(want).strip()
+    assert render(function(LOOP).__code__) == textwrap.dedent(want).strip()
 
 
 def test_the_docstrings_example() -> None:
@@ -237,11 +237,11 @@ def test_the_docstrings_example() -> None:
             return 1
         return 2
 
-    shown = textwrap.indent(text(f.__code__), " " * 8)
-    assert shown in inspect.cleandoc(text.__doc__ or "")
+    shown = textwrap.indent(render(f.__code__), " " * 8)
+    assert shown in inspect.cleandoc(render.__doc__ or "")
 
 
 def test_every_code_object_has_a_text() -> None:
     for code in standard_library(every=300):
-        first = text(code).splitlines()[0]
+        first = render(code).splitlines()[0]
         assert first.startswith(f"{code.co_name}(")

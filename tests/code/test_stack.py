@@ -9,7 +9,7 @@ from bytecode.instr import STATIC_STACK_EFFECTS
 from graphmend_bc.code import facts
 from graphmend_bc.code.blocks import build
 from graphmend_bc.code.listing import Op, decode
-from graphmend_bc.code.stack import depth_at, depth_before, depths, effect, lowest_depth
+from graphmend_bc.code.stack import depth_at, depth_before, depths, lowest_depth, stack_effect
 from graphmend_bc.code.stack_reach import reach
 from tests.code.kit import graph_of, mark_ops, marks, standard_library
 
@@ -59,7 +59,7 @@ def test_moves_count_as_reaching_down() -> None:
     assert lowest == 0
     swap = next(op for op in graph.listing.ops if op.name == "SWAP")
     assert reach("SWAP", swap.arg) == swap.arg
-    assert effect(swap, jump=False) == 0
+    assert stack_effect(swap, jump=False) == 0
 
 
 def test_dead_code_has_no_depth() -> None:
@@ -89,7 +89,9 @@ def test_no_op_takes_more_than_it_reaches() -> None:
         for op in decode(code).ops:
             arg = op.arg if isinstance(op.arg, int) and op.arg is not True else 0
             number = arg if op.name not in ("LOAD_CONST", "RETURN_CONST") else 0
-            assert reach(op.name, number) >= -min(effect(op, jump=False), effect(op, jump=True)), op
+            assert reach(op.name, number) >= -min(
+                stack_effect(op, jump=False), stack_effect(op, jump=True)
+            ), op
 
 
 def test_depths_are_the_compilers() -> None:

@@ -11,7 +11,7 @@ import torch
 import graphmend_bc as gm
 from graphmend_bc.catalog.observers import CALLED, Observer, observer_names, observer_of
 from graphmend_bc.contrib.load import extensions
-from graphmend_bc.dynamo.patches.patch import ABSENT
+from graphmend_bc.dynamo.patches.seam import ABSENT
 from graphmend_bc.rules.registry import BUILT_IN, all_rules
 from graphmend_bc.rules.rule import Rule
 from tests.oracle import Outcome, check

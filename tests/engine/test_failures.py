@@ -11,7 +11,7 @@ import torch
 
 from graphmend_bc import session
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.engine import commit, frame_compiler, site_plans
+from graphmend_bc.engine import frame_compiler, results, site_plans
 from graphmend_bc.engine.retry_policy import RetryPolicy
 from graphmend_bc.engine.rewrite_cache import Rewrites
 from graphmend_bc.engine.state import MendingState
@@ -94,7 +94,7 @@ def test_an_analysis_that_fails_is_not_taken_for_the_programs_error(
         (Recorder, "_note"),
         (frame_compiler, "settle"),
         (frame_compiler, "keep"),
-        (commit, "gb_id_of"),
+        (results, "gb_id_of"),
     ],
 )
 def test_one_warning_and_one_decline(

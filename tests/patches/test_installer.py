@@ -18,7 +18,7 @@ from graphmend_bc.canary.watch import places_of
 from graphmend_bc.contrib.load import extensions, load
 from graphmend_bc.dynamo.patches import installer, needs
 from graphmend_bc.dynamo.patches.needs import ESSENTIAL
-from graphmend_bc.dynamo.patches.patch import ABSENT, Seam, SeamPlace, register_seam
+from graphmend_bc.dynamo.patches.seam import ABSENT, Seam, SeamPlace, register_seam
 from graphmend_bc.dynamo.patches.table import SEAMS
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.rules.registry import all_rules, is_on

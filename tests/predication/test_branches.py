@@ -347,7 +347,7 @@ def test_in_a_resume_function() -> None:
     )
 
 
-@pytest.mark.nightly  # test_arm_mutation.py has a more telling one
+@pytest.mark.nightly  # test_arm_writes.py has a more telling one
 def test_with_inductor() -> None:
     check(
         """

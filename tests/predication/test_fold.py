@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.fx import Graph
 
-from graphmend_bc.legality.fold import constant_truth
+from graphmend_bc.legality.fold import fold_truth
 from tests.oracle import check
 
 UP = torch.tensor([1.0, 2.0, 3.0])
@@ -92,15 +92,15 @@ def test_layer_skip_that_happens_is_speculated_on() -> None:
 def test_constant_truth(compare: object, bound: float, truth: bool | None) -> None:
     graph = Graph()
     draw = graph.call_function(torch.rand, ([],))
-    assert constant_truth(graph.call_function(compare, (draw, bound))) is truth  # type: ignore[arg-type]
+    assert fold_truth(graph.call_function(compare, (draw, bound))) is truth  # type: ignore[arg-type]
     swapped = {operator.lt: operator.gt, operator.gt: operator.lt, operator.le: operator.ge}
     mirrored = swapped.get(compare, operator.le if compare is operator.ge else compare)  # type: ignore[call-overload]
-    assert constant_truth(graph.call_function(mirrored, (bound, draw))) is truth  # type: ignore[arg-type]
+    assert fold_truth(graph.call_function(mirrored, (bound, draw))) is truth  # type: ignore[arg-type]
 
 
 def test_other_sources_are_not_decided() -> None:
     graph = Graph()
     for target in (torch.randn, torch.zeros):
         draw = graph.call_function(target, ([],))
-        assert constant_truth(graph.call_function(operator.lt, (draw, 0.0))) is None
-    assert constant_truth(graph.placeholder("x")) is None
+        assert fold_truth(graph.call_function(operator.lt, (draw, 0.0))) is None
+    assert fold_truth(graph.placeholder("x")) is None

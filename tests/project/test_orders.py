@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphmend_bc.dynamo.before_graph import subgraph
+from graphmend_bc.dynamo.before_graph import graph_slice
 from graphmend_bc.dynamo.graph import input_aliasing, state_snapshot
 from graphmend_bc.dynamo.patches import frames
 from graphmend_bc.dynamo.predication import merge
@@ -129,12 +129,12 @@ def _memory_stays_changed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _value_goes_stale(monkeypatch: pytest.MonkeyPatch) -> None:
-    stock, first = subgraph.Slice.fresh, dict[str, Any]()
+    stock, first = graph_slice.Slice.fresh, dict[str, Any]()
 
-    def fresh(self: subgraph.Slice, scope: dict[str, Any]) -> Any:
+    def fresh(self: graph_slice.Slice, scope: dict[str, Any]) -> Any:
         return first.setdefault(self.label, stock(self, scope))
 
-    monkeypatch.setattr(subgraph.Slice, "fresh", fresh)
+    monkeypatch.setattr(graph_slice.Slice, "fresh", fresh)
 
 
 # A fault of each kind, in a program that shows it.

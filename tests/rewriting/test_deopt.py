@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from graphmend_bc.rewriting.deopt import with_deoptimisation
+from graphmend_bc.rewriting.deopt import with_deopt
 from graphmend_bc.runtime.deopt import Deoptimise, Deoptimizer
 
 
@@ -39,7 +39,7 @@ def generated(x: int, *rest: int, key: int = 0, **more: int) -> Any:
 
 def _with_deoptimisation(cells: tuple[Any, ...] = ()) -> Callable[..., Any]:
     run = Deoptimizer(original.__code__, globals()).run
-    code = with_deoptimisation(generated.__code__, original.__code__, run)
+    code = with_deopt(generated.__code__, original.__code__, run)
     function = FunctionType(code, globals(), "original", None, cells)
     function.__kwdefaults__ = {"key": 0}
     return function

@@ -13,7 +13,7 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting import Plan, rewrite
 from graphmend_bc.rewriting.mark_callee import CALLS
 from graphmend_bc.rewriting.operands import SLICES, is_subscript
-from graphmend_bc.rewriting.outline import as_one_call
+from graphmend_bc.rewriting.outline import outline_as_call
 from graphmend_bc.rewriting.plan import CallOperation, MarkCallee, MarkOperands, Rewrite
 
 
@@ -165,7 +165,7 @@ def whole(a: int, b: int = 2, /, c: int = 3, *, d: int = 4) -> Any:
 
 def test_functions_as_a_whole() -> None:
     offset = at(whole, frozenset({"COMPARE_OP"}))[0]
-    caller, copy = as_one_call(whole.__code__, offset, "draw")
+    caller, copy = outline_as_call(whole.__code__, offset, "draw")
     new = with_code(whole, caller.code)
     for args, named in (((1,), {}), ((1, 5, 6), {"d": 1}), ((), {"c": 2}), ((1,), {"d": 9})):
         found = outcome(lambda f=new, a=args, n=named: f(*a, **n), lambda: ())

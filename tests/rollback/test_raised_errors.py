@@ -19,7 +19,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo.rollback.raised_errors import is_operators
+from graphmend_bc.dynamo.rollback.raised_errors import was_raised_by_operator
 from graphmend_bc.runtime.draws import Drawn, Draws
 from tests.oracle import check
 
@@ -291,7 +291,7 @@ def test_who_raised(block: Any, x: torch.Tensor, index: torch.Tensor, expected: 
             return error
         raise AssertionError("It should have raised.")
 
-    assert is_operators(raised()) == expected
+    assert was_raised_by_operator(raised()) == expected
 
 
 def _wrapping(graph: Any, _: object) -> Any:

@@ -178,7 +178,7 @@ def test_calls_pay_for_the_way_back_only_where_something_could_be_lost(
 ) -> None:
     given: list[Any] = []
     monkeypatch.setattr(
-        "graphmend_bc.engine.frame_compiler.add_deoptimisation", lambda *args: given.append(args)
+        "graphmend_bc.engine.frame_compiler.add_deopt_wrapper", lambda *args: given.append(args)
     )
     scope: dict[str, Any] = {"torch": torch, "seen": []}
     exec(f"def f(x):\n    {body}", scope)

@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from graphmend_bc.runtime.data_stack import call_with_room
+from graphmend_bc.runtime.data_stack import call_with_stack_room
 
 CALLS = 500
 
@@ -27,10 +27,10 @@ def most_faults(depth):
 
 def test_no_memory_for_each_call():
     most_faults(300)
-    assert call_with_room(most_faults, 300) < CALLS / 2
+    assert call_with_stack_room(most_faults, 300) < CALLS / 2
 
 
 def test_value_and_error():
-    assert call_with_room(max, [1, 3], key=lambda n: -n) == 1
+    assert call_with_stack_room(max, [1, 3], key=lambda n: -n) == 1
     with pytest.raises(ZeroDivisionError):
-        call_with_room(divmod, 1, 0)
+        call_with_stack_room(divmod, 1, 0)

@@ -12,7 +12,7 @@ import pytest
 
 from graphmend_bc.rewriting import tensor_conditions
 from graphmend_bc.scanning import files, suspects
-from graphmend_bc.scanning.files import Scanned, scan
+from graphmend_bc.scanning.files import ScannedFile, scan
 from tests.processes import python
 
 HERE = Path(__file__).parent
@@ -37,12 +37,12 @@ def test_the_engine_takes_the_same_names_for_conditions_on_tensors() -> None:
     assert suspects._ASKED == tensor_conditions._REDUCTIONS
 
 
-def only(path: Path) -> Scanned:
+def only(path: Path) -> ScannedFile:
     (one,) = scan(path)
     return one
 
 
-def lines(one: Scanned) -> list[tuple[int, str, str]]:
+def lines(one: ScannedFile) -> list[tuple[int, str, str]]:
     assert not one.trouble
     assert {suspect.function for suspect in one.suspects} <= {"Net.forward"}
     return [(suspect.line, suspect.kind, suspect.what) for suspect in one.suspects]
@@ -62,7 +62,7 @@ def test_bytecode(version: str, tmp_path: Path) -> None:
 
 def test_nothing_is_suspected_without_torch(tmp_path: Path) -> None:
     (tmp_path / "other.py").write_bytes(MODEL.replace(b"import torch\n", b"\n"))
-    assert only(tmp_path / "other.py") == Scanned(str(tmp_path / "other.py"))
+    assert only(tmp_path / "other.py") == ScannedFile(str(tmp_path / "other.py"))
 
 
 def test_what_is_no_break_is_not_suspected(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import graphmend_bc
 from graphmend_bc.dynamo.patches import table
-from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.dynamo.trace.features import Feature, Features
 
 PACKAGE = Path(graphmend_bc.__file__).parent

@@ -21,12 +21,12 @@ from torch._dynamo.variables.misc import GetAttrVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx import Node
 
+from graphmend_bc.dynamo.before_graph.graph_slice import Limits, slice_of
 from graphmend_bc.dynamo.before_graph.hoist import HoistedCalleeVariable
-from graphmend_bc.dynamo.before_graph.subgraph import Limits, slice_of
 from graphmend_bc.dynamo.graph.emit import compared
 from graphmend_bc.dynamo.graph.fx_nodes import name_called
 from graphmend_bc.dynamo.speculation.speculate import assume
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee

@@ -23,7 +23,7 @@ from graphmend_bc.contrib.moe.lists import is_cheap, mask_of_rows
 from graphmend_bc.dynamo.graph.emit import compared, method
 from graphmend_bc.dynamo.speculation.speculate import assume, speculate
 from graphmend_bc.dynamo.symbols.known_integers import KnownIntegers
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkOperands

@@ -17,7 +17,7 @@ from graphmend_bc.contrib.tqdm.bars import complaint
 from graphmend_bc.contrib.tqdm.catalog import Bar, makes_bar
 from graphmend_bc.dynamo.after_graph.argument_snapshots import Snapshotter, as_dict, kept_stream
 from graphmend_bc.dynamo.after_graph.passed_objects import is_fixed
-from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.reporting.reasons import Refused
 
 _POSITIONAL = ("iterable", "desc", "total")

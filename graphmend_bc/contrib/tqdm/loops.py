@@ -25,9 +25,9 @@ from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.contrib.tqdm.bars import Walk
 from graphmend_bc.contrib.tqdm.state import Bars, MadeBar, check_not_in_arm
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
+from graphmend_bc.dynamo.after_graph.epilogue import EpilogueCallVariable
 from graphmend_bc.dynamo.after_graph.epilogue_calls import MadeVariable, MethodVariable, Note
-from graphmend_bc.dynamo.trace.context import SiteRefused
+from graphmend_bc.dynamo.trace.compilation import SiteRefused
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.mark_callee import CALLS, name_of_callee
@@ -58,7 +58,7 @@ class WalkVariable(IteratorVariable):
         super().__init__(**kwargs)
         self.bar = bar
         self.born = (tx, tx.current_instruction)
-        self.walk = MadeVariable(RuntimeCallVariable("__gm_walk", Walk))
+        self.walk = MadeVariable(EpilogueCallVariable("__gm_walk", Walk))
         self.items: VariableTracker | None = None
         self.owner: InstructionTranslatorBase | None = None
         self.loop: VariableTracker | None = None

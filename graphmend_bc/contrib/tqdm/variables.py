@@ -27,7 +27,7 @@ from graphmend_bc.contrib.tqdm.loops import WalkVariable
 from graphmend_bc.contrib.tqdm.state import Bars, check_not_in_arm
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.after_graph.argument_snapshots import as_dict
-from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
+from graphmend_bc.dynamo.after_graph.epilogue import EpilogueCallVariable
 from graphmend_bc.dynamo.after_graph.epilogue_calls import (
     DeferredMethodVariable,
     MadeVariable,
@@ -39,7 +39,7 @@ from graphmend_bc.dynamo.after_graph.opaque_variable import OpaqueIterable, refu
 from graphmend_bc.dynamo.effects.shared_state import Shared, SharedState
 from graphmend_bc.dynamo.trace.cached_calls import is_cached
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, places
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -153,7 +153,7 @@ class BarVariable(OpaqueIterable, ContextWrappingVariable):
         self.closed = False
         self.frame: InstructionTranslatorBase | None = None
         make = partial(Stand, made.kind, compilation.trace.of(Bars).clock)
-        self.stand = MadeVariable(RuntimeCallVariable("__gm_bar", make))
+        self.stand = MadeVariable(EpilogueCallVariable("__gm_bar", make))
 
     def note(
         self, tx: InstructionTranslatorBase, method: VariableTracker, args: TupleVariable

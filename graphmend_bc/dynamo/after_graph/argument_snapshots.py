@@ -24,7 +24,7 @@ from graphmend_bc.dynamo.after_graph.host_value import HostVariable
 from graphmend_bc.dynamo.after_graph.passed_objects import check_whole, is_fixed
 from graphmend_bc.dynamo.after_graph.text_settings import is_moved, note_shown
 from graphmend_bc.dynamo.graph.fx_nodes import input_storages, is_input
-from graphmend_bc.dynamo.trace.context import Compilation, TextsMoved, Trace
+from graphmend_bc.dynamo.trace.compilation import Compilation, TextsMoved, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused

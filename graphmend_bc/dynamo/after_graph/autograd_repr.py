@@ -14,7 +14,7 @@ from torch._dynamo.bytecode_transformation import create_call_function
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
+from graphmend_bc.dynamo.after_graph.epilogue import EpilogueCallVariable
 from graphmend_bc.reporting.reasons import Refused
 
 _OPERATORS = """
@@ -46,7 +46,7 @@ class AutogradReprVariable(VariableTracker):
         return torch.Tensor
 
     def reconstruct(self, codegen: PyCodegen) -> None:
-        codegen.add_push_null(lambda: codegen(RuntimeCallVariable("__gm_show", stand_in)))
+        codegen.add_push_null(lambda: codegen(EpilogueCallVariable("__gm_show", stand_in)))
         codegen(self.tensor)
         codegen.append_output(codegen.create_load_const(self.node))
         codegen.extend_output(create_call_function(2, False))

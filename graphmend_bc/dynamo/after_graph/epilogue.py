@@ -16,7 +16,7 @@ from torch._dynamo.variables.base import VariableTracker
 from graphmend_bc.dynamo.trace.profiler_labels import annotated_epilogue
 
 
-class RuntimeCallVariable(VariableTracker):
+class EpilogueCallVariable(VariableTracker):
     """A function of ours that generated code calls; nothing inside it is compiled.
 
     Args:

@@ -11,9 +11,9 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import TupleVariable
 
-from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
+from graphmend_bc.dynamo.after_graph.epilogue import EpilogueCallVariable
 from graphmend_bc.dynamo.after_graph.host_reads import read_predicate
-from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.effects import Effect
@@ -29,7 +29,7 @@ class MadeVariable(VariableTracker):
         make: makes it.
     """
 
-    def __init__(self, make: RuntimeCallVariable, **kwargs: Any) -> None:
+    def __init__(self, make: EpilogueCallVariable, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.make = make
 
@@ -114,6 +114,6 @@ def note(tx: InstructionTranslatorBase, effect: Effect, call: list[VariableTrack
         effect: where the call stands.
         call: the callee, the predicates, the tuple of arguments and the dict of keywords.
     """
-    entry = (RuntimeCallVariable("__gm_effect", effect.run), call)
+    entry = (EpilogueCallVariable("__gm_effect", effect.run), call)
     tx.output.root_tx.debug_locals.append(entry)
     return entry

@@ -15,7 +15,7 @@ from torch._dynamo.variables.tensor import SymNodeVariable
 from graphmend_bc.catalog.observers import PRINT_BREAK
 from graphmend_bc.dynamo.after_graph.host_value import ComputedVariable, HostVariable, host_among
 from graphmend_bc.dynamo.after_graph.opaque_variable import OpaqueIterable
-from graphmend_bc.dynamo.symbols.unbacked import check_truths, refuse_symbols
+from graphmend_bc.dynamo.symbols.captures import check_truths, refuse_symbols
 
 _NUMBERS = (int, float, bool)
 _TOTAL = frozenset(
@@ -75,12 +75,12 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
                 if self.fn not in _WHOLE:
                     raise
                 raise exc.Unsupported(f"{self.fn.__name__}: {error}", PRINT_BREAK) from error
-        return computed(host, self.fn, list(args), kwargs)
+        return computed_on_host(host, self.fn, list(args), kwargs)
 
     return call_function
 
 
-def computed(
+def computed_on_host(
     host: HostVariable,
     function: Any,
     args: list[VariableTracker],

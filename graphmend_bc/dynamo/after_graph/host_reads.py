@@ -19,7 +19,7 @@ from graphmend_bc.dynamo.after_graph.host_value import (
     ReadVariable,
 )
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.runtime import Site

@@ -19,7 +19,7 @@ from torch.fx import Node
 
 from graphmend_bc.dynamo.after_graph.opaque_variable import refuse_questions
 from graphmend_bc.dynamo.graph.readback import reading
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site

@@ -26,7 +26,7 @@ TENSOR: Final = _Tensor()
 """Stands for a tensor among arguments."""
 
 
-def form_of(value: VariableTracker, nodes: list[Node]) -> Any:
+def template_of(value: VariableTracker, nodes: list[Node]) -> Any:
     """An argument as a constant, `TENSOR`, or a tuple, list or slice of these.
 
     Args:
@@ -43,7 +43,7 @@ def form_of(value: VariableTracker, nodes: list[Node]) -> Any:
     if isinstance(value, SymNodeVariable) and not free_unbacked_symbols(value.sym_num):
         return value.evaluate_expr()
     if isinstance(value, _CONTAINERS) and type(value) in _CONTAINERS:
-        items = [form_of(item, nodes) for item in value.items]
+        items = [template_of(item, nodes) for item in value.items]
         kind: Any = value.python_type()
         return slice(*items) if kind is slice else kind(items)
     if not value.is_python_constant():
@@ -54,17 +54,19 @@ def form_of(value: VariableTracker, nodes: list[Node]) -> Any:
 _CONTAINERS = (TupleVariable, SizeVariable, ListVariable, SliceVariable)
 
 
-def filled(form: Any, tensors: Iterator[Any]) -> Any:
+def filled_template(form: Any, tensors: Iterator[Any]) -> Any:
     """The argument, with tensors in their places; lists are new.
 
     Args:
-        form: as `form_of` gives it.
+        form: as `template_of` gives it.
         tensors: for all places, in order.
     """
     if form is TENSOR:
         return next(tensors)
     if type(form) is slice:
-        return slice(*(filled(item, tensors) for item in (form.start, form.stop, form.step)))
+        return slice(
+            *(filled_template(item, tensors) for item in (form.start, form.stop, form.step))
+        )
     if isinstance(form, (tuple, list)):
-        return type(form)(filled(item, tensors) for item in form)
+        return type(form)(filled_template(item, tensors) for item in form)
     return form

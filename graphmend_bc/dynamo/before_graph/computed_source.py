@@ -11,8 +11,8 @@ from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._guards import GuardSource, Source
 
-from graphmend_bc.dynamo.before_graph.prologue import call_before_graph
-from graphmend_bc.dynamo.before_graph.subgraph import Slice
+from graphmend_bc.dynamo.before_graph.graph_slice import Slice
+from graphmend_bc.dynamo.before_graph.prologue import call_in_prologue
 
 _SLICES = "___graphmend_bc_slices"
 """The name under which the text of a guard finds the slices."""
@@ -64,7 +64,7 @@ def hoisted_source(tx: InstructionTranslatorBase, piece: Slice) -> HoistedSource
     What the graph does to the inputs must not change the value, so it is asked once.
     """
     piece = replace(piece, kept=True)
-    local = call_before_graph(tx, piece.recent, piece.sources, "hoisted")
+    local = call_in_prologue(tx, piece.recent, piece.sources, "hoisted")
     return HoistedSource(piece.label, piece, local)
 
 

@@ -14,8 +14,8 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc import config
-from graphmend_bc.dynamo.before_graph.subgraph import Limits, slice_of
-from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.before_graph.graph_slice import Limits, slice_of
+from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime.signal_handlers import pass_on

@@ -26,12 +26,12 @@ from torch._guards import Source
 from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
-from graphmend_bc.dynamo.before_graph.call_template import TENSOR, form_of
+from graphmend_bc.dynamo.before_graph.call_template import TENSOR, template_of
+from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
 from graphmend_bc.dynamo.before_graph.host_function import NUMBERS
-from graphmend_bc.dynamo.before_graph.prologue import call_before_graph
-from graphmend_bc.dynamo.before_graph.subgraph import Limits, Slice, slice_of
+from graphmend_bc.dynamo.before_graph.prologue import call_in_prologue
 from graphmend_bc.dynamo.trace.cached_calls import is_cached
-from graphmend_bc.dynamo.trace.context import Compilation, Trace
+from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
@@ -81,7 +81,7 @@ class HostDraws(Feature):
         self.sites.append(site)
         self.draws.append(draw)
         compilation.trace.used[site] = "draw"
-        return call_before_graph(tx, call, draw.sources, "drawn")
+        return call_in_prologue(tx, call, draw.sources, "drawn")
 
     def rolls_back(self) -> RollbackNeed:
         return RollbackNeed.WORTH_COPIES if self.sites else RollbackNeed.NOT_NEEDED
@@ -169,7 +169,7 @@ def argument_form(value: VariableTracker, nodes: list[Node], keeps_lists: bool =
         Refused: it is something that cannot be given before the graph.
     """
     known = len(nodes)
-    form = form_of(value, nodes)
+    form = template_of(value, nodes)
     if any(node.meta["example_value"].requires_grad for node in nodes[known:]):
         raise Refused("hoist-not-input", "An argument requires a gradient.")
     for leaf in tree_leaves(form):

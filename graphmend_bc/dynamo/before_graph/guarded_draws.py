@@ -23,9 +23,9 @@ from torch._guards import Source
 from graphmend_bc import config
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
 from graphmend_bc.dynamo.before_graph.drawn_values import HostDraw, HostDraws, check_always_runs
+from graphmend_bc.dynamo.before_graph.graph_slice import Slice
 from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, asked
 from graphmend_bc.dynamo.before_graph.python_random import bound_draw, generator_of
-from graphmend_bc.dynamo.before_graph.subgraph import Slice
 from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.reporting.reasons import Refused
 

@@ -19,15 +19,15 @@ from torch._guards import Source
 from torch.fx import Node
 
 from graphmend_bc.dynamo.after_graph.host_reads import is_plain
-from graphmend_bc.dynamo.before_graph.call_template import filled, form_of
+from graphmend_bc.dynamo.before_graph.call_template import filled_template, template_of
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource, hoisted_source
-from graphmend_bc.dynamo.before_graph.integer_arguments import takes_number
+from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
+from graphmend_bc.dynamo.before_graph.integer_arguments import takes_integer
 from graphmend_bc.dynamo.before_graph.mutation_check import check_unchanged, copies_of
-from graphmend_bc.dynamo.before_graph.subgraph import Limits, Slice, slice_of
 from graphmend_bc.dynamo.symbols.known_integers import is_index
 from graphmend_bc.dynamo.trace import tracing
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import CalledOperation, Marker, Site
@@ -129,11 +129,11 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         """The call with numbers for tensors of whole numbers; None if there are none."""
         first, function = _operator(callee)
         numbers = [
-            self._numbers(tx, arg) if takes_number(function, first + place) else arg
+            self._numbers(tx, arg) if takes_integer(function, first + place) else arg
             for place, arg in enumerate(args)
         ]
         named = {
-            name: self._numbers(tx, arg) if takes_number(function, name) else arg
+            name: self._numbers(tx, arg) if takes_integer(function, name) else arg
             for name, arg in kwargs.items()
         }
         if all(map(operator.is_, (*numbers, *named.values()), (*args, *kwargs.values()))):
@@ -173,7 +173,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
 
 
 def _operator(callee: VariableTracker) -> tuple[int, Any]:
-    """What is called as `takes_number` wants it, and the position of its first argument."""
+    """What is called as `takes_integer` wants it, and the position of its first argument."""
     if isinstance(callee, vts.GetAttrVariable) and is_plain(callee.obj):
         return 1, callee.name
     return 0, callee.value if isinstance(callee, vts.TorchInGraphFunctionVariable) else None
@@ -223,13 +223,15 @@ def _bound(
 ) -> tuple[list[Node], Callable[..., Any], str]:
     """The nodes of the operands that are tensors, the function of those alone, and its name."""
     nodes: list[Node] = []
-    fixed = [form_of(operand, nodes) for operand in operands]
-    named = {name: form_of(value, nodes) for name, value in kwargs.items()}
+    fixed = [template_of(operand, nodes) for operand in operands]
+    named = {name: template_of(value, nodes) for name, value in kwargs.items()}
 
     def finish(*tensors: torch.Tensor) -> Any:
         given = iter(tensors)
-        args = [filled(form, given) for form in fixed]
-        value = function(*args, **{name: filled(form, given) for name, form in named.items()})
+        args = [filled_template(form, given) for form in fixed]
+        value = function(
+            *args, **{name: filled_template(form, given) for name, form in named.items()}
+        )
         _check_own(value, tensors)
         return value
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-from graphmend_bc.dynamo.before_graph.call_template import filled
+from graphmend_bc.dynamo.before_graph.call_template import filled_template
 from graphmend_bc.dynamo.before_graph.mutation_check import check_unchanged, copies_of
 from graphmend_bc.reporting.reasons import Refused
 
@@ -23,7 +23,7 @@ class HostCall:
 
     Attributes:
         function: what is called.
-        arguments: by position, as `form_of` gives them.
+        arguments: by position, as `template_of` gives them.
         tensors: from the values that the frame has to those tensors.
     """
 
@@ -47,7 +47,7 @@ class HostCall:
         originals = self.tensors(*values)
         tensors = copies_of(originals)
         given = iter(tensors)
-        value = self.function(*(filled(argument, given) for argument in self.arguments))
+        value = self.function(*(filled_template(argument, given) for argument in self.arguments))
         check_unchanged(tensors, originals)
         arrays: list[torch.Tensor] = []
         described = _described(value, arrays)

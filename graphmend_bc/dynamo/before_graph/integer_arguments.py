@@ -20,7 +20,7 @@ _AS_WELL: Final[Mapping[Any, tuple[int, str]]] = MappingProxyType(
 """Functions whose schema does not say it, and names of operators that look the number up."""
 
 
-def takes_number(function: Any, place: int | str) -> bool:
+def takes_integer(function: Any, place: int | str) -> bool:
     """True if a function of torch's makes a number of a tensor without a dimension.
 
     Args:
@@ -28,9 +28,9 @@ def takes_number(function: Any, place: int | str) -> bool:
         place: the argument's position, that of the tensor being 0 for a method, or its name.
 
     Example:
-        >>> takes_number(torch.roll, 1), takes_number("roll", "shifts"), takes_number(torch.add, 1)
+        >>> takes_integer(torch.roll, 1), takes_integer("roll", "shifts"), takes_integer(torch.add, 1)
         (True, True, False)
-        >>> takes_number("expand", 2), takes_number("narrow", 5)
+        >>> takes_integer("expand", 2), takes_integer("narrow", 5)
         (True, False)
     """
     name = function if isinstance(function, str) else getattr(function, "__name__", "")

@@ -23,7 +23,7 @@ from graphmend_bc.dynamo.before_graph.drawn_values import (
 from graphmend_bc.dynamo.before_graph.guarded_constants import guard_on
 from graphmend_bc.dynamo.before_graph.host_function import HostCall
 from graphmend_bc.dynamo.trace.breaks import UNSAFE_SIDE_EFFECT, instruction_of
-from graphmend_bc.dynamo.trace.context import Compilation, current
+from graphmend_bc.dynamo.trace.compilation import Compilation, current
 from graphmend_bc.dynamo.trace.markers import outlined
 from graphmend_bc.dynamo.trace.tracing import as_break
 from graphmend_bc.legality.host_code import check_host_code, is_draw

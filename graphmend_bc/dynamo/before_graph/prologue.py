@@ -12,7 +12,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._guards import Source
 
 
-def call_before_graph(
+def call_in_prologue(
     tx: InstructionTranslatorBase,
     function: Callable[..., Any],
     arguments: Sequence[Source],

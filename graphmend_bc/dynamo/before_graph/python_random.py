@@ -31,7 +31,7 @@ from graphmend_bc.dynamo.before_graph.drawn_values import (
 )
 from graphmend_bc.dynamo.before_graph.host_function import HostCall
 from graphmend_bc.dynamo.trace.breaks import UNSAFE_SIDE_EFFECT, instruction_of
-from graphmend_bc.dynamo.trace.context import Compilation, Trace, current
+from graphmend_bc.dynamo.trace.compilation import Compilation, Trace, current
 from graphmend_bc.dynamo.trace.tracing import as_break
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site

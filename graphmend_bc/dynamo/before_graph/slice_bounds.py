@@ -8,12 +8,12 @@ from torch._dynamo.variables.builtin import BuiltinVariable
 from torch._dynamo.variables.lists import TupleVariable
 
 from graphmend_bc.dynamo.before_graph.hoist import HoistedCalleeVariable
-from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Marker
 
 
-def bounded(
+def slice_with_bounds(
     tx: InstructionTranslatorBase,
     compilation: Compilation,
     marker: Marker,

@@ -13,7 +13,7 @@ from torch._dynamo import source
 from torch._dynamo.guards import GuardBuilder, GuardManagerType, install_guard
 from torch._guards import Guard, Source
 
-from graphmend_bc.dynamo.trace.context import Compilation, current
+from graphmend_bc.dynamo.trace.compilation import Compilation, current
 from graphmend_bc.dynamo.trace.features import Feature
 
 

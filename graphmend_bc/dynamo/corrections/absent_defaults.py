@@ -17,7 +17,7 @@ from torch._guards import Source
 from graphmend_bc.dynamo.corrections.absence_guards import note_absent
 
 
-def bind_arguments(stock: Callable[..., Any]) -> Callable[..., Any]:
+def bind_absent_defaults(stock: Callable[..., Any]) -> Callable[..., Any]:
     """The arguments of a call of a Python function, by parameter."""
 
     def bind_args_cached(

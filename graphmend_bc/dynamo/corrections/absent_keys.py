@@ -15,8 +15,8 @@ from torch._dynamo.variables.dicts import ConstDictVariable
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.corrections.absence_guards import Absences, note_absent
-from graphmend_bc.dynamo.corrections.absent_names import note_own
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.corrections.absent_names import note_absent_name
+from graphmend_bc.dynamo.trace.compilation import current
 
 _NOTHING: Final = object()
 
@@ -161,7 +161,7 @@ def _note_key(tx: Any, found: Any, key: VariableTracker) -> None:
     known = key.as_python_constant() if key.is_python_constant() else _NOTHING
     if isinstance(found, facts.OWN_DICT):
         if type(known) is str:
-            note_own(found.source.base, found.items.item, known)  # type: ignore[attr-defined]
+            note_absent_name(found.source.base, found.items.item, known)  # type: ignore[attr-defined]
     elif known is _NOTHING or key.source is not None or tx.output.side_effects.is_modified(found):
         _note_keys(found)
     else:

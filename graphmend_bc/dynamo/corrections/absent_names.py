@@ -28,7 +28,7 @@ from torch._guards import Source
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.corrections.absence_guards import Absences, may_change, note_absent
 from graphmend_bc.dynamo.corrections.class_lookups import has_name, note_class, note_lookup
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 
 
 def ask_own(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -139,7 +139,7 @@ def _note_attribute(owner: Any, name: str) -> None:
         value = getattr(owner, "value", getattr(owner, "fn", None))
         if isinstance(value, (ModuleType, FunctionType)):
             if not isinstance(value, ModuleType) or may_change(value):
-                note_own(owner.source, owner, name)
+                note_absent_name(owner.source, owner, name)
             if isinstance(value, ModuleType) and may_change(value):
                 _note_module(owner, value)
         else:
@@ -151,7 +151,7 @@ def _note_module(owner: Any, module: ModuleType) -> None:
 
     Dynamo takes no notice of the class that a module is given.
     """
-    note_own(owner.source, owner, "__getattr__")
+    note_absent_name(owner.source, owner, "__getattr__")
     note_absent(owner.source, "", GuardBuilder.TYPE_MATCH)
     for name in ("__getattribute__", "__getattr__"):
         note_class(type(module), TypeSource(owner.source), name)
@@ -178,11 +178,11 @@ def _note_search(owner: Any, name: str) -> None:
     """An attribute was not found in the object itself."""
     kind = type(owner.value)
     if owner.source is not None and not has_name(kind, name):
-        note_own(owner.source, owner, name)
+        note_absent_name(owner.source, owner, name)
     note_lookup(owner, name)
 
 
-def note_own(where: Source, owner: Any, name: str) -> None:
+def note_absent_name(where: Source, owner: Any, name: str) -> None:
     """An object's own dict had no such name before the frame.
 
     Args:

@@ -11,10 +11,10 @@ from typing import Any
 
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 
 
-def keep_owner(stock: Callable[..., Any]) -> Callable[..., Any]:
+def keep_owner_of_dict(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`DunderDictVariable.__init__`: the dict of an object's attributes."""
 
     def __init__(self: Any, vt: VariableTracker, *args: Any, **kwargs: Any) -> None:

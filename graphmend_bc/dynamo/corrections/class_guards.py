@@ -11,7 +11,7 @@ from torch._dynamo.guards import install_guard
 from torch._dynamo.source import GlobalStateSource
 from torch._guards import Guard
 
-from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
 
 _ABSENT: Final = object()

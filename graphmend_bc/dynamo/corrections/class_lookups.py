@@ -20,7 +20,7 @@ from torch._guards import Source
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.corrections.absence_guards import note_absent
 from graphmend_bc.dynamo.corrections.class_guards import ClassGuards
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.dynamo.trace.features import Feature
 
 

@@ -15,7 +15,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.nn import functional as F
 
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 
 _DEFAULTS = {
     F.dropout: {"p": 0.5, "training": True, "inplace": False},
@@ -34,7 +34,7 @@ _RANKS = {F.dropout1d: 3, F.dropout2d: 4, F.dropout3d: 5}
 """Those that warn of tensors of another rank, or reshape them."""
 
 
-def call_torch(stock: Callable[..., Any]) -> Callable[..., Any]:
+def call_dropout(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`TorchInGraphFunctionVariable.call_function`: a dropout that drops nothing is no operator."""
 
     def call_function(

@@ -18,7 +18,7 @@ from torch._dynamo import exc
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.reporting.reasons import Refused
 
 
@@ -34,7 +34,9 @@ class FrameLeft(exc.SkipFrame):
         self.refused = refused
 
 
-def make_object(stock: Callable[..., VariableTracker]) -> Callable[..., VariableTracker]:
+def make_finalised(
+    stock: Callable[..., VariableTracker],
+) -> Callable[..., VariableTracker]:
     """`SideEffects.track_new_user_defined_object`: an object is made, or a copy of one."""
 
     def track(self: Any, base: VariableTracker, kind: Any, *args: Any, **kwargs: Any) -> Any:

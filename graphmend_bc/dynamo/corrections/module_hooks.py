@@ -13,7 +13,7 @@ from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import AttrSource
 
 from graphmend_bc.dynamo.corrections.absence_guards import note_absent
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 
 _TABLES: Final = frozenset(
     prefix + name
@@ -23,7 +23,7 @@ _TABLES: Final = frozenset(
 """Other tables only say more of the hooks in these."""
 
 
-def asked(stock: Callable[..., Any]) -> Callable[..., Any]:
+def asked_for_hooks(stock: Callable[..., Any]) -> Callable[..., Any]:
     """An attribute of a module, or of torch's module of modules: a table of hooks may be empty."""
 
     def var_getattr(self: Any, tx: Any, name: str) -> Any:

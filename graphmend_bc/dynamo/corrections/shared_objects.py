@@ -13,10 +13,10 @@ from typing import Any
 from torch._dynamo.guards import GuardBuilder
 from torch._guards import Source
 
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 
 
-def guard_on_identity(stock: Callable[..., Any]) -> Callable[..., Any]:
+def guard_shared_objects(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`make_dupe_guard`: the guard on an object that was met before."""
 
     def make_dupe_guard(obj_source: Source, dupe_source: Source | None) -> Any:

@@ -22,10 +22,10 @@ from torch._dynamo.variables.user_defined import (
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.corrections.class_guards import ClassGuards, type_slots
 from graphmend_bc.dynamo.corrections.class_lookups import may_change, note_lookup
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 
 
-def slots_of(stock: Callable[..., Any]) -> Callable[..., Any]:
+def special_slots_of(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Which operators a type has, of which Dynamo keeps the answer for ever."""
 
     def get_slots(kind: type) -> Any:

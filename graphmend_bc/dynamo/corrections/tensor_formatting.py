@@ -27,9 +27,9 @@ from graphmend_bc.dynamo.after_graph.host_arithmetic import samples
 from graphmend_bc.dynamo.after_graph.host_reads import is_plain
 from graphmend_bc.dynamo.after_graph.host_value import HostVariable
 from graphmend_bc.dynamo.after_graph.text_settings import TextSettings
+from graphmend_bc.dynamo.symbols.captures import is_unknown, refuse_captured
 from graphmend_bc.dynamo.symbols.known_integers import number_in
-from graphmend_bc.dynamo.symbols.unbacked import is_unknown, refuse_captured
-from graphmend_bc.dynamo.trace.context import Compilation, current
+from graphmend_bc.dynamo.trace.compilation import Compilation, current
 from graphmend_bc.reporting.reasons import Refused
 
 FORMAT_ERRORS = (TypeError, ValueError, OverflowError, AttributeError, LookupError)

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-from graphmend_bc.dynamo.trace.context import SiteRefused, current
+from graphmend_bc.dynamo.trace.compilation import SiteRefused, current
 from graphmend_bc.dynamo.trace.users_options import is_opaque
 from graphmend_bc.reporting.reasons import Refused
 
@@ -29,7 +29,7 @@ _PUT_BACK = frozenset(
 """What Dynamo puts back when it has traced, or a graph when it has run."""
 
 
-def call_torch(stock: Callable[..., Any]) -> Callable[..., Any]:
+def trace_call(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`TorchInGraphFunctionVariable.call_function`: functions of torch's."""
 
     def call_function(self: Any, *args: Any, **kwargs: Any) -> Any:

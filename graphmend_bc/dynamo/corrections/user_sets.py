@@ -16,10 +16,10 @@ from torch._dynamo.variables.base import AttributeMutationExisting, VariableTrac
 from torch._dynamo.variables.user_defined import UserDefinedSetVariable
 
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 
 
-def replayed(stock: Callable[..., None]) -> Callable[..., None]:
+def replay_sets(stock: Callable[..., None]) -> Callable[..., None]:
     """`SideEffects.codegen_update_mutated`, for such sets as well."""
 
     def update(self: SideEffects, codegen: PyCodegen, *args: Any, **kwargs: Any) -> None:

@@ -21,7 +21,7 @@ from graphmend_bc.dynamo.after_graph.host_reads import is_plain, is_read
 from graphmend_bc.dynamo.effects.deferred_calls import is_deferrable
 from graphmend_bc.dynamo.trace.breaks import instruction_of
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, name_of
-from graphmend_bc.dynamo.trace.context import Compilation, current
+from graphmend_bc.dynamo.trace.compilation import Compilation, current
 from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
 from graphmend_bc.rewriting.mark_callee import CALLS, unpacks_in_order
 from graphmend_bc.runtime import MarkedCallee
@@ -29,7 +29,7 @@ from graphmend_bc.runtime import MarkedCallee
 _RULE: Final = "defer"
 
 
-def listen_to_calls(
+def listen_for_effects(
     translator: InstructionTranslatorBase, compilation: Compilation, code: CodeType
 ) -> None:
     """Meet the calls of what a translator is about to trace.

@@ -35,7 +35,7 @@ from graphmend_bc.dynamo.effects.preflight import Preflight
 from graphmend_bc.dynamo.effects.shared_state import Shared, SharedState
 from graphmend_bc.dynamo.trace.cached_calls import is_cached
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, owner_of, places, real_object
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, current
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode

@@ -20,7 +20,7 @@ from torch._guards import Guard, Source
 
 from graphmend_bc.catalog.observers import LOGGER_BREAK, Observer
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, owner_of
-from graphmend_bc.dynamo.trace.context import Compilation, Trace
+from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.runtime import Site
 

@@ -33,7 +33,7 @@ from graphmend_bc.dynamo.after_graph.host_reads import is_plain
 from graphmend_bc.dynamo.after_graph.passed_objects import has_changed_something, is_fixed
 from graphmend_bc.dynamo.after_graph.text_settings import is_moved
 from graphmend_bc.dynamo.corrections.tensor_formatting import FORMAT_ERRORS
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, TextsMoved, current
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, TextsMoved, current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime.objects import only_reads

@@ -9,9 +9,9 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.lists import TupleVariable
 
 from graphmend_bc.dynamo.after_graph.argument_snapshots import Snapshots
-from graphmend_bc.dynamo.after_graph.epilogue import RuntimeCallVariable
+from graphmend_bc.dynamo.after_graph.epilogue import EpilogueCallVariable
 from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, TextsMoved
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, TextsMoved
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -43,7 +43,7 @@ class Preflight(Feature):
         """Have a call looked at before the first effect of the frame runs."""
         effects = tx.output.root_tx.debug_locals
         if not self.may_raise:
-            check = RuntimeCallVariable("__gm_ahead", self.ahead.check)
+            check = EpilogueCallVariable("__gm_ahead", self.ahead.check)
             effects.insert(int(bool(self.objects)), (check, self.may_raise))
         self.may_raise.append(TupleVariable(call))
         self.ahead.effects.append(effect)
@@ -56,7 +56,7 @@ class Preflight(Feature):
     ) -> None:
         """Have objects looked at first of all: they may be others in another call."""
         if not self.objects:
-            check = RuntimeCallVariable("__gm_objects", self.ahead.check_objects)
+            check = EpilogueCallVariable("__gm_objects", self.ahead.check_objects)
             tx.output.root_tx.debug_locals.insert(0, (check, self.objects))
         self.objects.append(TupleVariable([around, TupleVariable(objects)]))
 

@@ -18,7 +18,7 @@ from graphmend_bc import config
 from graphmend_bc.catalog.observers import Observer, observer_of
 from graphmend_bc.dynamo.effects.deferred_calls import DeferredCallVariable
 from graphmend_bc.dynamo.trace.breaks import instruction_of
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, current
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, current
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 

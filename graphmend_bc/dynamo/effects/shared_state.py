@@ -32,7 +32,7 @@ from graphmend_bc.dynamo.effects.touched_state import (
     value_at,
 )
 from graphmend_bc.dynamo.trace.callees import owner_of
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site

@@ -102,7 +102,7 @@ def layout_of(gm: GraphModule, output: OutputGraph, written: Collection[int]) ->
     return Layout(memories)
 
 
-def check_apart(
+def check_inputs_apart(
     gm: GraphModule, output: OutputGraph, read: Collection[int], written: Collection[int]
 ) -> None:
     """Show that inputs can be looked up of which one must not change when the other is written.

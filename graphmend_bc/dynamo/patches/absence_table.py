@@ -13,7 +13,7 @@ from graphmend_bc.dynamo.corrections import (
     module_hooks,
     special_methods,
 )
-from graphmend_bc.dynamo.patches.patch import Seam
+from graphmend_bc.dynamo.patches.seam import Seam
 
 _VARIABLES = "torch._dynamo.variables"
 _DICT = f"{_VARIABLES}.dicts:ConstDictVariable"
@@ -141,7 +141,7 @@ _ATTRIBUTES: Final = (
         Seam(
             f"{_VARIABLES}.functions",
             ("bind_args_cached",),
-            absent_defaults.bind_arguments,
+            absent_defaults.bind_absent_defaults,
             "an argument for which there is no default",
         )
         for _ in range(facts.RAISES_FOR_ARGUMENTS)
@@ -178,7 +178,7 @@ _CLASSES: Final = (
         "what `super()` finds",
     ),
     *(
-        Seam(owner, facts.GETATTR, module_hooks.asked, "the hooks of a module")
+        Seam(owner, facts.GETATTR, module_hooks.asked_for_hooks, "the hooks of a module")
         for owner in (_NN_MODULE, _PYTHON_MODULE)
     ),
 )
@@ -194,7 +194,7 @@ _CLASSES_BY_SLOT: Final = (
     Seam(
         f"{_VARIABLES}.object_protocol",
         ("_get_cached_slots",),
-        special_methods.slots_of,
+        special_methods.special_slots_of,
         "the operators of a class, of which Dynamo keeps the answer for ever",
         also=facts.SLOT_CACHES,
     ),

@@ -12,7 +12,7 @@ from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo.after_graph import host_arithmetic
 from graphmend_bc.dynamo.after_graph.host_value import host_among
-from graphmend_bc.dynamo.effects.called_effects import listen_to_calls
+from graphmend_bc.dynamo.effects.called_effects import listen_for_effects
 from graphmend_bc.dynamo.graph.fx_nodes import keep_unused_indexing
 from graphmend_bc.dynamo.predication.arm import Arms
 from graphmend_bc.dynamo.predication.tensor_predicates import HostNumberVariable
@@ -20,13 +20,13 @@ from graphmend_bc.dynamo.rollback import graph_proof
 from graphmend_bc.dynamo.rollback.deopt_wrapper import keeping_modes, watched
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, modes_of
 from graphmend_bc.dynamo.speculation.survey import listen_to_jumps
-from graphmend_bc.dynamo.symbols import unbacked
+from graphmend_bc.dynamo.symbols import captures
 from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import TORCH
 from graphmend_bc.dynamo.trace.inlined_frames import is_in_coroutine
-from graphmend_bc.dynamo.trace.profiler_labels import annotated_graph
+from graphmend_bc.dynamo.trace.profiler_labels import graph_with_label
 from graphmend_bc.runtime.effects import naming_lost_effects
 
 
@@ -59,10 +59,10 @@ def output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
             compilation.trace.listen_ahead(self)
             compilation.trace.of(StoredIntegers)
             listen_to_jumps(self.root_tx, compilation)
-            listen_to_calls(self.root_tx, compilation, compilation.code)
+            listen_for_effects(self.root_tx, compilation, compilation.code)
         if compilation is not None and compilation.captures:
             compilation.trace.listen(self)  # what is known of masks makes symbols equal
-            unbacked.listen_to_captures(self, compilation)
+            captures.listen_to_captures(self, compilation)
 
     return __init__
 
@@ -85,7 +85,7 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
         stock(self, parent, code, *args, **kwargs)
         listen_to_jumps(self, compilation)
         if not in_coroutine:
-            listen_to_calls(self, compilation, code)
+            listen_for_effects(self, compilation, code)
 
     return __init__
 
@@ -98,7 +98,7 @@ def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
         if compilation is None:
             return stock(self, gm, *args, **kwargs)
         graph_proof.prove_graph(compilation, gm, self)
-        compiled = annotated_graph(stock(self, gm, *args, **kwargs), self)
+        compiled = graph_with_label(stock(self, gm, *args, **kwargs), self)
         for feature in compilation.trace.obliged(Feature.wrapped):
             compiled = feature.wrapped(compilation, compiled)
         compiled = watched(compiled, compilation)
@@ -257,9 +257,9 @@ def compare_identity(function: Callable[..., Any], stock: Callable[..., Any]) ->
     """`is` and `is not`."""
 
     def compare(tx: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> Any:
-        unbacked.check_truths(args)
+        captures.check_truths(args)
         if (value := host_among(args)) is not None:
-            return host_arithmetic.computed(value, function, args, kwargs)
+            return host_arithmetic.computed_on_host(value, function, args, kwargs)
         if (compilation := current()) is not None and compilation.trace.choices:
             operands = [arg.realize() for arg in args]
             if all(operand.is_tensor() for operand in operands):
@@ -273,7 +273,7 @@ def compare_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
     """A number known only at run time is compared, by a container too."""
 
     def richcompare_impl(self: Any, tx: Any, other: Any, op: str) -> Any:
-        unbacked.check_truths((self, other))
+        captures.check_truths((self, other))
         return stock(self, tx, other, op)
 
     return richcompare_impl
@@ -287,9 +287,11 @@ def compare_numbers(function: str, stock: Callable[..., Any]) -> Callable[..., A
             if issubclass(type(number), HostNumberVariable):
                 known = cast(HostNumberVariable, number)
                 return known.compare(tx, function, other.realize(), reverse)
-        unbacked.check_truths(args)
+        captures.check_truths(args)
         if (value := host_among(args)) is not None:
-            return host_arithmetic.computed(value, getattr(operator, function), args, kwargs)
+            return host_arithmetic.computed_on_host(
+                value, getattr(operator, function), args, kwargs
+            )
         return stock(tx, args, kwargs)
 
     return compare

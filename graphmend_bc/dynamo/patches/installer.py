@@ -11,9 +11,9 @@ from types import CodeType, MappingProxyType
 from typing import Any, Protocol
 
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.before_graph.subgraph import end_lookup
+from graphmend_bc.dynamo.before_graph.graph_slice import end_lookup
 from graphmend_bc.dynamo.patches.needs import ESSENTIAL
-from graphmend_bc.dynamo.patches.patch import Seam, SeamPlace, registered
+from graphmend_bc.dynamo.patches.seam import Seam, SeamPlace, registered
 from graphmend_bc.dynamo.patches.table import SEAMS
 from graphmend_bc.dynamo.rollback import eager_fallback, stances
 from graphmend_bc.versions import MissingSeamError
@@ -174,7 +174,7 @@ def _of_state(state: Mending, ours: CompileFrame, switch: _Switch) -> tuple[Seam
         return eager_fallback.convert(state.unguarded, state.is_awaited, stock)
 
     def calling_back(stock: Callable[..., Any]) -> Callable[..., Any]:
-        return stances.calling_back(state.is_awaited, stock)
+        return stances.stance_calls_back(state.is_awaited, stock)
 
     def skipping_guards(stock: Callable[..., bool]) -> Callable[..., bool]:
         return stances.skipping_guards(state.needs_guards, stock)

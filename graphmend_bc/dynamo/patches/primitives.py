@@ -13,14 +13,14 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.dynamo.after_graph.host_reads import is_plain
 from graphmend_bc.dynamo.predication import site_tracer
-from graphmend_bc.dynamo.predication.empty_selection import with_any_number
+from graphmend_bc.dynamo.predication.empty_selection import with_empty_selection
 from graphmend_bc.dynamo.predication.while_loop import loop
 from graphmend_bc.dynamo.speculation.speculate import assume
-from graphmend_bc.dynamo.symbols.unbacked import is_unknown
+from graphmend_bc.dynamo.symbols.captures import is_unknown
 from graphmend_bc.dynamo.trace import tracing
-from graphmend_bc.dynamo.trace.context import Compilation, current
+from graphmend_bc.dynamo.trace.compilation import Compilation, current
 from graphmend_bc.dynamo.trace.higher_order import depth_of
-from graphmend_bc.dynamo.trace.markers import as_python
+from graphmend_bc.dynamo.trace.markers import marker_as_python
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Loop, Marker, Primitive, Speculate
 
@@ -66,7 +66,7 @@ class PrimitiveVariable(VariableTracker):
         if isinstance(self.primitive, Marker):
             handler = None if compilation is None else compilation.handlers.get(self.primitive.rule)
             if compilation is None or handler is None:
-                return as_python(tx, self.primitive, args)
+                return marker_as_python(tx, self.primitive, args)
             return handler(tx, compilation, self.primitive, args)
         condition = args[0].realize()
         if isinstance(self.primitive, Loop):
@@ -109,7 +109,7 @@ class PrimitiveVariable(VariableTracker):
         tracer = site_tracer.SiteTracer(tx, compilation, self.primitive.site)
         try:
             tracing.check_is_outermost(tx)
-            return with_any_number(tracer, condition, rest[0], rest[1], rest[2:])
+            return with_empty_selection(tracer, condition, rest[0], rest[1], rest[2:])
         except Refused as refused:
             raise tracing.as_break(compilation, self.primitive.site, refused) from refused
 

@@ -21,12 +21,12 @@ from graphmend_bc.dynamo.corrections import (
 from graphmend_bc.dynamo.effects import object_texts
 from graphmend_bc.dynamo.patches import absence_table, needs, primitives, value_table
 from graphmend_bc.dynamo.patches import frames as at
-from graphmend_bc.dynamo.patches.patch import Seam
+from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.dynamo.predication.tensor_predicates import COMPARISONS
 from graphmend_bc.dynamo.rollback import quiet_errors
 from graphmend_bc.dynamo.speculation import survey
-from graphmend_bc.dynamo.symbols import symbolic_arithmetic, tensor_indexing, unbacked
-from graphmend_bc.dynamo.trace import break_decisions, call_retry, resumption
+from graphmend_bc.dynamo.symbols import captures, symbolic_arithmetic, tensor_indexing
+from graphmend_bc.dynamo.trace import break_decisions, call_retry, resume_functions
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 
 _CONVERT = "torch._dynamo.convert_frame"
@@ -88,7 +88,7 @@ _FRAME: Final = (
     Seam(
         "torch._dynamo.resume_execution:ContinueExecutionCache",
         ("lookup",),
-        resumption.resume_in_original,
+        resume_functions.resume_in_original,
         "Python goes on after a break with the program's own code",
         needed_by=needs.RESUMING,
     ),
@@ -102,7 +102,7 @@ _FRAME: Final = (
     Seam(
         "torch._dynamo.exc",
         ("get_dynamo_observed_exception",),
-        unbacked.raising,
+        captures.raising,
         "an exception that tracing raises because of a number known only at run time is not the"
         " program's",
         needed_by=needs.OF_SYMBOLS,
@@ -139,26 +139,26 @@ _OF_GRAPHS: Final = (
     Seam(
         f"{_VARIABLES}.dicts:DunderDictVariable",
         ("__init__",),
-        attribute_dicts.keep_owner,
+        attribute_dicts.keep_owner_of_dict,
         "the dict of an object that a frame makes",
         needed_by=needs.OF_ATTRIBUTES,
     ),
     Seam(
         f"{_VARIABLES}.builder",
         ("make_dupe_guard",),
-        shared_objects.guard_on_identity,
+        shared_objects.guard_shared_objects,
         "an object that is reached by a local name and by a global one",
     ),
     Seam(
         "torch._dynamo.side_effects:SideEffects",
         ("codegen_update_mutated",),
-        user_sets.replayed,
+        user_sets.replay_sets,
         "what a frame changed in sets of a class of the user's",
     ),
     Seam(
         "torch._dynamo.side_effects:SideEffects",
         ("track_new_user_defined_object",),
-        finalisers.make_object,
+        finalisers.make_finalised,
         "objects with a finaliser that a frame copies",
     ),
     Seam(
@@ -288,12 +288,12 @@ _OF_OBJECTS: Final = (
         Seam(
             "torch.fx.experimental.symbolic_shapes:ShapeEnv",
             (name,),
-            unbacked.listen_to_captures,
+            captures.listen_to_captures,
             "the numbers known only at run time, where they are made",
             needed_by=needs.OF_SYMBOLS,
             replaced=False,
         )
-        for name in unbacked.MAKERS
+        for name in captures.MAKERS
     ),
 )
 """What must be there because single objects, of one attempt, have it replaced."""

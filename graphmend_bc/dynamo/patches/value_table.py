@@ -9,14 +9,14 @@ from graphmend_bc.dynamo.before_graph import numpy_random, python_random
 from graphmend_bc.dynamo.corrections import (
     bounded_deques,
     dropout,
-    mapping_proxies,
+    mapping_proxy,
     tensor_formatting,
     trace_time_effects,
 )
 from graphmend_bc.dynamo.effects import deferred_calls, object_texts, reordered_calls
 from graphmend_bc.dynamo.patches import frames as at
 from graphmend_bc.dynamo.patches import needs
-from graphmend_bc.dynamo.patches.patch import Seam
+from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.dynamo.symbols import tensor_slices
 from graphmend_bc.dynamo.trace import assertions, cached_calls
 
@@ -26,7 +26,7 @@ _BUILTIN = f"{_VARIABLES}.builtin:BuiltinVariable"
 
 
 def _read_proxy(stock: Any) -> Any:
-    return mapping_proxies.read_proxy(stock.__name__, stock)
+    return mapping_proxy.read_proxy(stock.__name__, stock)
 
 
 SEAMS: Final = (
@@ -111,13 +111,13 @@ SEAMS: Final = (
     Seam(
         f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
         ("call_function",),
-        trace_time_effects.call_torch,
+        trace_time_effects.trace_call,
         "settings of the process, which Dynamo sets while it traces",
     ),
     Seam(
         f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
         ("call_function",),
-        dropout.call_torch,
+        dropout.call_dropout,
         "dropout that drops nothing gives its argument",
     ),
     Seam(

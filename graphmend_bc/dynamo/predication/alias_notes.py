@@ -7,7 +7,7 @@ from collections.abc import Collection
 import torch
 from torch.fx import Node
 
-from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.legality.alias import Choice, storage_of
 from graphmend_bc.runtime import Site
 

@@ -24,11 +24,11 @@ from graphmend_bc.dynamo.graph.emit import method
 from graphmend_bc.dynamo.predication.alias_notes import note_sharing
 from graphmend_bc.dynamo.predication.arm import Allowed, TracedArm, attributes_unchanged, trace_arm
 from graphmend_bc.dynamo.predication.arm_outputs import ArmOutput, outputs_of, rebuilt
-from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.arm_operators import check_runs_taken
-from graphmend_bc.legality.choose import check_same_layout
+from graphmend_bc.legality.choose import check_can_choose
 from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -93,7 +93,7 @@ def _check(records: Sequence[OpRecord]) -> None:
     check_runs_taken(records, grad=torch.is_grad_enabled())
 
 
-def conditional(
+def trace_cond(
     tx: InstructionTranslatorBase,
     trace: Trace,
     site: Site,
@@ -198,7 +198,7 @@ def _joined(
 
 
 def _check_alike(a: torch.Tensor, b: torch.Tensor, result: TensorVariable) -> None:
-    check_same_layout(a, b)
+    check_can_choose(a, b)
     chosen = example(result)
     if (chosen.shape, chosen.stride(), chosen.dtype) != (a.shape, a.stride(), a.dtype):
         raise Refused("arms-differ-in-layout", "The chosen tensor would be laid out differently.")

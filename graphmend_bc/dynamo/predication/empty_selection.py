@@ -21,7 +21,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from graphmend_bc.dynamo.graph.fx_nodes import input_storages
 from graphmend_bc.dynamo.predication.arm import Allowed, TracedArm, trace_arm
-from graphmend_bc.dynamo.predication.arm_mutation import WrittenBack, may_differentiate
+from graphmend_bc.dynamo.predication.arm_writes import WrittenBack, may_differentiate
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.record import OpRecord, written_by
@@ -36,7 +36,7 @@ _BY_INDEX = frozenset(
 """Operators that write to places told by indices; to none if there are no indices."""
 
 
-def with_any_number(
+def with_empty_selection(
     tracer: SiteTracer,
     condition: SymNodeVariable,
     when_true: VariableTracker,

@@ -16,7 +16,7 @@ from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.predication.alias_notes import note_sharing
 from graphmend_bc.dynamo.predication.arm import TracedArm
 from graphmend_bc.dynamo.predication.arm_outputs import check_same_value
-from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.legality import choose
 from graphmend_bc.legality.gradients import check_same_reach, check_zero_gradients_stay_zero
 from graphmend_bc.reporting.reasons import Refused
@@ -114,7 +114,7 @@ class Merge:
             or isinstance(b, torch.nn.Parameter)
         ):
             raise Refused("arms-differ-in-type", "A parameter cannot be chosen.")
-        choose.check_same_layout(a, b)
+        choose.check_can_choose(a, b)
         if a.requires_grad:
             if not torch.is_grad_enabled():
                 raise Refused("gradient-reach", "Grad mode is off at the branch.")

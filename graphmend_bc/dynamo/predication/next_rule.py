@@ -9,14 +9,14 @@ from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo.speculation.survey import Survey
 from graphmend_bc.dynamo.trace.checkpoint import Checkpoint
-from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.higher_order import depth_of
 from graphmend_bc.dynamo.trace.on_stack_replacement import GoesOnOtherwise
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 
 
-def go_on(
+def go_on_with_next_rule(
     tx: InstructionTranslatorBase,
     compilation: Compilation,
     site: Site,

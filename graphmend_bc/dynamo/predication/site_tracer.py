@@ -15,21 +15,21 @@ from graphmend_bc import config
 from graphmend_bc.dynamo.after_graph.argument_snapshots import Snapshots
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.predication.arm import Allowed, Arms, TracedArm, trace_arm
-from graphmend_bc.dynamo.predication.arm_mutation import as_outside, write_back
-from graphmend_bc.dynamo.predication.cond import conditional
+from graphmend_bc.dynamo.predication.arm_writes import as_outside, write_back
+from graphmend_bc.dynamo.predication.cond import trace_cond
 from graphmend_bc.dynamo.predication.merge import Merge
-from graphmend_bc.dynamo.predication.next_rule import go_on
+from graphmend_bc.dynamo.predication.next_rule import go_on_with_next_rule
 from graphmend_bc.dynamo.speculation.speculate import Checks, speculate
 from graphmend_bc.dynamo.speculation.survey import goes_on_after
 from graphmend_bc.dynamo.symbols.known_integers import number_in
 from graphmend_bc.dynamo.trace.checkpoint import Checkpoint
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.higher_order import depth_of
 from graphmend_bc.dynamo.trace.tracing import inline, is_true
 from graphmend_bc.dynamo.trace.truth_overrides import check_truth_is_plain
 from graphmend_bc.legality import choose
 from graphmend_bc.legality.arm_operators import check_runs_untaken
-from graphmend_bc.legality.fold import constant_truth
+from graphmend_bc.legality.fold import fold_truth
 from graphmend_bc.legality.ops import IN_PLACE
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Site, Speculate
@@ -96,7 +96,9 @@ class SiteTracer:
         Raises:
             GoesOnOtherwise: it goes on.
         """
-        go_on(self.tx, self.compilation, self.site, condition, refused, self.checkpoint)
+        go_on_with_next_rule(
+            self.tx, self.compilation, self.site, condition, refused, self.checkpoint
+        )
 
     def _conditional(
         self,
@@ -106,7 +108,7 @@ class SiteTracer:
         live_ins: Sequence[VariableTracker],
     ) -> VariableTracker:
         self.trace.arms.append(self.site)
-        result = conditional(
+        result = trace_cond(
             self.tx, self.trace, self.site, predicate, (when_true, when_false), live_ins
         )
         self.trace.arms.pop()
@@ -148,7 +150,7 @@ class SiteTracer:
         if (number := number_in(self.trace, condition)) is not None:
             self.trace.used[self.site] = "fold"
             return bool(number)
-        truth = constant_truth(condition.as_proxy().node)
+        truth = fold_truth(condition.as_proxy().node)
         if truth is not None:
             # As an output of the graph the draw cannot be dropped as dead.
             self.trace.kept.append(condition)

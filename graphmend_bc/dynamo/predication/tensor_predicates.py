@@ -22,14 +22,14 @@ from graphmend_bc.dynamo.graph.fx_nodes import input_storages
 from graphmend_bc.dynamo.predication import site_tracer
 from graphmend_bc.dynamo.trace import tracing
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.choose import check_predicate
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import MarkedCallee, Marker, Speculate
 
 
-def asked(
+def asked_predicate(
     tx: InstructionTranslatorBase,
     compilation: Compilation,
     mark: Marker,

@@ -28,7 +28,7 @@ from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.dynamo.trace.tracing import inline, is_true
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.arm_operators import check_runs_taken
-from graphmend_bc.legality.choose import check_same_layout
+from graphmend_bc.legality.choose import check_can_choose
 from graphmend_bc.legality.record import OpRecord
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Loop, Speculate
@@ -105,7 +105,7 @@ def _graph_loop(tracer: SiteTracer, body: _Body, flag: TensorVariable) -> Variab
     for position, value in zip(body.positions, result.items[:-1], strict=True):
         if isinstance(value, TensorVariable):
             before = cast(TensorVariable, state[position])
-            check_same_layout(example(before), example(value))
+            check_can_choose(example(before), example(value))
             # Without a further round it is what it was; else what a round gave.
             sides = [(example(before), set[int]()), *body.given[position]]
             note_sharing(trace, tracer.site, value.as_proxy().node, *sides)
@@ -176,7 +176,7 @@ class _Body(UserFunctionVariable):
             if isinstance(before, TensorVariable):
                 if type(value) is not TensorVariable:
                     raise Refused("loop-carries-value", f"It becomes a {type_name(value)}.")
-                check_same_layout(example(before), example(value))
+                check_can_choose(example(before), example(value))
                 self.given[position] = [(example(value), own)]
                 storage = storage_of(example(value))
                 if storage not in own or storage in seen:

@@ -41,7 +41,7 @@ def misses_computed(frame: Any) -> bool:
     return False
 
 
-def forget_compiled(code: CodeType, change: Callable[[], None] | None = None) -> bool:
+def forget_entries(code: CodeType, change: Callable[[], None] | None = None) -> bool:
     """Make Dynamo compile a code object anew at its next call.
 
     Not where the user wants what is compiled to stay as it is, nor while a checkpoint's

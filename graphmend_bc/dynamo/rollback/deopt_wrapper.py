@@ -18,22 +18,22 @@ from graphmend_bc.dynamo.graph.input_aliasing import Layout
 from graphmend_bc.dynamo.graph.state_snapshot import Before, StateSnapshot
 from graphmend_bc.dynamo.rollback import checkpoints
 from graphmend_bc.dynamo.rollback.quiet_errors import rolled_back
-from graphmend_bc.dynamo.rollback.raised_errors import is_operators, let_go_of_graph
+from graphmend_bc.dynamo.rollback.raised_errors import let_go_of_graph, was_raised_by_operator
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
-from graphmend_bc.dynamo.symbols.unbacked import captured_in
-from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.symbols.captures import captured_in
+from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.generated_code import as_the_users
 from graphmend_bc.dynamo.trace.profiler_labels import deoptimisation
 from graphmend_bc.reporting.speculation_stats import Tally
-from graphmend_bc.rewriting.deopt import with_deoptimisation
+from graphmend_bc.rewriting.deopt import with_deopt
 from graphmend_bc.runtime.deopt import Deoptimise, Deoptimizer
 from graphmend_bc.runtime.effect_preflight import EffectPreflight
 
 log = logging.getLogger("graphmend_bc")
 
 
-def add_deoptimisation(
+def add_deopt_wrapper(
     result: Any,
     code: CodeType,
     module_globals: dict[str, Any],
@@ -51,7 +51,7 @@ def add_deoptimisation(
     original = Deoptimizer(as_the_users(code), module_globals, roll_back)
     run = _switched_off(deoptimisation(original.run, code))
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
-    result.bytecode = with_deoptimisation(result.bytecode, code, deoptimizer)
+    result.bytecode = with_deopt(result.bytecode, code, deoptimizer)
 
 
 def _switched_off(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -209,7 +209,7 @@ def _attempt(
             results = graph(*args, **kwargs)
         except BaseException as error:
             let_go_of_graph(error)
-            if (mark is not None and mark.repeats) or not is_operators(error):
+            if (mark is not None and mark.repeats) or not was_raised_by_operator(error):
                 before.restore_modes()  # as the program's `with` blocks would
                 raise
             _throw_away(before, mark)

@@ -26,7 +26,7 @@ from torch._dynamo.types import ConvertFrameReturn
 from graphmend_bc.dynamo.rollback.cache_entries import counted, misses_computed
 from graphmend_bc.dynamo.trace.generated_code import OURS, TORCH
 from graphmend_bc.dynamo.trace.internal_errors import is_ours
-from graphmend_bc.runtime.data_stack import call_with_room
+from graphmend_bc.runtime.data_stack import call_with_stack_room
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 
@@ -52,7 +52,7 @@ class _Conversion:
 _CURRENT: ContextVar[_Conversion | None] = ContextVar("graphmend_bc_conversion", default=None)
 
 
-class RunsEagerly(exc.TorchRuntimeError):
+class EagerFallback(exc.TorchRuntimeError):
     """The frame and what it calls run as they are; of a kind that Dynamo passes on as it is.
 
     Args:
@@ -151,8 +151,8 @@ def convert(
         # The innermost frames of the stack, which Dynamo does not log: two more are ours.
         kwargs["skip"] = given.get("skip", 0) + 2
         try:
-            return call_with_room(stock, *args, **kwargs)
-        except RunsEagerly as left:
+            return call_with_stack_room(stock, *args, **kwargs)
+        except EagerFallback as left:
             always = left.always
         except Exception as error:
             pass_on(error)

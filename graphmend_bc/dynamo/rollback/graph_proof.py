@@ -17,11 +17,11 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
     is_in_place,
     storages,
 )
-from graphmend_bc.dynamo.graph.input_aliasing import check_apart, layout_of
+from graphmend_bc.dynamo.graph.input_aliasing import check_inputs_apart, layout_of
 from graphmend_bc.dynamo.rollback import checkpoints
 from graphmend_bc.dynamo.rollback.eager_fallback import is_called
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, need_of, undo_of
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
@@ -131,7 +131,7 @@ def _check_choices(
                 raise Refused("alias-mutated", f"It may be changed inside {opaque[0].target}.")
             if recorder.strided and choice.outside:
                 raise Refused("identity-compared", "as_strided looks at the whole memory.")
-            check_apart(gm, output, choice.outside, written)
+            check_inputs_apart(gm, output, choice.outside, written)
         except Refused as refused:
             raise SiteRefused(refused, site) from refused
 

@@ -16,7 +16,7 @@ from graphmend_bc.dynamo.trace.generated_code import OURS, TORCH
 from graphmend_bc.runtime.signal_handlers import handlers_error
 
 
-def is_operators(error: BaseException) -> bool:
+def was_raised_by_operator(error: BaseException) -> bool:
     """True if an operator of a compiled graph raised an exception, as far as can be told.
 
     Args:

@@ -21,8 +21,8 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
 )
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
 from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
-from graphmend_bc.dynamo.symbols.unbacked import captured_in
-from graphmend_bc.dynamo.trace.context import Compilation, Trace
+from graphmend_bc.dynamo.symbols.captures import captured_in
+from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.legality.alias import storage_of

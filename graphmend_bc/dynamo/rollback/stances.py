@@ -9,7 +9,7 @@ from typing import Any, Final
 from torch._dynamo import convert_frame, eval_frame, trace_rules
 from torch._dynamo.types import ConvertFrameReturn
 
-from graphmend_bc.dynamo.before_graph.subgraph import end_lookup
+from graphmend_bc.dynamo.before_graph.graph_slice import end_lookup
 from graphmend_bc.dynamo.rollback.cache_entries import misses_computed
 from graphmend_bc.dynamo.rollback.eager_fallback import runs_eagerly
 from graphmend_bc.dynamo.trace import attempt
@@ -22,7 +22,7 @@ _NOT_WARM: Final = (
 """Torch's own words."""
 
 
-def calling_back(
+def stance_calls_back(
     is_awaited: Callable[[CodeType], bool], stock: Callable[..., Any]
 ) -> Callable[..., Any]:
     """`_callback_from_stance`: what becomes of a frame without a compiled version that fits.

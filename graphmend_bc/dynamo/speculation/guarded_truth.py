@@ -15,11 +15,11 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
+from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
 from graphmend_bc.dynamo.before_graph.guarded_constants import asked
 from graphmend_bc.dynamo.before_graph.hoist import evaluated
-from graphmend_bc.dynamo.before_graph.subgraph import Limits, Slice, slice_of
 from graphmend_bc.dynamo.graph.fx_nodes import storages
-from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode

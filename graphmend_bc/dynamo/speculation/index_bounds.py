@@ -21,10 +21,10 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node, Proxy
 
 from graphmend_bc.dynamo.graph.emit import call, method
-from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.compilation import Trace
 
 
-def check_indices(tx: InstructionTranslatorBase, trace: Trace) -> None:
+def check_index_bounds(tx: InstructionTranslatorBase, trace: Trace) -> None:
     """At the end of a graph: put indices in bounds; the last speculation fails if one was not.
 
     Args:

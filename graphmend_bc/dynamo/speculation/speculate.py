@@ -25,8 +25,8 @@ from graphmend_bc.code.resume_names import is_resumed
 from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
 from graphmend_bc.dynamo.graph.emit import as_tensor, call, compared, method
 from graphmend_bc.dynamo.speculation.guarded_truth import guarded_truth
-from graphmend_bc.dynamo.speculation.index_bounds import check_indices
-from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.speculation.index_bounds import check_index_bounds
+from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.inlined_frames import InlinedFrames, frames_of
 from graphmend_bc.reporting.reasons import Refused
@@ -58,7 +58,7 @@ class Checks(Feature):
     ) -> None:
         """Make one question of all speculations, and one answer to look them up."""
         trace = compilation.trace
-        check_indices(tx, trace)
+        check_index_bounds(tx, trace)
         # A draw that only a predicate needs must happen even if both arms turn out to be the same.
         trace.kept += [value for value in self.drawn if not value.as_proxy().node.users]
         self.drawn.clear()

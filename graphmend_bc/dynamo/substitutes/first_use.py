@@ -17,7 +17,7 @@ from torch._dynamo.variables.functions import NestedUserFunctionVariable
 from graphmend_bc.catalog.first_use import Preparation, preparation_by
 from graphmend_bc.catalog.polyfills import polyfill_by
 from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
-from graphmend_bc.dynamo.trace.context import Compilation, Trace
+from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
 from graphmend_bc.dynamo.trace.markers import outlined
 from graphmend_bc.dynamo.trace.tracing import inline
 from graphmend_bc.reporting.reasons import Refused

@@ -24,9 +24,9 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
     storages,
     tensors_of,
 )
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.dynamo.trace.markers import as_python
+from graphmend_bc.dynamo.trace.markers import marker_as_python
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused
@@ -94,7 +94,7 @@ def required(
             trace.used[site] = "leaf"
             result: VariableTracker = ConstantVariable.create(None)
             return result
-    return as_python(tx, marker, args)
+    return marker_as_python(tx, marker, args)
 
 
 def _check(

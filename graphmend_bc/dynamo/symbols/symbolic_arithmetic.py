@@ -40,8 +40,8 @@ from torch.utils._sympy.functions import (
 )
 
 from graphmend_bc.dynamo.graph.emit import as_tensor, call, method
-from graphmend_bc.dynamo.symbols.unbacked import Captures
-from graphmend_bc.dynamo.trace.context import SiteRefused, current
+from graphmend_bc.dynamo.symbols.captures import Captures
+from graphmend_bc.dynamo.trace.compilation import SiteRefused, current
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 

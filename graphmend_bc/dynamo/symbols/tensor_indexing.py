@@ -27,7 +27,7 @@ from graphmend_bc.dynamo.symbols.known_integers import (
     number_in,
     with_numbers,
 )
-from graphmend_bc.dynamo.trace.context import Compilation, current
+from graphmend_bc.dynamo.trace.compilation import Compilation, current
 
 
 def _may_know(compilation: Compilation) -> bool:

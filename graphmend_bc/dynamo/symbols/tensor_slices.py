@@ -19,7 +19,7 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import SliceVariable
 
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 
 _NAMES: Final = ("start", "stop", "step")
 

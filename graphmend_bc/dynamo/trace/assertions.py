@@ -8,7 +8,7 @@ from types import CodeType
 from typing import Any
 
 from graphmend_bc.dynamo.trace.breaks import instruction_of
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 
 

@@ -18,7 +18,7 @@ _POSITIONS = {"globals": 0, "one_graph": 5}
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
+class AttemptArguments:
     """The arguments of one `compile_frame` call after `code`.
 
     Attributes:
@@ -40,7 +40,7 @@ class Arguments:
         return bool(self._get("one_graph")) or bool(_get_error_on_graph_break())
 
     @property
-    def with_breaks(self) -> Arguments:
+    def with_breaks(self) -> AttemptArguments:
         """The same arguments, but for one graph only if the frame is exported.
 
         One graph also makes symbols of what is known only at run time, whether or not that is

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch._dynamo import exc
 
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.dynamo.trace.features import Feature
 
 _UNDER_CONTEXT_MANAGERS = "Graph break under GenericContextWrappingVariable"

@@ -18,7 +18,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 
 from graphmend_bc.dynamo.graph.fx_nodes import last_node
-from graphmend_bc.dynamo.trace.context import Trace, current
+from graphmend_bc.dynamo.trace.compilation import Trace, current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.higher_order import depth_of
 

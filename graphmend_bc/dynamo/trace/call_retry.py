@@ -19,7 +19,7 @@ from torch.fx import Node
 from graphmend_bc.dynamo.graph.fx_nodes import is_in_place, last_node, nodes_after
 from graphmend_bc.dynamo.trace.breaks import break_at
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.dynamo.trace.inlined_frames import is_in_coroutine
 from graphmend_bc.dynamo.trace.on_stack_replacement import (
     GoesOnOtherwise,

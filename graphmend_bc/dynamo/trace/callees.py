@@ -13,7 +13,7 @@ from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.code.resume_names import without_resumption
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.users_options import is_left_to_dynamo
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site

@@ -14,7 +14,7 @@ from torch._dynamo.output_graph import OutputGraph
 from torch.fx import Node
 
 from graphmend_bc.dynamo.graph.fx_nodes import last_node, nodes_after
-from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.modes import modes
 

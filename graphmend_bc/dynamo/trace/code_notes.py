@@ -7,7 +7,7 @@ from types import CodeType
 from torch._dynamo.code_context import code_context
 
 
-def carry_over(code: CodeType, rewritten: CodeType) -> None:
+def carry_notes_over(code: CodeType, rewritten: CodeType) -> None:
     """Give rewritten code what Dynamo has noted about the original.
 
     That is which sizes vary between calls (the stance `eager_then_compile`), and the graph module
@@ -21,7 +21,7 @@ def carry_over(code: CodeType, rewritten: CodeType) -> None:
         >>> def f(x): ...
         >>> code_context.get_context(f.__code__)["dynamism"] = {"x": True}
         >>> rewritten = f.__code__.replace(co_name="g")
-        >>> carry_over(f.__code__, rewritten)
+        >>> carry_notes_over(f.__code__, rewritten)
         >>> code_context.get_context(rewritten)
         {'dynamism': {'x': True}}
     """

@@ -20,7 +20,7 @@ from torch.fx import GraphModule, Node
 
 if TYPE_CHECKING:
     from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
-    from graphmend_bc.dynamo.trace.context import Compilation
+    from graphmend_bc.dynamo.trace.compilation import Compilation
     from graphmend_bc.runtime import Site
 
 

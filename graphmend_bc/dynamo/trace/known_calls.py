@@ -9,7 +9,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, real_object
-from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.markers import Handler
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Marker

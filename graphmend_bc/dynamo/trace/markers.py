@@ -19,7 +19,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builtin import BuiltinVariable
 from torch._dynamo.variables.constant import ConstantVariable
 
-from graphmend_bc.dynamo.trace.context import Compilation
+from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.tracing import as_break, inline
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import CalledOperation, Marker, Outlined, SetAttribute, Site
@@ -57,7 +57,7 @@ def outlined(value: OutlinedHandler) -> Handler:
     return handle
 
 
-def as_python(
+def marker_as_python(
     tx: InstructionTranslatorBase, marker: Marker, args: list[VariableTracker]
 ) -> VariableTracker:
     """Trace what Python would do.

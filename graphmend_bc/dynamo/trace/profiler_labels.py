@@ -35,7 +35,7 @@ class _Deoptimised(threading.local):
 deoptimised = _Deoptimised()
 
 
-def annotated_graph(graph: Callable[..., Any], output: OutputGraph) -> Callable[..., Any]:
+def graph_with_label(graph: Callable[..., Any], output: OutputGraph) -> Callable[..., Any]:
     """The same graph; its calls are named after the frame it was compiled from.
 
     Args:

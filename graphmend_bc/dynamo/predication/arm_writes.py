@@ -24,7 +24,7 @@ from torch.fx import Graph, Node, Proxy
 
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.graph.fx_nodes import input_storages, name_called, storages, tensors_of
-from graphmend_bc.dynamo.trace.context import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.legality.alias import storage_of

@@ -9,7 +9,7 @@ from types import CodeType
 
 from graphmend_bc.dynamo.before_graph.hoist import Hoists
 from graphmend_bc.dynamo.trace.breaks import gb_id_of
-from graphmend_bc.dynamo.trace.context import Trace
+from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.engine.check_outcomes import taught
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.engine.state import MendingState

@@ -18,7 +18,7 @@ from torch._dynamo.guards import install_guard
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._guards import Guard
 
-from graphmend_bc.dynamo.trace.context import current
+from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.dynamo.trace.program_objects import object_of
 
 

@@ -12,7 +12,7 @@ import torch
 
 import graphmend_bc as gm
 from graphmend_bc import session
-from graphmend_bc.dynamo.corrections.mapping_proxies import has_dict_alone
+from graphmend_bc.dynamo.corrections.mapping_proxy import has_dict_alone
 from tests.oracle import Outcome, check, load
 from tests.orders import Wanted
 from tests.releases import since

@@ -92,8 +92,8 @@ def test_an_analysis_that_fails_is_not_taken_for_the_programs_error(
         (MendingState, "forget_dead"),
         (MendingState, "note_mended"),
         (Recorder, "_note"),
-        (frame_compiler, "settle"),
-        (frame_compiler, "keep"),
+        (frame_compiler, "report_result"),
+        (frame_compiler, "save_decisions"),
         (results, "gb_id_of"),
     ],
 )
@@ -111,7 +111,7 @@ def test_one_warning_and_one_decline(
     assert "branching" in records[0].getMessage()
 
 
-@pytest.mark.parametrize("name", ["after", "told"])
+@pytest.mark.parametrize("name", ["after", "describe"])
 def test_a_policy_that_fails_is_reported_once(
     name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -28,8 +28,8 @@ def takes_integer(function: Any, place: int | str) -> bool:
         place: the argument's position, that of the tensor being 0 for a method, or its name.
 
     Example:
-        >>> takes_integer(torch.roll, 1), takes_integer("roll", "shifts"), takes_integer(torch.add, 1)
-        (True, True, False)
+        >>> takes_integer(torch.roll, 1), takes_integer("roll", "shifts")
+        (True, True)
         >>> takes_integer("expand", 2), takes_integer("narrow", 5)
         (True, False)
     """

@@ -58,7 +58,7 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
         except NotImplementedError:  # stock goes on with an attribute that nobody has looked for
             _check_tensor_has(tx, self, name)
             raise
-        if isinstance(found, GetAttrVariable):
+        if type(found) is GetAttrVariable:  # asking a lazy variable for its class would realise it
             _check_tensor_has(tx, self, name)
         if isinstance(self, UserDefinedObjectVariable):
             if name not in _own(self) and not _is_registered(self.value, name):

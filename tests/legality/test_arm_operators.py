@@ -1,0 +1,58 @@
+"""Operators that may run although their arm is not taken, and those that may run in `torch.cond`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from graphmend_bc.legality.arm_operators import check_runs_taken, check_runs_untaken
+from graphmend_bc.reporting.reasons import Refused
+from tests.legality.test_gradients import records_of
+
+
+@pytest.mark.parametrize(
+    ("function", "code"),
+    [
+        (lambda x: x.add_(1), "arm-mutates-tensor"),
+        (lambda x: torch.rand_like(x), "arm-draws-random"),
+        (lambda x: x.view(1, 3) @ x, "arm-too-dear"),
+        (lambda x: x.masked_select(x > 1), "arm-op-unknown"),
+        (lambda x: x.long() // (x.long() + 1), "arm-may-raise"),
+        (lambda x: [x + i for i in range(9)], "arm-too-dear"),
+    ],
+)
+def test_refused_where_both_arms_run(function: Callable[[torch.Tensor], object], code: str) -> None:
+    with pytest.raises(Refused) as found:
+        check_runs_untaken(records_of(function), 8)
+    assert found.value.reason.code == code
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: (x + 1).sin().relu().sum(), lambda x: torch.zeros_like(x) - x]
+)
+def test_allowed_where_both_arms_run(function: Callable[[torch.Tensor], object]) -> None:
+    check_runs_untaken(records_of(function), 8)
+
+
+def test_writes_that_may_be_made_to_copies() -> None:
+    records = records_of(lambda x: x.add_(1).clamp_(max=3))
+    check_runs_untaken(records, 8, writes=True)
+    with pytest.raises(Refused):
+        check_runs_untaken(records, 8)
+
+
+def test_what_neither_way_allows_is_told_rather_than_what_one_way_does() -> None:
+    """`cond` is not tried then."""
+    with pytest.raises(Refused) as found:
+        check_runs_untaken(records_of(lambda x: (x.masked_select(x > 1), x.add_(1))), 8)
+    assert found.value.reason.code == "arm-mutates-tensor"
+
+
+def test_draws_in_an_arm_that_runs_alone() -> None:
+    records = records_of(lambda x: torch.rand_like(x) + x.masked_select(x > 5).sum())
+    check_runs_taken(records, grad=False)
+    with pytest.raises(Refused) as found:
+        check_runs_taken(records, grad=True)
+    assert found.value.reason.code == "arm-draws-random"

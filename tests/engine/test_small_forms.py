@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from tests.engine.test_break_memory import DOWN, UP, compiled
 

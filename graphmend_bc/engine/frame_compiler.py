@@ -263,14 +263,14 @@ class Frame(Attempts):
 
     def _end(self, compilation: Compilation, error: Exception) -> Exception:
         """Accept that Dynamo does not compile the frame."""
-        self._note_cut(error)
+        self._note_cut(bool(attempt.break_reason(error)))
         report_result(self.state, self.plans, self.code, compilation.trace, {})
         save_decisions(self.plans, self.state.function_of(self.code))
         self._tell(compilation, error)
         return error
 
-    def _note_cut(self, outcome: Any) -> None:
-        if not self.plans.off and attempt.break_reason(outcome):
+    def _note_cut(self, cut: bool) -> None:
+        if cut and not self.plans.off:
             self.plans.note_cut()
 
     def _commit(self, compilation: Compilation, result: Any) -> Any:
@@ -304,7 +304,7 @@ class Frame(Attempts):
             self.state.remember_tally(self.code, rollback.tally)
         cut = bool(attempt.break_reason(result))
         report_result(self.state, self.plans, self.code, trace, used | trace.used, cut=cut)
-        self._note_cut(result)
+        self._note_cut(cut)
         save_decisions(self.plans, self.state.function_of(self.code))
         self._tell(compilation, result)
         return result

@@ -253,17 +253,18 @@ class RetryPolicy:
         self, compilation: Compilation, error: Exception, site: Site, found: Break
     ) -> bool:
         """Change what may have led to a break that no rule mends; False if there is nothing."""
-        changed = self._flip_blind(compilation, error, found) or (
-            bool(captured_in(compilation.trace)) and self._captures_less(site, found)
-        )
+        changed = self._flip_blind(compilation, error, found)
+        changed = changed or self._captures_less(compilation.trace, site, found)
         if changed:
             self.plans.declined.pop(site, None)
             self.plans.take_out(site)
         return changed
 
-    def _captures_less(self, site: Site, found: Break) -> bool:
-        """Capture nothing any more, if numbers that are captured may have led to a break."""
+    def _captures_less(self, trace: Trace, site: Site, found: Break) -> bool:
+        """Capture nothing any more, if numbers that were captured may have led to a break."""
         plans = self.plans
+        if not captured_in(trace):
+            return False
         no_numbers = found.gb_type in _OF_CALLEES and "SymNode" not in found.text
         if no_numbers and plans.declined[site].reason == "call-not-traced":
             return False

@@ -118,10 +118,10 @@ def measure_calls(subject: Subject, rounds: int, is_quick: bool) -> list[Sample]
 
 def measure_failed_checks(subject: Subject, build: Build, misses: int = 7) -> list[Sample]:
     """Calls that take the unlikely arm, among enough others that the speculation stays as it is."""
-    if subject.failed_checks is None:
+    if subject.misses is None:
         return []
     samples = []
-    x = build.x * subject.failed_checks
+    x = build.x * subject.misses
     for _ in range(misses):
         for arm, call in (("mended", build.compiled["mended"]), ("twin", build.eager)):
             _timed(partial(call, build.x), 10)

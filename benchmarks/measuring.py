@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import logging
 import platform
 import resource
 import statistics
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -107,14 +109,25 @@ def progress(done: int, total: int, what: str) -> None:
     print(f"\r[{done}/{total}] {what:40}", end=end, file=sys.stderr, flush=True)
 
 
-def write_json(path: Path, samples: Sequence[Sample]) -> None:
-    """Writes every sample, one a line, and what it was measured on."""
-    environment = {
+def environment() -> dict[str, str]:
+    """What the figures were measured on; the commit is there if git knows it."""
+    found = {
         "python": platform.python_version(),
         "torch": str(torch.__version__),
+        "graphmend_bc": gm.__version__,
         "platform": f"{platform.system()}-{platform.release()}-{platform.machine()}",
         "threads": str(torch.get_num_threads()),
     }
+    if torch.cuda.is_available():
+        found["gpu"] = torch.cuda.get_device_name()
+    git = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        found["commit"] = subprocess.check_output(git, text=True, stderr=subprocess.DEVNULL).strip()
+    return found
+
+
+def write_json(path: Path, samples: Sequence[Sample]) -> None:
+    """Writes every sample, one a line, and what it was measured on."""
     lines = ",\n".join(json.dumps(asdict(sample)) for sample in samples)
-    text = f'{{"environment": {json.dumps(environment)},\n"samples": [\n{lines}\n]}}\n'
+    text = f'{{"environment": {json.dumps(environment())},\n"samples": [\n{lines}\n]}}\n'
     path.write_text(text, encoding="utf-8")

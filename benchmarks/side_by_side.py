@@ -67,18 +67,21 @@ class Build:
     object, so arms that shared one could not be in use side by side.
     """
 
-    def __init__(self, subject: Subject, width: int, batch: int) -> None:
+    def __init__(
+        self, subject: Subject, width: int, batch: int, device: torch.device | None = None
+    ) -> None:
         torch.manual_seed(0)
         self.models: dict[str, Any] = {}
         for arm in ARMS:
             name = subject.cls + ("Twin" if arm == "twin" else "")
-            self.models[arm] = getattr(_load_forms(arm), name)(width).eval()
+            self.models[arm] = getattr(_load_forms(arm), name)(width).eval().to(device)
         weights = copy.deepcopy(self.models["stock"].state_dict())
         for model in self.models.values():
             model.load_state_dict(weights)
-        self.eager = getattr(_load_forms("eager"), subject.cls)(width).eval()
+        self.eager = getattr(_load_forms("eager"), subject.cls)(width).eval().to(device)
         self.eager.load_state_dict(weights)
-        self.x = torch.randn(batch, width, generator=torch.Generator().manual_seed(1))
+        x = torch.randn(batch, width, generator=torch.Generator().manual_seed(1))
+        self.x = x.to(device)
 
     def compile(self, arm: str, backend: str = "inductor") -> Callable[[torch.Tensor], Any]:
         """The arm as its user calls it; nothing is compiled before the first call."""

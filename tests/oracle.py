@@ -325,6 +325,8 @@ def _call(
     seen.state = [shown(value) for value in _state(module)]
     name, keys, *numbers = numpy.random.get_state()
     seen.random = torch.get_rng_state().tolist(), name, keys.tolist(), numbers, random.getstate()
+    if torch.cuda.is_available():
+        seen.random = *seen.random, torch.cuda.get_rng_state().tolist()
     seen.modes = (
         torch.is_grad_enabled(),
         torch.is_autocast_enabled("cpu"),

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BATCH = 200
-"""Programs in a process. The batches of a seed do not depend on the number of processes."""
+"""Programs in a process. The batches of a seed do not depend on the number of processes, but on their size."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the batches, or the one batch a child process is asked for."""
     options = _options().parse_args(arguments)
     if options.child is not None:
-        _run_batch(options.seed, options.count, options.kind, options.child)
+        _run_batch(options)
         return 0
     return _run_all(options)
 
@@ -44,6 +44,8 @@ def _options() -> argparse.ArgumentParser:
         "--first", type=int, default=0, help="batch to go on with, of a run that was cut"
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default: 2)")
+    parser.add_argument("--device", default="cpu", help="where tensors are made (default: cpu)")
+    parser.add_argument("--batch", type=int, default=BATCH, help=f"programs in a process ({BATCH})")
     parser.add_argument(
         "--minutes", type=float, default=None, help="start no batch after this long"
     )
@@ -55,11 +57,21 @@ def _options() -> argparse.ArgumentParser:
 # One batch, in a child process
 
 
-def _run_batch(seed: int, count: int, kind: str, folder: Path) -> None:
+def _run_batch(options: argparse.Namespace) -> None:
+    import torch
+
     from tests.fuzz.hunt import hunt
 
+    seed, folder = options.seed, options.child
+    if options.device != "cpu":
+        torch.set_default_device(options.device)
     running = folder / f"{seed}.running"
-    catch = hunt(count, seed, kind=kind, about_to=lambda program: _write(running, program.test()))
+    catch = hunt(
+        options.count,
+        seed,
+        kind=options.kind,
+        about_to=lambda program: _write(running, program.test()),
+    )
     found = {
         name: None if pair is None else [pair[0].test(f"test_found_{seed}"), pair[1]]
         for name, pair in (("failure", catch.failure), ("stock", catch.stock))
@@ -83,7 +95,8 @@ class _Child:
 
 def _run_all(options: argparse.Namespace) -> int:
     start, tally = time.monotonic(), _Tally(options.out)
-    sizes = [min(BATCH, options.count - done) for done in range(0, options.count, BATCH)]
+    size = options.batch
+    sizes = [min(size, options.count - done) for done in range(0, options.count, size)]
     batches = [(options.seed * 1_000_000 + number, size) for number, size in enumerate(sizes)]
     waiting = batches[options.first :][::-1]
     running: list[_Child] = []
@@ -93,7 +106,7 @@ def _run_all(options: argparse.Namespace) -> int:
             if options.minutes and time.monotonic() - start > options.minutes * 60:
                 waiting.clear()
             while waiting and len(running) < options.jobs:
-                running.append(_start(*waiting.pop(), options.kind, folder))
+                running.append(_start(*waiting.pop(), options, folder))
             for child in [child for child in running if child.process.poll() is not None]:
                 running.remove(child)
                 tally.add(child, folder)
@@ -104,8 +117,9 @@ def _run_all(options: argparse.Namespace) -> int:
     return 1 if tally.failures else 0
 
 
-def _start(seed: int, count: int, kind: str, folder: Path) -> _Child:
-    command = [sys.executable, "-m", "tests.fuzz", "--kind", kind, "--child", str(folder)]
+def _start(seed: int, count: int, options: argparse.Namespace, folder: Path) -> _Child:
+    command = [sys.executable, "-m", "tests.fuzz", "--child", str(folder)]
+    command += ["--kind", options.kind, "--device", options.device]
     with (folder / f"{seed}.log").open("wb") as log:
         process = subprocess.Popen(
             [*command, "--seed", str(seed), "--count", str(count)], stdout=log, stderr=log

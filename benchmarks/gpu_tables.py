@@ -1,0 +1,115 @@
+"""The tables of the GPU benchmark."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from measuring import Sample
+
+_Values = dict[tuple[str, str, str], list[float]]
+"""By program, arm and measure."""
+
+
+def markdown(
+    environment: Mapping[str, str], samples: Sequence[Sample], left_out: Sequence[str] = ()
+) -> str:
+    """What was measured, as tables: times for each mode, then counts, then single strategies.
+
+    Args:
+        environment: what it was measured on.
+        samples: as `gpu.py` writes them.
+        left_out: programs for which no time was left.
+
+    Returns:
+        Markdown.
+    """
+    values: _Values = {}
+    for s in samples:
+        values.setdefault((s.subject, s.arm, s.measure), []).append(s.value)
+    on = ", ".join(f"{name} {value}" for name, value in environment.items())
+    parts = [f"Measured on: {on}."]
+    for mode in ("default", "reduce-overhead"):
+        parts += [f"## Mode {mode}", _times(values, mode), _counts(values, mode)]
+    parts += ["## One strategy for branches alone", _alone(values)]
+    if left_out:
+        parts.append(f"No time was left for: {', '.join(left_out)}.")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) if rows else ""
+
+
+def _programs(values: _Values) -> list[str]:
+    return list(dict.fromkeys(name for name, _, _ in values))
+
+
+def _times(values: _Values, mode: str) -> str:
+    arms = ("stock", "mended", "twin")
+    heads = ["program", "eager, us a call"]
+    heads += ["eager / stock", "eager / mended", "eager / by hand"]
+    heads += ["first call: stock, s", "mended", "by hand", "off by: stock", "mended"]
+    heads += ["results not bit for bit, backend eager"]
+    rows = []
+    for name in _programs(values):
+        if (name, "stock", f"{mode}: call") not in values:
+            continue
+        eager = statistics.median(values[name, "stock", f"{mode}: eager beside"])
+        ratios = [_speedup(values, name, arm, mode) for arm in arms]
+        first = [f"{_one(values, name, arm, f'{mode}: first call'):.1f}" for arm in arms]
+        errors = [f"{_one(values, name, arm, f'{mode}: error'):.0e}" for arm in arms[:2]]
+        differing = f"{_one(values, name, 'mended', 'default: differs'):.0f}"
+        rows.append([name, f"{eager * 1e6:.0f}", *ratios, *first, *errors, differing])
+    return _table(heads, rows)
+
+
+def _speedup(values: _Values, name: str, arm: str, mode: str) -> str:
+    pairs = zip(
+        values[name, arm, f"{mode}: eager beside"], values[name, arm, f"{mode}: call"], strict=True
+    )
+    ratios = sorted(eager / call for eager, call in pairs)
+    return f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
+
+
+def _counts(values: _Values, mode: str) -> str:
+    measures = ["graphs", "launches", "graph launches", "waits", "to host", "on device", "skips"]
+    measures += ["re-recordings", "busy us"]
+    heads = ["program", *(f"{m.replace('busy us', 'GPU busy, us')}" for m in measures)]
+    rows = []
+    for name in _programs(values):
+        cells = [_of_arms(values, name, f"{mode}: {measure}") for measure in measures]
+        if any(cells):
+            rows.append([name, *cells])
+    table = _table(heads, rows)
+    return f"Of a call: stock / mended / by hand.\n\n{table}" if table else ""
+
+
+def _of_arms(values: _Values, name: str, measure: str) -> str:
+    arms = [values.get((name, arm, measure)) for arm in ("stock", "mended", "twin")]
+    if not all(arms):
+        return ""
+    return " / ".join(f"{found[0]:.3g}" for found in arms if found)
+
+
+def _alone(values: _Values) -> str:
+    arms = ("stock", "where alone", "cond alone", "speculate alone", "twin")
+    heads = ["program", "mode", *(f"eager / {arm}" for arm in arms)]
+    heads += ["graph launches", "launches", "skips"]
+    rows = []
+    for name in _programs(values):
+        for mode in ("default", "reduce-overhead"):
+            if (name, "cond alone", f"{mode}: call") not in values:
+                continue
+            cells = [_speedup(values, name, arm, mode) for arm in arms]
+            counts = [
+                " / ".join(f"{_one(values, name, arm, f'{mode}: {m}'):.3g}" for arm in arms)
+                for m in ("graph launches", "launches", "skips")
+            ]
+            rows.append([name, mode, *cells, *counts])
+    return _table(heads, rows)
+
+
+def _one(values: _Values, name: str, arm: str, measure: str) -> float:
+    return values.get((name, arm, measure), [float("nan")])[0]

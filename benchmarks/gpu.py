@@ -28,6 +28,7 @@ import logging
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -230,7 +231,7 @@ def main(argv: list[str] | None = None) -> int:
         )
         return 2
     logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # stock's breaks are no news
-    logging.getLogger("torch._inductor").setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")  # of TF32, of torch's profiler
     start, bench = time.monotonic(), Bench(torch.device("cpu" if args.dry_run else "cuda"))
     torch.compile(lambda x: x + 1)(torch.ones(2, device=bench.device))  # loads what torch needs
     chosen = {n: p for n, p in programs().items() if args.only is None or n in args.only}

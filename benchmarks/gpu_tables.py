@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from measuring import Sample
 
@@ -51,24 +54,29 @@ def _times(values: _Values, mode: str) -> str:
     heads = ["program", "eager, us a call"]
     heads += ["eager / stock", "eager / mended", "eager / by hand"]
     heads += ["first call: stock, s", "mended", "by hand", "off by: stock", "mended"]
-    heads += ["results not bit for bit, backend eager"]
+    heads += ["not bit for bit: eager again / stock / mended"]
     rows = []
     for name in _programs(values):
-        if (name, "stock", f"{mode}: call") not in values:
+        besides = values.get((name, "stock", f"{mode}: eager beside"))
+        if besides is None:
             continue
-        eager = statistics.median(values[name, "stock", f"{mode}: eager beside"])
+        eager = statistics.median(besides)
         ratios = [_speedup(values, name, arm, mode) for arm in arms]
-        first = [f"{_one(values, name, arm, f'{mode}: first call'):.1f}" for arm in arms]
-        errors = [f"{_one(values, name, arm, f'{mode}: error'):.0e}" for arm in arms[:2]]
-        differing = f"{_one(values, name, 'mended', 'default: differs'):.0f}"
+        first = [_text(_one(values, name, arm, f"{mode}: first call"), ".1f") for arm in arms]
+        errors = [_text(_one(values, name, arm, f"{mode}: error"), ".0e") for arm in arms[:2]]
+        differing = " / ".join(
+            _text(_one(values, name, arm, "default: differs"), ".0f")
+            for arm in ("eager", "stock", "mended")
+        )
         rows.append([name, f"{eager * 1e6:.0f}", *ratios, *first, *errors, differing])
     return _table(heads, rows)
 
 
 def _speedup(values: _Values, name: str, arm: str, mode: str) -> str:
-    pairs = zip(
-        values[name, arm, f"{mode}: eager beside"], values[name, arm, f"{mode}: call"], strict=True
-    )
+    if (name, arm, f"{mode}: failed") in values:
+        return "an error"
+    besides = values[name, arm, f"{mode}: eager beside"]
+    pairs = zip(besides, values[name, arm, f"{mode}: call"], strict=True)
     ratios = sorted(eager / call for eager, call in pairs)
     return f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
 
@@ -87,10 +95,10 @@ def _counts(values: _Values, mode: str) -> str:
 
 
 def _of_arms(values: _Values, name: str, measure: str) -> str:
-    arms = [values.get((name, arm, measure)) for arm in ("stock", "mended", "twin")]
-    if not all(arms):
+    found = [_one(values, name, arm, measure) for arm in ("stock", "mended", "twin")]
+    if all(value is None for value in found):
         return ""
-    return " / ".join(f"{found[0]:.3g}" for found in arms if found)
+    return " / ".join(_text(value, ".3g") for value in found)
 
 
 def _alone(values: _Values) -> str:
@@ -104,12 +112,28 @@ def _alone(values: _Values) -> str:
                 continue
             cells = [_speedup(values, name, arm, mode) for arm in arms]
             counts = [
-                " / ".join(f"{_one(values, name, arm, f'{mode}: {m}'):.3g}" for arm in arms)
+                " / ".join(_text(_one(values, name, arm, f"{mode}: {m}"), ".3g") for arm in arms)
                 for m in ("graph launches", "launches", "skips")
             ]
             rows.append([name, mode, *cells, *counts])
     return _table(heads, rows)
 
 
-def _one(values: _Values, name: str, arm: str, measure: str) -> float:
-    return values.get((name, arm, measure), [float("nan")])[0]
+def _one(values: _Values, name: str, arm: str, measure: str) -> float | None:
+    found = values.get((name, arm, measure))
+    return found[0] if found else None
+
+
+def _text(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def main() -> None:
+    """Print the tables of a file of results: `python benchmarks/gpu_tables.py gpu.json`."""
+    found = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    samples = [Sample(**sample) for sample in found["samples"]]
+    print(markdown(found["environment"], samples), end="")
+
+
+if __name__ == "__main__":
+    main()

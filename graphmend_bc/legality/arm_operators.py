@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
 from graphmend_bc.legality import ops
 from graphmend_bc.legality.kernels import may_fail
-from graphmend_bc.legality.record import OpRecord, is_total
+from graphmend_bc.legality.record import OpRecord, draws, is_total
 from graphmend_bc.reporting.reasons import Refused
 
 
@@ -37,7 +35,7 @@ def _check_runs_untaken(records: Sequence[OpRecord], most_ops: int, writes: bool
         writes_known = writes and record.is_aten and record.name in ops.IN_PLACE
         if record.op._schema.is_mutable and not writes_known:
             raise Refused("arm-mutates-tensor", name)
-        if torch.Tag.nondeterministic_seeded in record.op.tags:
+        if draws(record):
             raise Refused("arm-draws-random", name)
         if record.is_aten and record.name in ops.DEAR:
             raise Refused("arm-too-dear", name)
@@ -66,7 +64,7 @@ def check_runs_taken(records: Sequence[OpRecord], *, grad: bool) -> None:
         name = f"The operator is {record.op}."
         if record.op._schema.is_mutable:
             raise Refused("arm-mutates-tensor", name)
-        if grad and torch.Tag.nondeterministic_seeded in record.op.tags:
+        if grad and draws(record):
             raise Refused("arm-draws-random", name)
         if not record.is_aten:
             raise Refused("arm-op-unknown", name)

@@ -67,6 +67,20 @@ def written_by(record: OpRecord) -> list[torch.Tensor]:
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
+def draws(record: OpRecord) -> bool:
+    """Whether an operator draws random numbers.
+
+    Attention and dropout draw none where there is no dropout, or no training.
+    """
+    if torch.Tag.nondeterministic_seeded not in record.op.tags:
+        return False
+    defaults = {a.name: a.default_value for a in record.op._schema.arguments}
+    given = {**defaults, **record.given()}
+    if "dropout_p" in given:
+        return given["dropout_p"] != 0 if type(given["dropout_p"]) in (int, float) else True
+    return given.get("train", True) is not False and given.get("training", True) is not False
+
+
 def is_total(record: OpRecord) -> bool:
     """False for an operator that divides integers by what may be zero, or takes powers of them."""
     if record.name.removesuffix("_") not in ops.TOTAL_ON_FLOATS:

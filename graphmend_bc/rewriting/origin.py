@@ -20,22 +20,25 @@ class Origin:
     Attributes:
         code: the original code object.
         offsets: its offset for those of the rewritten code.
+        is_arm: whether the rewritten code is a function of some of the original's instructions.
         written: the rewritten code object; what is made of that may have the same constants.
     """
 
     code: CodeType
     offsets: Mapping[int, int]
+    is_arm: bool = False
     written: weakref.ref[CodeType] | None = None
 
 
-def with_origin(part: Assembled, code: CodeType) -> Assembled:
+def with_origin(part: Assembled, code: CodeType, *, is_arm: bool = False) -> Assembled:
     """A part of a rewrite that says where it comes from.
 
     Args:
         part: the new code object.
         code: the original one.
+        is_arm: whether it holds some of its instructions only, and returns something else.
     """
-    origin = Origin(code, part.origins)
+    origin = Origin(code, part.origins, is_arm)
     written = part.code.replace(co_consts=(*part.code.co_consts, origin))
     origin.written = weakref.ref(written)
     return replace(part, code=written)

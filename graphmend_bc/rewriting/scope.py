@@ -85,7 +85,9 @@ class FunctionWriter:
         """The op's place in the user's code."""
         return site_of_op(self.listing.code, op)
 
-    def assembled(self, header: Header, items: Sequence[Emit | Label]) -> CodeType:
+    def assembled(
+        self, header: Header, items: Sequence[Emit | Label], *, is_arm: bool = False
+    ) -> CodeType:
         """The code object of a function, which is noted as a part of the result.
 
         Raises:
@@ -94,7 +96,7 @@ class FunctionWriter:
         self.size += len(items)
         if self.size > GROWTH_LIMIT:
             raise Refused("code-growth", f"The limit is {GROWTH_LIMIT} instructions.")
-        part = with_origin(assemble(header, items), self.listing.code)
+        part = with_origin(assemble(header, items), self.listing.code, is_arm=is_arm)
         self.parts.append(part)
         return part.code
 
@@ -135,7 +137,7 @@ class FunctionWriter:
             freevars=free,
             cellvars=(),
         )
-        code = self.assembled(header, [*prologue, *body])
+        code = self.assembled(header, [*prologue, *body], is_arm=True)
         cells = [self.scoped(scope, self.variable(name)) for name in free]
         return writer.make_function(code, cells)  # type: ignore[arg-type]
 

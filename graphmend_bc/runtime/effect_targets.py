@@ -5,6 +5,7 @@ A program may put objects of its own there, whose code runs in the call.
 
 from __future__ import annotations
 
+import functools
 import io
 import logging
 import sys
@@ -55,6 +56,8 @@ _METHODS: Final = tuple(
 """Methods by which a record goes; tools that observe programs put others in their place."""
 
 _WARNINGS: Final = ("warnings", "_py_warnings")
+_LOG_ONCE: Final = ("transformers.utils.logging",)
+"""Modules whose cached methods of loggers do nothing but log."""
 
 
 def targets_of(module: str, owner: object, stream: object) -> list[object]:
@@ -116,6 +119,8 @@ def only_writes(target: Any) -> bool:
         return _handler_only_writes(target)
     if kind is types.FunctionType:
         return target.__globals__.get("__name__") in _WARNINGS
+    if kind is types.MethodType:
+        return _logs_once(target.__func__) and only_writes(target.__self__)
     return target is None
 
 
@@ -142,13 +147,30 @@ def _logger_only_writes(logger: logging.Logger) -> bool:
 
 
 def _handler_only_writes(handler: Any) -> bool:
-    if handler.filters or not vars(handler).keys() <= _OF_HANDLER:
+    own = vars(handler)
+    if handler.filters or not own.keys() <= _OF_HANDLER | {"flush"}:
+        return False
+    if "flush" in own and not _is_flush_of_stream(own["flush"]):
         return False
     if (formatter := handler.formatter) is not None:
         kept = type(formatter) is logging.Formatter and vars(formatter).keys() <= _OF_FORMATTER
         if not kept or getattr(formatter._style, "_defaults", None):
             return False
     return only_writes(getattr(handler, "stream", None))
+
+
+def _logs_once(function: Any) -> bool:
+    """Whether it is a method that logs each message once, as transformers gives to `Logger`."""
+    if type(function) is not functools._lru_cache_wrapper:
+        return False
+    code = getattr(function, "__wrapped__", None)
+    return type(code) is types.FunctionType and code.__globals__.get("__name__") in _LOG_ONCE
+
+
+def _is_flush_of_stream(function: Any) -> bool:
+    """Whether it is a stream's own `flush`, which transformers gives its handler."""
+    is_own = type(function) is types.BuiltinMethodType and function.__name__ == "flush"
+    return is_own and only_writes(function.__self__)
 
 
 def reach_of(targets: list[object]) -> Reach:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from graphmend_bc.legality.arm_operators import check_runs_taken, check_runs_untaken
+from graphmend_bc.legality.record import draws
 from graphmend_bc.reporting.reasons import Refused
 from tests.legality.test_gradients import records_of
 
@@ -56,3 +58,27 @@ def test_draws_in_an_arm_that_runs_alone() -> None:
     with pytest.raises(Refused) as found:
         check_runs_taken(records, grad=True)
     assert found.value.reason.code == "arm-draws-random"
+
+
+@pytest.mark.parametrize(
+    ("function", "is_drawn"),
+    [
+        (lambda x: torch.rand_like(x), True),
+        (lambda x: torch.native_dropout(x, 0.5, True), True),
+        (lambda x: torch.native_dropout(x, 0.5, None), True),
+        (lambda x: torch.native_dropout(x, 0.5, False), False),
+        (lambda x: x * 2, False),
+        (lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5), True),
+        (lambda x: F.scaled_dot_product_attention(x, x, x), False),
+    ],
+)
+def test_what_draws_random_numbers(
+    function: Callable[[torch.Tensor], object], is_drawn: bool
+) -> None:
+    def on_rows(x: torch.Tensor) -> object:
+        return function(x.expand(1, 2, 3, 3))
+
+    assert any(map(draws, records_of(on_rows))) is is_drawn
+    state = torch.get_rng_state()
+    on_rows(torch.ones(3))
+    assert torch.equal(state, torch.get_rng_state()) is not is_drawn

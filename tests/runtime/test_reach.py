@@ -196,3 +196,18 @@ def test_targets() -> None:
     assert targets_of("logging", logger, None) == [logger]
     assert targets_of("logging", None, None) == [logging.root]
     assert sys.stderr in targets_of("warnings", None, None)
+
+
+def test_logger_of_transformers_only_writes() -> None:
+    """Its handler has the `flush` of a stream, and its loggers a cached method."""
+    pytest.importorskip("transformers")
+    import transformers  # adds `warning_once`
+
+    assert transformers.__version__
+    warning_once: Any = logging.Logger.warning_once  # type: ignore[attr-defined]
+    handler = formatted()
+    handler.flush = sys.__stderr__.flush  # type: ignore[method-assign, union-attr]
+    assert only_writes(warning_once.__get__(logger_with(handler)))
+    assert not only_writes(warning_once.__get__(logger_with(Sending())))
+    handler.flush = ROWS.clear  # type: ignore[method-assign]
+    assert not only_writes(handler)

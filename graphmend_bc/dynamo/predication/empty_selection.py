@@ -24,7 +24,7 @@ from graphmend_bc.dynamo.predication.arm import Allowed, TracedArm, trace_arm
 from graphmend_bc.dynamo.predication.arm_writes import WrittenBack, may_differentiate
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
 from graphmend_bc.legality.alias import storage_of
-from graphmend_bc.legality.record import OpRecord, written_by
+from graphmend_bc.legality.record import OpRecord, draws, written_by
 from graphmend_bc.reporting.reasons import Refused
 
 _BY_INDEX = frozenset(
@@ -111,7 +111,7 @@ def _check(tracer: SiteTracer, records: Sequence[OpRecord], size: sympy.Symbol) 
     made = {storage for record in records for storage in record.allocated()}
     for record in records:
         name = f"The operator is {record.op}."
-        if torch.Tag.nondeterministic_seeded in record.op.tags:
+        if draws(record):
             raise Refused("arm-draws-random", name)
         if not record.is_aten:
             raise Refused("arm-op-unknown", name)

@@ -20,6 +20,7 @@ from graphmend_bc.legality.kernels import is_refused, is_same_view, may_overlap,
 from graphmend_bc.legality.ranges import Ranges
 from graphmend_bc.legality.record import (
     OpRecord,
+    draws,
     raises_on_operands,
     raises_on_values,
     stops_process,
@@ -226,7 +227,7 @@ class Recorder:
         self._allocated |= {one.cdata: one for one in map(storage_reference, dense)}
         if self._records is not None:
             self._records.append(record)
-        if torch.Tag.nondeterministic_seeded in record.op.tags:
+        if draws(record):
             self.draws |= dict.fromkeys(t.device for t in record.results())
             self.drawing.add(moment.node)
             if record.kwargs.get("generator") is not None:

@@ -58,11 +58,12 @@ def _in_original(
         names: the locals that are handed over.
 
     Returns:
-        None if nothing was rewritten, or if Python cannot go on there in the program's code.
+        None if nothing was rewritten, or if Python cannot go on there in the program's code: in
+        an arm that is a frame of its own, for one.
     """
     origin = origin_of(code)
-    if origin is None:
-        return None
+    if origin is None or origin.is_arm:
+        return None  # an arm returns what is live after it, not what the program's function does
     original, theirs = origin.code, real_offsets(code)
     written = [theirs.get(offset, -1) for offset in offsets]
     real = [origin.offsets.get(offset, -1) for offset in written]

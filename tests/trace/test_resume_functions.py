@@ -153,3 +153,30 @@ def test_the_code_is_the_functions_own() -> None:
     finally:
         handle.remove()
     assert [resumed(code) for code in kept[1:]] == [f.__code__]
+
+
+@pytest.mark.parametrize("calls", [[UP, DOWN], [DOWN, UP]], ids=["up", "down"])
+def test_an_arm_that_is_a_frame_of_its_own_returns_what_is_live_after_it(
+    calls: list[torch.Tensor],
+) -> None:
+    """Python goes on behind the `with` block in rewritten code, where the arms are functions."""
+    check(
+        """
+        def f(x):
+            if x.sum() > 0:
+                x = x * 2
+            with torch._tensor_str.printoptions(precision=2):
+                print(x / 3)
+                x = x * 3
+            if x.sum() > 0:
+                x = x + 1
+                if x[0] < x[1] and x.sum() > 2:
+                    x.note = 1
+            print('here')
+            return x
+        """,
+        calls,
+        mends=None,
+        declines=None,
+        breaks=None,
+    )

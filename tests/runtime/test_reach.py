@@ -11,6 +11,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch

@@ -79,7 +79,8 @@ A rewrite has one of five shapes (`graphmend_bc/rewriting/plan.py`):
 For the last three the rule's `handler` says what a trace makes of the mark. It is a function of
 yours (`graphmend_bc/dynamo/trace/markers.py` says what it gets), or the name of a built-in rule.
 
-A built-in rule is one file in `graphmend_bc/rules/` with a `RULE`; nothing else names it.
+A built-in rule is one of the `RULES` of a file in `graphmend_bc/rules/`; a new file is found there
+without being named anywhere.
 """
 
 

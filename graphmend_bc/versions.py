@@ -75,8 +75,8 @@ def tell_of_torch(lost: Mapping[str, str]) -> None:
     """Log once what is different with this torch, if anything is.
 
     Args:
-        lost: names of the rules and features that rest on something that it lacks or goes around,
-            each with what that is.
+        lost: capabilities and features that rest on something that it lacks or goes around, each
+            with what that is.
     """
     without = f"without {', '.join(lost)}, because it {' and '.join(dict.fromkeys(lost.values()))}"
     if not is_known_torch():

@@ -27,8 +27,8 @@ from graphmend_bc.canary.program import Program
 from graphmend_bc.canary.values import OF_LIBRARIES, OF_VALUES
 from graphmend_bc.canary.watch import places_of, watching
 from graphmend_bc.contrib.load import load as load_contrib
+from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL
 from graphmend_bc.dynamo.patches.installer import Installer
-from graphmend_bc.dynamo.patches.needs import ESSENTIAL
 from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.dynamo.trace.default_settings import default_settings
 from graphmend_bc.engine.frame_compiler import compile_frame

@@ -13,7 +13,7 @@ import torch
 
 from graphmend_bc import config
 from graphmend_bc.canary.check import Finding, findings
-from graphmend_bc.dynamo.patches.needs import ESSENTIAL
+from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL
 from graphmend_bc.engine.decision_cache import cache_dir
 from graphmend_bc.engine.entry_files import EntryFiles
 from graphmend_bc.reporting.table import Table

@@ -21,6 +21,7 @@ from torch.fx import Node
 
 from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, asked, guard_on
 from graphmend_bc.dynamo.graph.fx_nodes import is_torchs_own, tensors_of
+from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
@@ -218,6 +219,13 @@ EXTENSION: Final = Extension(
             _matches,
             frozenset({"torch.* op returned non-Tensor"}),
             handler=known_call("flags", _block),
+            needs=frozenset(
+                {
+                    capabilities.COMPUTED_GUARDS,
+                    capabilities.MODULE_FLAGS,
+                    capabilities.UNCACHED_CALLS,
+                }
+            ),
         ),
     ),
 )

@@ -29,7 +29,7 @@ from graphmend_bc.engine.state import MendingState
 from graphmend_bc.engine.survey_policy import Surveys
 from graphmend_bc.reporting.report import FrameResult
 from graphmend_bc.rewriting.plan import Capture
-from graphmend_bc.rules import drawn
+from graphmend_bc.rules.random_draws import DRAWN
 from graphmend_bc.rules.registry import handlers, is_on
 from graphmend_bc.runtime import Site, identity_of
 from graphmend_bc.runtime.signal_handlers import pass_on
@@ -164,7 +164,7 @@ class Attempts:
             given_up=self.state.given_up,
             guarded=self.state.guarded,
             handlers=handlers(),
-            draws=is_on(drawn.RULE, self.state.lost) and not self.plans.suspends,
+            draws=is_on(DRAWN, self.state.lost) and not self.plans.suspends,
             one_graph=self.wants_errors,
             leaves=not self.wants_errors and eager_fallback.is_called(),
             as_stock=as_stock,

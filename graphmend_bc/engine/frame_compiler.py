@@ -16,13 +16,12 @@ from typing import Any
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.corrections.finalisers import FrameLeft
-from graphmend_bc.dynamo.patches import needs
+from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.rollback.cache_entries import forget_entries
 from graphmend_bc.dynamo.rollback.deopt_wrapper import add_deopt_wrapper
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.speculation.guarded_truth import GuardedTruths
-from graphmend_bc.dynamo.substitutes.first_use import Prepared
 from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
 from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.dynamo.trace.assertions import Assertions
@@ -37,6 +36,7 @@ from graphmend_bc.engine.results import report_result, save_decisions
 from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import Decline
+from graphmend_bc.rules.standard_library import Prepared
 from graphmend_bc.runtime import Site, identity_of
 from graphmend_bc.runtime.signal_handlers import pass_on
 
@@ -94,7 +94,7 @@ class Frame(Attempts):
     def compile(self) -> Any:
         """What Dynamo's own function returns, or what it raises."""
         self._leave_if_mending_does_not_pay()
-        decides = not self.wants_errors and needs.DECIDING[0] not in self.state.lost
+        decides = not self.wants_errors and capabilities.DECIDING not in self.state.lost
         for _ in range(0 if self.plans.off else config.retrace_limit):
             self.taken_up = False
             takes_up = self._takes_up if decides else None

@@ -40,7 +40,7 @@ def planned_ahead(code: CodeType, lost: Mapping[str, str]) -> Iterator[tuple[Sit
             cheapest = candidates_at(BreakSite(code, op.offset), lost)[0]
         except Refused:
             continue
-        if cheapest.rule.name in ("where", "speculate"):
+        if cheapest.rule.planned_ahead:
             line = op.location.lineno if op.location is not None else None
             yield Site.of(code, op.name, op.offset, line), cheapest
 

@@ -16,9 +16,14 @@ from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import Mend
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.plan import LiftBranch
+from graphmend_bc.rules.hoisting import HOIST
+from graphmend_bc.rules.random_draws import DRAW
 from graphmend_bc.runtime import Site
 
 mends_log = logging.getLogger("graphmend_bc.mends")
+
+_BY_VALUE = frozenset({HOIST.strategy, DRAW.strategy})
+"""Strategies whose mends are compiled for single values."""
 
 
 def report_result(
@@ -44,7 +49,7 @@ def report_result(
         state.counts_of(code).sites |= used.keys()
     hoists = trace.known(Hoists) or Hoists()
     for site, strategy in used.items():
-        if strategy in ("hoist", "draw") and site not in state.guarded:
+        if strategy in _BY_VALUE and site not in state.guarded:
             state.note_hoist(code, site, hoists.lists.get(site))
         gb_type = plans.gb_type(site) or trace.gb_types.get(site, "")
         passed_over = tuple(str(refused) for refused in plans.passed_over.get(site, ()))

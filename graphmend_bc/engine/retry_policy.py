@@ -8,7 +8,6 @@ from types import CodeType
 from graphmend_bc import config
 from graphmend_bc.dynamo.speculation.speculate import Checks
 from graphmend_bc.dynamo.speculation.survey import Survey
-from graphmend_bc.dynamo.substitutes.first_use import Prepared
 from graphmend_bc.dynamo.symbols.captures import captured_in
 from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.dynamo.trace.assertions import Assertions
@@ -38,6 +37,7 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.rewriting.mark_callee import CALLS
 from graphmend_bc.rules.rule import BreakSite
+from graphmend_bc.rules.standard_library import Prepared
 from graphmend_bc.runtime import Site, identity_of
 
 _PROGRAM_ERRORS = frozenset({"Observed exception"})

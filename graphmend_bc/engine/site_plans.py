@@ -31,9 +31,11 @@ from graphmend_bc.rewriting.plan import (
     MarkCallee,
     Rewrite,
 )
-from graphmend_bc.rules import defer
+from graphmend_bc.rules.deferred_calls import DEFER
+from graphmend_bc.rules.hoisting import HOIST
 from graphmend_bc.rules.registry import candidates_at, is_on
 from graphmend_bc.rules.rule import BreakSite, Candidate
+from graphmend_bc.rules.scalar_reads import CAPTURE
 from graphmend_bc.runtime import CodeId, Site, identity_of
 from graphmend_bc.runtime.signal_handlers import pass_on
 
@@ -91,7 +93,7 @@ class Plans:
         self.postponed: set[Site] = set()
         effects = {getattr(effect, "__name__", "") for effect in config.effects}
         self.called_as = observer_names() | effects
-        self.defers = is_on(defer.RULE, state.lost)
+        self.defers = is_on(DEFER, state.lost)
         self.exact_asserts = True
         self.exact_texts = False
         self.takes_part = False
@@ -310,7 +312,7 @@ class Plans:
     ) -> tuple[Candidate, ...]:
         if self.captures_failed < _MOST_CAPTURES and site not in self.uncaptured:
             return candidates
-        return tuple(candidate for candidate in candidates if candidate.rule.name != "capture")
+        return tuple(candidate for candidate in candidates if candidate.rule is not CAPTURE)
 
     def gb_types_of(self, key: CodeId) -> dict[Site, str]:
         """What Dynamo calls the breaks at the planned sites of a code object."""
@@ -365,7 +367,7 @@ class Plans:
             return False
         self.tried_as_input.add(site)
         try:
-            found = [c for c in self.candidates(code, site) if c.rule.name == "hoist"]
+            found = [c for c in self.candidates(code, site) if c.rule is HOIST]
             self._try(code, site, tuple(found), None)
         except Refused:
             return False
@@ -409,7 +411,7 @@ class Plans:
         was = self.by_code.get(site.code, Plan())
         self.marked.discard(site)
         try:
-            name = defer.RULE.name if planned is None else planned.rule
+            name = DEFER.name if planned is None else planned.rule
             candidates = self.remaining_rules(code, site, name, refused)
         except Refused:
             candidates = ()

@@ -53,7 +53,7 @@ class MendingState:
         breaks: what is known of breaks that were left to stock.
         left_alone: functions that must not be rewritten.
         mends: False to compile as stock does and only observe.
-        lost: names of the rules and features that rest on something this torch lacks or goes
+        lost: capabilities of rules, and features, that rest on something this torch lacks or goes
             around, each with what it is.
         remember: False to start every compilation without `proven`, `breaks` and `decisions`.
         decisions: plans that succeeded in other processes; None to do without.

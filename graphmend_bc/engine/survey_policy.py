@@ -11,6 +11,7 @@ from graphmend_bc.engine.rewrite_cache import site_of
 from graphmend_bc.engine.site_plans import Plans
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.truth_guards import speculation_at
+from graphmend_bc.rules.branches import SPECULATE
 from graphmend_bc.rules.registry import candidates_at
 from graphmend_bc.rules.rule import BreakSite
 from graphmend_bc.runtime import Site, Speculate
@@ -74,7 +75,7 @@ class Surveys:
             left = plans.remaining_rules(code, site, name, refused)
         except Refused:
             return None
-        if not left or left[0].rule.name != "speculate":
+        if not left or left[0].rule is not SPECULATE:
             return None
         met = BreakSite(code, site.offset)
         return speculation_at(met.graph, met.op, site, alone=False)

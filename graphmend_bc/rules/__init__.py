@@ -1,1 +1,1 @@
-"""The ways to mend a break, one file a rule; a rule only widens a plan, the proofs come later."""
+"""The ways to mend a break, a file for each family; a rule widens a plan, proofs come later."""

@@ -19,11 +19,12 @@ NOTHING_LOST: Final[Mapping[str, str]] = MappingProxyType({})
 _NOT_RULES = frozenset({"registry", "rule"})
 
 BUILT_IN: tuple[Rule, ...] = tuple(
-    import_module(f"{room.__name__}.{module.name}").RULE
+    rule
     for module in iter_modules(room.__path__)
     if module.name not in _NOT_RULES
+    for rule in import_module(f"{room.__name__}.{module.name}").RULES
 )
-"""One of each file in this folder."""
+"""Those of each file in this folder."""
 
 _registered = Registry[Rule]()
 
@@ -97,7 +98,7 @@ def is_on(rule: Rule, lost: Mapping[str, str] = NOTHING_LOST) -> bool:
 
     Args:
         rule: any rule.
-        lost: names of rules that rest on something that this torch lacks, each with what it is.
+        lost: what rules need that this torch lacks, each with what is wrong.
     """
     if rule.strategy not in config.strategies or rule.name in config.rules_off:
         return False
@@ -105,8 +106,13 @@ def is_on(rule: Rule, lost: Mapping[str, str] = NOTHING_LOST) -> bool:
 
 
 def _lost_by(rule: Rule, lost: Mapping[str, str]) -> str | None:
-    """What this torch lacks for a rule; for a rule of the user's, as for ours that are like it."""
-    names = [rule.name, rule.handler if isinstance(rule.handler, str) else ""]
-    if rule not in BUILT_IN:
-        names += [ours.name for ours in BUILT_IN if ours.strategy == rule.strategy]
-    return next((lost[name] for name in names if name in lost), None)
+    """What is wrong with something that a rule needs."""
+    return next((lost[need] for need in sorted(_needs_of(rule)) if need in lost), None)
+
+
+def _needs_of(rule: Rule) -> frozenset[str]:
+    """What a rule needs; a rule of the user's that says nothing, what ours that are like it do."""
+    like = [ours for ours in BUILT_IN if ours.name == rule.handler]
+    if rule not in BUILT_IN and not rule.needs:
+        like += [ours for ours in BUILT_IN if ours.strategy == rule.strategy]
+    return rule.needs.union(*(ours.needs for ours in like))

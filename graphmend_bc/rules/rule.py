@@ -115,6 +115,10 @@ class Rule:
         handler: what a tracer makes of the primitive; see `dynamo/trace/markers.py`. The
             name of a rule of ours stands for its handler. Lifted branches and loops, and truth
             values, have none.
+        needs: what it cannot do without, of `dynamo/patches/capabilities.py`. A rule of yours that
+            says nothing needs what ours of its strategy do.
+        planned_ahead: whether conditions that look as if they asked a tensor are planned with it
+            before Dynamo meets them.
 
     Example:
         >>> from graphmend_bc.rewriting.plan import MarkCallee
@@ -129,6 +133,8 @@ class Rule:
     gb_types: frozenset[str] = frozenset()
     helps: Callable[[Refused], bool] = _always
     handler: Callable[..., Any] | str | None = None
+    needs: frozenset[str] = frozenset()
+    planned_ahead: bool = False
 
     def at(self, met: BreakSite) -> Candidate | None:
         """The rule at one site, or None if it does not apply there."""

@@ -12,7 +12,7 @@ import graphmend_bc as gm
 from graphmend_bc.canary import check
 from graphmend_bc.canary.program import Program
 from graphmend_bc.cli import main
-from graphmend_bc.dynamo.patches.needs import ESSENTIAL
+from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL
 from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.engine.entry_files import EntryFiles
 from tests.patches.test_installer import REMOVED, removed

@@ -15,7 +15,7 @@ from graphmend_bc.dynamo.patches.seam import ABSENT
 from graphmend_bc.rules.registry import BUILT_IN, all_rules
 from graphmend_bc.rules.rule import Rule
 from tests.oracle import Outcome, check
-from tests.substitutes.test_first_use import calls, eager, made, same
+from tests.rules.test_first_use import calls, eager, made, same
 
 BUILT_IN_NAMES = {rule.name for rule in BUILT_IN}
 X = torch.tensor([[3.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 0.0, 5.0], [4.0, 2.0, 1.0]])

@@ -16,8 +16,8 @@ from graphmend_bc import session, versions
 from graphmend_bc.attachment import frame_hooks
 from graphmend_bc.canary.watch import places_of
 from graphmend_bc.contrib.load import extensions, load
-from graphmend_bc.dynamo.patches import installer, needs
-from graphmend_bc.dynamo.patches.needs import ESSENTIAL
+from graphmend_bc.dynamo.patches import capabilities, installer
+from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL
 from graphmend_bc.dynamo.patches.seam import ABSENT, Seam, SeamPlace, register_seam
 from graphmend_bc.dynamo.patches.table import SEAMS
 from graphmend_bc.engine.state import MendingState
@@ -173,7 +173,13 @@ def reads(x: torch.Tensor) -> torch.Tensor:
 
 def test_rules_that_are_off_decline_and_come_back() -> None:
     compares = next(seam for seam in ALL if seam.names == ("is",))
-    gone = Seam("torch._dynamo.guards", ("gone",), lambda stock: stock, "-", needed_by=("hoist",))
+    gone = Seam(
+        "torch._dynamo.guards",
+        ("gone",),
+        lambda stock: stock,
+        "-",
+        needed_by=(capabilities.COMPUTED_GUARDS,),
+    )
     registration = register_seam(gone)
     with gm.config.patch(strategies=("hoist",)), gm.enabled():
         assert reasons_of(reads, X, X + 1) == {"torch-differs"}
@@ -192,15 +198,15 @@ def test_a_rule_of_the_users_is_off_where_one_of_ours_that_is_like_it_is() -> No
     ours = gm.Rule("mine", "hoist", 59, lambda met: None)
     other = gm.Rule("other", "speculate", 59, lambda met: None)
     named = gm.Rule("named", "speculate", 59, lambda met: None, handler="hoist")
-    lost = {"hoist": "has no f"}
+    lost = {capabilities.COMPUTED_GUARDS: "has no f"}
     assert [is_on(rule, lost) for rule in (ours, other, named)] == [False, True, False]
 
 
 def test_what_rests_on_a_seam_is_known_by_name() -> None:
     load()
-    features = {"ctc_loss", "mapping proxies", *needs.OF_ATTRIBUTES}
-    features |= {*needs.DECIDING, *needs.RETRYING, *needs.RESUMING}
-    known = {rule.name for rule in all_rules()} | features
+    features = {"ctc_loss", "mapping proxies", capabilities.ATTRIBUTE_DICTS}
+    features |= {capabilities.DECIDING, capabilities.RETRYING, capabilities.RESUMING}
+    known = {need for rule in all_rules() for need in rule.needs} | features
     names = {name for seam in ALL if seam.needed_by != ESSENTIAL for name in seam.needed_by}
     assert names <= known
 

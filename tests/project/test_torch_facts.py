@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "graphmend_bc"
 
-FACING = ("dynamo/", "legality/", "contrib/")
+FACING = ("dynamo/", "legality/", "rules/", "contrib/")
 """Packages that may use what is inside torch."""
 
 NAMED = {
@@ -24,15 +24,6 @@ NAMED = {
     },
     "explanation.py": {"torch.utils._pytree.tree_map"},
     "testing/observation.py": {"torch.utils._pytree"},
-    "rules/order.py": {
-        "torch._dynamo.symbolic_convert.InstructionTranslatorBase",
-        "torch._dynamo.variables.base.ValueMutationNew",
-        "torch._dynamo.variables.base.VariableTracker",
-        "torch._dynamo.variables.builtin.BuiltinVariable",
-        "torch._dynamo.variables.constant.ConstantVariable",
-        "torch._dynamo.variables.lists.ListVariable",
-        "torch._dynamo.variables.tensor.TensorVariable",
-    },
     "runtime/effect_preflight.py": {"torch._logging"},  # where a class of torch's is found
     "runtime/known_code.py": {"torch._logging"},  # the same
     "runtime/stack.py": {"torch._dynamo."},  # modules whose frames are not the program's

@@ -25,13 +25,14 @@ from graphmend_bc.dynamo.before_graph.graph_slice import Limits, slice_of
 from graphmend_bc.dynamo.before_graph.hoist import HoistedCalleeVariable
 from graphmend_bc.dynamo.graph.emit import compared
 from graphmend_bc.dynamo.graph.fx_nodes import name_called
+from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.speculation.speculate import assume
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee
-from graphmend_bc.rules.capture import CAPTURABLE
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
+from graphmend_bc.rules.scalar_reads import CAPTURABLE
 from graphmend_bc.runtime import Marker, Speculate
 
 log = logging.getLogger("graphmend_bc")
@@ -163,4 +164,12 @@ def _matches(met: BreakSite) -> Rewrites | None:
     return {met.offset: MarkCallee()} if met.callee == "tolist" else None
 
 
-RULE: Final = Rule("hits", "speculate", 45, _matches, CAPTURABLE | {"UserError"}, handler=listed)
+RULE: Final = Rule(
+    "hits",
+    "speculate",
+    45,
+    _matches,
+    CAPTURABLE | {"UserError"},
+    handler=listed,
+    needs=frozenset({capabilities.SYMBOLS, capabilities.COMPUTED_GUARDS}),
+)

@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.contrib.moe.lists import is_cheap, mask_of_rows
 from graphmend_bc.dynamo.graph.emit import compared, method
+from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.speculation.speculate import assume, speculate
 from graphmend_bc.dynamo.symbols.known_integers import KnownIntegers
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
@@ -138,4 +139,5 @@ RULE: Final = Rule(
     _matches,
     frozenset({"UserError", "constrain_as_size_example"}),
     handler=known_rows,
+    needs=frozenset({capabilities.SYMBOLS, capabilities.COMPUTED_GUARDS}),
 )

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.before_graph.graph_slice import end_lookup
-from graphmend_bc.dynamo.patches.needs import ESSENTIAL
+from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL
 from graphmend_bc.dynamo.patches.seam import Seam, SeamPlace, registered
 from graphmend_bc.dynamo.patches.table import SEAMS
 from graphmend_bc.dynamo.rollback import eager_fallback, stances
@@ -26,8 +26,8 @@ class Mending(Protocol):
     """What the seams call.
 
     Attributes:
-        lost: names of the rules and features that rest on a seam that is not there or to no use,
-            each with what is wrong.
+        lost: capabilities and features that rest on a seam that is not there or to no use, each
+            with what is wrong.
     """
 
     lost: Mapping[str, str]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from graphmend_bc.dynamo.patches.needs import ESSENTIAL
+from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL
 from graphmend_bc.registration import Registration, Registry
 from graphmend_bc.versions import MissingSeamError
 
@@ -30,7 +30,7 @@ class Seam:
         why: what is done there.
         adds: True if nothing need be there; `make` is given None then.
         stays: True if it is left in place when mending is switched off.
-        needed_by: names of the rules and features that rest on it; see `needs.py`.
+        needed_by: capabilities of rules, and features, that rest on it; see `capabilities.py`.
         also: more owners of the same, each with a name; those that this torch has are replaced.
         inherited: True if a class that only inherits it gets it for itself alone.
         replaced: False if it must be there, but only objects of one attempt have it replaced.

@@ -19,7 +19,7 @@ from graphmend_bc.dynamo.corrections import (
     user_sets,
 )
 from graphmend_bc.dynamo.effects import object_texts
-from graphmend_bc.dynamo.patches import absence_table, needs, primitives, value_table
+from graphmend_bc.dynamo.patches import absence_table, capabilities, primitives, value_table
 from graphmend_bc.dynamo.patches import frames as at
 from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.dynamo.predication.tensor_predicates import COMPARISONS
@@ -74,7 +74,7 @@ _FRAME: Final = (
             (name,),
             break_decisions.before_break,
             "a break that nothing mends is made as stock makes it, without another attempt",
-            needed_by=needs.DECIDING,
+            needed_by=(capabilities.DECIDING,),
         )
         for name in ("log_graph_break", "raise_loop_graph_break")
     ),
@@ -83,21 +83,21 @@ _FRAME: Final = (
         ("call_function",),
         call_retry.retry_calls,
         "a call that breaks the graph is mended on the spot, without another attempt",
-        needed_by=needs.RETRYING,
+        needed_by=(capabilities.RETRYING,),
     ),
     Seam(
         "torch._dynamo.resume_execution:ContinueExecutionCache",
         ("lookup",),
         resume_functions.resume_in_original,
         "Python goes on after a break with the program's own code",
-        needed_by=needs.RESUMING,
+        needed_by=(capabilities.RESUMING,),
     ),
     Seam(
         "torch._dynamo.guards:GuardBuilder",
         ("get_guard_manager_from_source",),
         computed_source.guarding,
         "guards on values that are computed from the inputs",
-        needed_by=needs.OF_GUARDS,
+        needed_by=(capabilities.COMPUTED_GUARDS,),
     ),
     Seam(
         "torch._dynamo.exc",
@@ -105,7 +105,7 @@ _FRAME: Final = (
         captures.raising,
         "an exception that tracing raises because of a number known only at run time is not the"
         " program's",
-        needed_by=needs.OF_SYMBOLS,
+        needed_by=(capabilities.SYMBOLS,),
         also=facts.RAISING,
     ),
 )
@@ -141,7 +141,7 @@ _OF_GRAPHS: Final = (
         ("__init__",),
         attribute_dicts.keep_owner_of_dict,
         "the dict of an object that a frame makes",
-        needed_by=needs.OF_ATTRIBUTES,
+        needed_by=(capabilities.ATTRIBUTE_DICTS,),
     ),
     Seam(
         f"{_VARIABLES}.builder",
@@ -189,14 +189,14 @@ _OF_TENSORS: Final = (
         facts.HASH,
         at.ask_identity,
         "hash and equality of tensors, once one is chosen",
-        needed_by=needs.CHOOSING,
+        needed_by=(capabilities.SELECTION,),
     ),
     Seam(
         _TENSOR,
         ("call_method",),
         tensor_indexing.call_method,
         "subscripts by numbers of tensors",
-        needed_by=needs.OF_SYMBOLS,
+        needed_by=(capabilities.SYMBOLS,),
     ),
     Seam(_TENSOR, ("unpack_var_sequence",), at.unpack_rows, "the rows a tensor is unpacked to"),
     Seam(
@@ -204,7 +204,7 @@ _OF_TENSORS: Final = (
         ("create",),
         symbolic_arithmetic.symbol_made,
         "operations on numbers known only at run time",
-        needed_by=needs.OF_SYMBOLS,
+        needed_by=(capabilities.SYMBOLS,),
     ),
     *(
         Seam(
@@ -223,21 +223,21 @@ _OF_OPERATORS: Final = (
         ("call_id",),
         at.ask_id,
         "`id` of a tensor, once one is chosen",
-        needed_by=needs.CHOOSING,
+        needed_by=(capabilities.SELECTION,),
     ),
     Seam(
         _BUILTIN,
         ("call_function",),
         tensor_indexing.call_builtin,
         "subscripts by numbers of tensors",
-        needed_by=needs.OF_SYMBOLS,
+        needed_by=(capabilities.SYMBOLS,),
     ),
     Seam(
         _BUILTIN,
         ("call_function",),
         host_arithmetic.call_builtin,
         "operators on values that the host reads from tensors after the graph",
-        needed_by=(*needs.READING, *needs.OF_SYMBOLS),
+        needed_by=(capabilities.HOST_READS, capabilities.SYMBOLS),
     ),
     Seam(_BUILTIN, ("call_function",), object_texts.call_builtin, "texts of objects"),
     *(
@@ -246,7 +246,7 @@ _OF_OPERATORS: Final = (
             (name,),
             partial(at.compare_identity, identity),
             "`is` between tensors: a chosen tensor must not be compared by identity",
-            needed_by=(*needs.CHOOSING, *needs.READING, *needs.OF_SYMBOLS),
+            needed_by=(capabilities.SELECTION, capabilities.HOST_READS, capabilities.SYMBOLS),
         )
         for name, identity in (("is", operator.is_), ("is not", operator.is_not))
     ),
@@ -256,7 +256,7 @@ _OF_OPERATORS: Final = (
             (name,),
             partial(at.compare_numbers, function),
             "comparisons of values that the host reads from tensors",
-            needed_by=(*needs.READING, *needs.OF_SYMBOLS),
+            needed_by=(capabilities.HOST_READS, capabilities.SYMBOLS),
         )
         for name, function in COMPARISONS.items()
     ),
@@ -290,7 +290,7 @@ _OF_OBJECTS: Final = (
             (name,),
             captures.listen_to_captures,
             "the numbers known only at run time, where they are made",
-            needed_by=needs.OF_SYMBOLS,
+            needed_by=(capabilities.SYMBOLS,),
             replaced=False,
         )
         for name in captures.MAKERS

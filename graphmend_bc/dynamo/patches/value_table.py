@@ -14,8 +14,8 @@ from graphmend_bc.dynamo.corrections import (
     trace_time_effects,
 )
 from graphmend_bc.dynamo.effects import deferred_calls, object_texts, reordered_calls
+from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.patches import frames as at
-from graphmend_bc.dynamo.patches import needs
 from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.dynamo.symbols import tensor_slices
 from graphmend_bc.dynamo.trace import assertions, cached_calls
@@ -35,28 +35,28 @@ SEAMS: Final = (
         facts.GETATTR,
         at.ask_object,
         "attributes of an object that a deferred call is going to change",
-        needed_by=("defer",),
+        needed_by=(capabilities.DEFERRED_CALLS,),
     ),
     Seam(
         f"{_VARIABLES}.misc:PythonModuleVariable",
         facts.GETATTR,
         at.ask_module,
         "attributes of modules, where a feature of the trace has something to say",
-        needed_by=("flags",),
+        needed_by=(capabilities.MODULE_FLAGS,),
     ),
     Seam(
         _TRANSLATOR,
         ("call_function",),
         python_random.call_function,
         "draws from Python's own generator",
-        needed_by=("drawn", "chosen"),
+        needed_by=(capabilities.PYTHON_DRAWS,),
     ),
     Seam(
         f"{_VARIABLES}.misc:RandomVariable",
         ("call_method",),
         python_random.call_method,
         "draws from a generator of the user's, for which Dynamo takes a copy",
-        needed_by=("drawn", "chosen"),
+        needed_by=(capabilities.PYTHON_DRAWS,),
         inherited=True,  # since torch 2.15
     ),
     Seam(
@@ -64,7 +64,7 @@ SEAMS: Final = (
         ("call_function",),
         numpy_random.draw_as_numpy,
         "draws from NumPy's generator, for which Dynamo takes torch's",
-        needed_by=("draw", "drawn"),
+        needed_by=(capabilities.NUMPY_DRAWS,),
     ),
     Seam(
         f"{_VARIABLES}.dicts:MappingProxyVariable",
@@ -131,7 +131,7 @@ SEAMS: Final = (
         ("call_function",),
         cached_calls.call_cached,
         "functions that cache their results: Dynamo traces them every time",
-        needed_by=needs.NOT_CACHED,
+        needed_by=(capabilities.UNCACHED_CALLS,),
     ),
     Seam(
         f"{_VARIABLES}.misc:StringFormatVariable",
@@ -156,21 +156,21 @@ SEAMS: Final = (
         ("_convert_value",),
         tensor_formatting.convert_value,
         "`!r` of a tensor",
-        needed_by=("defer",),
+        needed_by=(capabilities.DEFERRED_CALLS,),
     ),
     Seam(
         _TRANSLATOR,
         ("_format_value",),
         tensor_formatting.format_value,
         "`!r` is left to the format",
-        needed_by=("defer",),
+        needed_by=(capabilities.DEFERRED_CALLS,),
     ),
     Seam(
         f"{_VARIABLES}.ctx_manager:CatchWarningsCtxManagerVariable",
         ("enter",),
         deferred_calls.enter_catching,
         "warnings after a `catch_warnings` stay where they are",
-        needed_by=("defer",),
+        needed_by=(capabilities.DEFERRED_CALLS,),
     ),
     Seam(
         f"{_VARIABLES}.misc:DebuggingVariable",

@@ -1,7 +1,10 @@
-"""A question about the process is answered while tracing; a guard asks it again."""
+"""Questions about the process."""
+
+from __future__ import annotations
 
 from graphmend_bc.catalog.probes import NAMES
 from graphmend_bc.dynamo.before_graph.guarded_constants import probed
+from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
@@ -13,7 +16,7 @@ def _matches(met: BreakSite) -> Rewrites | None:
     return {met.offset: MarkCallee(in_order=False)} if known else None
 
 
-RULE = Rule(
+PROBE = Rule(
     "probe",
     "probe",
     6,
@@ -26,4 +29,8 @@ RULE = Rule(
         }
     ),
     handler=probed,
+    needs=frozenset({capabilities.COMPUTED_GUARDS, capabilities.UNCACHED_CALLS}),
 )
+"""A question about the process is answered while tracing; a guard asks it again."""
+
+RULES = (PROBE,)

@@ -30,6 +30,8 @@ from graphmend_bc.dynamo.trace.markers import marker_as_python
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.plan import CallOperation
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.runtime import Marker, Site
 
 
@@ -182,3 +184,19 @@ _ASK = frozenset(
 
 def _noticed(site: Site, detail: str) -> SiteRefused:
     return SiteRefused(Refused("leaf-noticed", detail), site)
+
+
+def _matches(met: BreakSite) -> Rewrites | None:
+    known = met.op.name == "STORE_ATTR" and met.op.arg == "requires_grad"
+    return {met.offset: CallOperation()} if known else None
+
+
+# The second since torch 2.15, which traces it where nothing that leaves the graph depends on it.
+_BREAKS = frozenset(
+    {"setattr() on Tensor.requires_grad", "requires_grad_() intermediate leaked as output"}
+)
+
+LEAF = Rule("leaf", "leaf", 8, _matches, _BREAKS, handler=required)
+"""`t.requires_grad = True` is left out where nobody can read the gradient."""
+
+RULES = (LEAF,)

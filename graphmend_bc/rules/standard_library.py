@@ -1,13 +1,14 @@
-"""Functions that prepare a module or make a logger the first time it is used.
+"""Functions of the standard library, and functions that prepare something once.
 
-Eager calls them in the first call of the frame; we do when the frame is compiled, which is just
-before. Then the frame is traced anew, with everything as it is now.
+Eager calls the latter in the first call of the frame; we do when the frame is compiled, which is
+just before. Then the frame is traced anew, with everything as it is now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from types import MappingProxyType, MethodDescriptorType
+from typing import Any, Final
 
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -16,11 +17,15 @@ from torch._dynamo.variables.functions import NestedUserFunctionVariable
 
 from graphmend_bc.catalog.first_use import Preparation, preparation_by
 from graphmend_bc.catalog.polyfills import polyfill_by
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
 from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
+from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.trace.markers import outlined
 from graphmend_bc.dynamo.trace.tracing import inline
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.plan import MarkCallee, Outline
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.runtime import Site
 
 
@@ -89,3 +94,76 @@ def _subject(args: Sequence[VariableTracker], preparation: Preparation) -> Any:
 def _speculations_hold(tx: InstructionTranslatorBase, trace: Trace) -> bool:
     """True if what was assumed so far is known to be right in this call."""
     return all(evaluate_concretely(tx, trace, wrong) is False for _, wrong in trace.speculations)
+
+
+def _matches_library(met: BreakSite) -> Rewrites | None:
+    known = met.gb_type and polyfill_by(met.code) is not None
+    return {met.offset: Outline()} if known else None
+
+
+LIBRARY = Rule(
+    "library",
+    "polyfill",
+    3,
+    _matches_library,
+    frozenset({"Unsupported context manager", "Unresolved GetAttrVariable comparison"}),
+    handler=prepared,
+)
+"""`functools.cached_property` and `logging.getLogger` are traced without the locks they hold."""
+
+
+def _matches_once(met: BreakSite) -> Rewrites | None:
+    code = met.code
+    known = met.gb_type and preparation_by(code) is not None and polyfill_by(code) is None
+    return {met.offset: Outline()} if known else None
+
+
+ONCE = Rule("once", "once", 2, _matches_once, handler=prepared)
+"""A function that prepares a module the first time it is used is called while compiling."""
+
+
+_COPIES: Final = MappingProxyType({kind.copy: kind for kind in (dict, list, set)})
+"""From the function that copies to the type that it copies."""
+
+
+def _copied(
+    callee: KnownCalleeVariable,
+    tx: InstructionTranslatorBase,
+    function: object,
+    args: list[VariableTracker],
+    kwargs: dict[str, VariableTracker],
+) -> VariableTracker | None:
+    # Since CPython 3.14 it is called as a method of the type.
+    if (read := facts.method_read(callee.callee.realize())) is not None and read[1] == "copy":
+        owner = read[0].realize()
+        kind = owner.as_python_constant() if owner.is_python_constant() else None
+        function = next((method for method, known in _COPIES.items() if known is kind), function)
+    if not isinstance(function, MethodDescriptorType) or function not in _COPIES:
+        return None
+    copied = args[0].realize() if len(args) == 1 and not kwargs else None
+    # A subclass may have a method of its own, which the function does not call.
+    if copied is None or copied.python_type() is not _COPIES[function]:
+        return None
+    return copied.call_method(tx, "copy", [], {})
+
+
+copied = known_call("copy", _copied)
+
+
+def _matches_copies(met: BreakSite) -> Rewrites | None:
+    # `copier` is the name in the code of `copy.copy`.
+    known = met.gb_type and met.callee in ("copier", "copy")
+    return {met.offset: MarkCallee(in_order=False)} if known else None
+
+
+COPIES = Rule(
+    "copies",
+    "copy",
+    9,
+    _matches_copies,
+    frozenset({"Attempted to call function marked as skipped", "Unsupported method call"}),
+    handler=copied,
+)
+"""`copy.copy` of a plain dict, list or set is traced as its own method `copy`."""
+
+RULES = (LIBRARY, ONCE, COPIES)

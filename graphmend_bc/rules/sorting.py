@@ -1,9 +1,4 @@
-"""The order of a list that is sorted by tensors is assumed to be that of this call.
-
-Each comparison that `list.sort` makes is a truth value of a tensor, which is speculated on like the
-condition of a branch. Python's own sort asks for them, so they are the ones that eager Python asks
-for, in its order.
-"""
+"""Lists that are sorted by tensors."""
 
 from __future__ import annotations
 
@@ -106,7 +101,7 @@ class _Key:
         return bool(self.tracer.speculate(less, Speculate(self.tracer.site)).as_python_constant())
 
 
-RULE = Rule(
+ORDER = Rule(
     "order",
     "speculate",
     44,
@@ -114,3 +109,11 @@ RULE = Rule(
     frozenset({"sort with non-constant keys"}),
     handler=_sorting,
 )
+"""The order of a list that is sorted by tensors is assumed to be that of this call.
+
+Each comparison that `list.sort` makes is a truth value of a tensor, which is speculated on like the
+condition of a branch. Python's own sort asks for them, so they are the ones that eager Python asks
+for, in its order.
+"""
+
+RULES = (ORDER,)

@@ -1,6 +1,9 @@
-"""A call without a used result, such as `print`, runs after the graph."""
+"""Calls that only observe."""
+
+from __future__ import annotations
 
 from graphmend_bc.dynamo.effects.deferred_calls import deferred
+from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
@@ -9,7 +12,7 @@ def _matches(met: BreakSite) -> Rewrites | None:
     return {met.offset: MarkCallee()} if met.is_call and met.gb_type else None
 
 
-RULE = Rule(
+DEFER = Rule(
     "defer",
     "defer",
     5,
@@ -21,4 +24,10 @@ RULE = Rule(
         }
     ),
     handler=deferred,
+    needs=frozenset(
+        {capabilities.DEFERRED_CALLS, capabilities.HOST_READS, capabilities.UNCACHED_CALLS}
+    ),
 )
+"""A call without a used result, such as `print`, runs after the graph."""
+
+RULES = (DEFER,)

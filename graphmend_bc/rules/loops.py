@@ -1,0 +1,54 @@
+"""`while` loops whose condition is a tensor."""
+
+from __future__ import annotations
+
+from graphmend_bc.dynamo.patches import capabilities
+from graphmend_bc.rewriting.plan import LiftLoop, LiftRound
+from graphmend_bc.rules.rule import DATA_DEPENDENT, BreakSite, Rewrites, Rule
+
+
+def _matches_loop(met: BreakSite) -> Rewrites | None:
+    return {met.offset: LiftLoop()} if met.guards_loop else None
+
+
+LOOP = Rule(
+    "loop",
+    "while_loop",
+    12,
+    _matches_loop,
+    DATA_DEPENDENT,
+    needs=frozenset({capabilities.SELECTION}),
+)
+"""A while loop becomes `torch.while_loop`."""
+
+
+def _matches_entered(met: BreakSite) -> Rewrites | None:
+    return {met.offset: LiftLoop(entered=True)} if met.guards_loop else None
+
+
+ENTERED = Rule(
+    "entered",
+    "while_loop",
+    14,
+    _matches_entered,
+    DATA_DEPENDENT,
+    needs=frozenset({capabilities.SELECTION}),
+)
+"""A while loop becomes `torch.while_loop`; its first iteration is speculated on."""
+
+
+def _matches_round(met: BreakSite) -> Rewrites | None:
+    return {met.offset: LiftRound()} if met.ends_round else None
+
+
+ROUND = Rule(
+    "round",
+    "while_loop",
+    16,
+    _matches_round,
+    DATA_DEPENDENT,
+    needs=frozenset({capabilities.SELECTION}),
+)
+"""A loop that is left at the end of an iteration only becomes `torch.while_loop`."""
+
+RULES = (LOOP, ENTERED, ROUND)

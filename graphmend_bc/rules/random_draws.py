@@ -1,0 +1,88 @@
+"""Draws from NumPy's and Python's generators."""
+
+from __future__ import annotations
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.before_graph.guarded_draws import chosen
+from graphmend_bc.dynamo.before_graph.numpy_random import drawn
+from graphmend_bc.dynamo.patches import capabilities
+from graphmend_bc.legality.host_code import DRAWS, draws_on_host
+from graphmend_bc.rewriting.plan import Capture, MarkCallee, Outline
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
+from graphmend_bc.runtime.draws import PYTHON_DRAWS
+
+
+def _matches_draw(met: BreakSite) -> Rewrites | None:
+    known = met.gb_type and draws_on_host(met.code)
+    return {met.offset: Outline()} if known else None
+
+
+DRAW = Rule(
+    "draw",
+    "draw",
+    3,
+    _matches_draw,
+    handler=drawn,
+    needs=frozenset(
+        {
+            capabilities.COMPUTED_GUARDS,
+            capabilities.NUMPY_DRAWS,
+            capabilities.SYMBOLS,
+            capabilities.UNCACHED_CALLS,
+        }
+    ),
+)
+"""A function that draws from NumPy's generator on the host runs before the graph."""
+
+
+def _matches_drawn(met: BreakSite) -> Rewrites | None:
+    drawn = met.callee in DRAWS or met.callee in PYTHON_DRAWS
+    known = met.gb_type and drawn and "capture" in config.strategies
+    return {met.offset: Capture()} if known else None
+
+
+DRAWN = Rule(
+    "drawn",
+    "draw",
+    4,
+    _matches_drawn,
+    frozenset(
+        {
+            "Data dependent operator",
+            "attempted to trace numpy function unsupported by PyTorch",
+            "attempted to trace torch._numpy.random function"
+            " with config.use_numpy_random_stream=True",
+        }
+    ),
+    needs=frozenset(
+        {
+            capabilities.COMPUTED_GUARDS,
+            capabilities.NUMPY_DRAWS,
+            capabilities.PYTHON_DRAWS,
+            capabilities.SYMBOLS,
+            capabilities.UNCACHED_CALLS,
+        }
+    ),
+)
+"""A number from NumPy's generator or Python's is drawn before the graph and is a symbol in it."""
+
+
+def _matches_chosen(met: BreakSite) -> Rewrites | None:
+    known = met.gb_type and met.callee in PYTHON_DRAWS
+    return {met.offset: MarkCallee(in_order=False)} if known else None
+
+
+CHOSEN = Rule(
+    "chosen",
+    "draw",
+    46,
+    _matches_chosen,
+    frozenset({"Data dependent operator"}),
+    handler=chosen,
+    needs=frozenset(
+        {capabilities.COMPUTED_GUARDS, capabilities.PYTHON_DRAWS, capabilities.UNCACHED_CALLS}
+    ),
+)
+"""A draw that chooses one of a few is made before the graph; each outcome is compiled by itself."""
+
+RULES = (DRAW, DRAWN, CHOSEN)

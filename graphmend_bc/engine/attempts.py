@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from types import CodeType
 from typing import Any
@@ -20,6 +19,7 @@ from graphmend_bc.dynamo.trace.compilation import Compilation, running
 from graphmend_bc.dynamo.trace.generated_code import OURS
 from graphmend_bc.dynamo.trace.internal_errors import InternalError, is_internal
 from graphmend_bc.engine.call_plans import CallPlans
+from graphmend_bc.engine.frame_planner import FrameOutcomes, FramePlanner
 from graphmend_bc.engine.jump_plans import JumpPlans
 from graphmend_bc.engine.retry_policy import RetryPolicy
 from graphmend_bc.engine.rewrite_cache import site_of
@@ -62,8 +62,8 @@ class Attempts:
         self.code = code
         self.call = attempt.AttemptArguments(args, kwargs)
         self.wants_errors = self.call.wants_errors
-        self._begin()
         self.seen: dict[Site, bool | None] = {}
+        self._begin()
         self.failed: list[str] = []
         self.taken_up = False
         counts = state.frames.get(identity_of(code))
@@ -85,9 +85,15 @@ class Attempts:
         suspends = bool(self.code.co_flags & _SUSPENDS)
         self.plans = Plans(self.state, identity_of(self.code), suspends, suggests)
         self.surveys = Surveys(self.plans)
-        self.jumps = JumpPlans(self.plans)
-        self.calls = CallPlans(self.plans)
         self.flips = SpeculationFlips()
+        self.planner = FramePlanner(
+            self.plans,
+            self.surveys,
+            JumpPlans(self.plans),
+            CallPlans(self.plans),
+            self.flips,
+            self.seen,
+        )
         self.retries = RetryPolicy(
             self.state, self.plans, self.surveys, self.flips, self.wants_errors
         )
@@ -143,24 +149,19 @@ class Attempts:
 
     def _compilation(
         self,
-        surveys: bool = False,
+        goes_on: bool = False,
         as_stock: bool = False,
         takes_up: Callable[[Compilation, Exception], bool] | None = None,
     ) -> Compilation:
         return Compilation(
             code=self.code,
-            code_for=self.plans.code_for,
+            planner=self.planner,
+            outcomes=FrameOutcomes(self.state, self.code),
             may_mend=not (self.plans.off or self.plans.suspends),
-            likely=self._likely,
+            goes_on=goes_on,
             follows=self.follows,
             was_mended=self.function in self.state.mended,
-            graph_failed=partial(self.state.graph_failed, self.code),
-            draw_mismatched=partial(self.state.draw_mismatched, self.code),
-            declined=self.plans.declined,
-            rewrites=self.plans.rewrites,
             captures=any(plan.of_kind(Capture) for plan in self.plans.by_code.values()),
-            note_capture=self.plans.note_capture,
-            site_at=self.plans.site_at,
             given_up=self.state.given_up,
             guarded=self.state.guarded,
             handlers=handlers(),
@@ -168,31 +169,10 @@ class Attempts:
             one_graph=self.wants_errors,
             leaves=not self.wants_errors and eager_fallback.is_called(),
             as_stock=as_stock,
-            marks_calls=None if self.plans.off else self.plans.marks_calls_in,
-            called_as=self.plans.called_as,
-            note_mark=self.plans.note_mark,
             takes_up=takes_up,
             exact_asserts=self.plans.exact_asserts,
             exact_texts=self.plans.exact_texts,
-            replacement_at=self.jumps.code_at if surveys else None,
-            mark_at=self.calls.mark_at if surveys else None,
-            form_after=self.jumps.form_after if surveys else None,
-            survey_at=self.surveys.way_at if surveys else None,
-            falls_back=self.surveys.way_after if surveys else None,
         )
-
-    def _likely(
-        self, site: Site, occurrence: int, seen: Callable[[], bool | None], suggested: bool
-    ) -> bool:
-        known = self.state.likely(site, occurrence)
-        if known is None:
-            if site not in self.seen:
-                self.seen[site] = seen()
-            known = self.seen[site]
-        if known is None:
-            self.flips.blind.add(site)
-            known = suggested
-        return self.flips.likely(site, occurrence, known)
 
     # Telling
 

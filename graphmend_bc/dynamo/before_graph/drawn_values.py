@@ -76,7 +76,7 @@ class HostDraws(Feature):
         Returns:
             The variable of the generated code that holds what it gives.
         """
-        mismatched = partial(compilation.draw_mismatched, site)
+        mismatched = partial(compilation.outcomes.draw_mismatched, site)
         call = Drawn(self.state, not self.sites, draw.generators, draw.call, wanted, mismatched)
         self.sites.append(site)
         self.draws.append(draw)

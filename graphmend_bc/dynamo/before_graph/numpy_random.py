@@ -65,7 +65,7 @@ def draw_as_numpy(stock: Callable[..., Any]) -> Callable[..., Any]:
         place = instruction_of(tx) if mends else None
         if compilation is None or place is None:
             return cast(VariableTracker, stock(self, tx, args, kwargs))
-        site = compilation.site_at(*place)
+        site = compilation.planner.site_at(*place)
         try:
             if (given_up := compilation.given_up.get(site)) is not None:
                 raise given_up.again()

@@ -121,7 +121,7 @@ def _value(
     place = None if compilation is None else instruction_of(tx)
     if compilation is None or place is None:
         return None
-    site = compilation.site_at(*place)
+    site = compilation.planner.site_at(*place)
     mends = compilation.draws and compilation.mends(site) and site not in compilation.given_up
     if not mends and (not method.of_copy or compilation.as_stock):
         return None

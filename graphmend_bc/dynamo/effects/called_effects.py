@@ -39,7 +39,7 @@ def listen_for_effects(
         compilation: what is being compiled.
         code: the code object, or the one that it comes from.
     """
-    if compilation.marks_calls is None or not compilation.marks_calls(code):
+    if not compilation.planner.marks_calls_in(code):
         return
     compilation.trace.of(EarlierPart).marks = True
     table: list[Any] = list(translator.dispatch_table)
@@ -66,19 +66,19 @@ def _mark(tx: InstructionTranslatorBase, compilation: Compilation, inst: Any) ->
     callee = tx.stack[index].realize()
     if isinstance(callee, MarkedCalleeVariable):
         return
-    if name_of(callee) not in compilation.called_as or not is_deferrable(callee):
+    if name_of(callee) not in compilation.planner.called_as or not is_deferrable(callee):
         return
     converts = isinstance(callee, BuiltinVariable) and is_read(callee)
     if converts and not is_plain(tx.stack[-1]):  # `int(n)` of a number
         return
     place = instruction_of(tx)
-    if place is None or compilation.note_mark is None:
+    if place is None:
         return
     graph = graph_of(tx.f_code)
     if not unpacks_in_order(graph, graph.listing.at_offset(place[1])):
         return
-    site = compilation.site_at(*place)
-    if not compilation.mends(site) or not compilation.note_mark(site):
+    site = compilation.planner.site_at(*place)
+    if not compilation.mends(site) or not compilation.planner.note_mark(site):
         return
     compilation.check_earlier_part()
     mark = MarkedCallee(site, _RULE)

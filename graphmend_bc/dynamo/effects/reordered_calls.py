@@ -40,7 +40,7 @@ def call_reordered(stock: Callable[..., Any]) -> Callable[..., Any]:
         if compilation is None or place is None or not compilation.may_mend or not known:
             return stock(self, tx, args, kwargs)
         try:
-            _defer(self, tx, compilation, compilation.site_at(*place), args, kwargs)
+            _defer(self, tx, compilation, compilation.planner.site_at(*place), args, kwargs)
         except Refused as refused:
             if compilation.trace.arms:
                 raise SiteRefused(refused, compilation.trace.arms[-1]) from refused

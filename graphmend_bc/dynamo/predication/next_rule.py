@@ -37,9 +37,9 @@ def go_on_with_next_rule(
     Raises:
         GoesOnOtherwise: it goes on.
     """
-    if compilation.form_after is None or not _may_go_on(tx, compilation, refused, checkpoint):
+    if not compilation.goes_on or not _may_go_on(tx, compilation, refused, checkpoint):
         return
-    find = partial(compilation.form_after, tx.f_code, site, refused)
+    find = partial(compilation.planner.form_after, tx.f_code, site, refused)
     code = compilation.replacements.answer((tx.f_code, site), find)
     if code is None:
         return

@@ -155,7 +155,7 @@ def _rolling_back(
     ahead: EffectPreflight | None,
 ) -> Callable[..., Any]:
     attempt = _attempt(graph, undo, tally, compilation.code, ahead)
-    shares, graph_failed = bool(undo.inputs or undo.draws), compilation.graph_failed
+    shares, graph_failed = bool(undo.inputs or undo.draws), compilation.outcomes.graph_failed
 
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:

@@ -114,7 +114,7 @@ def listen_to_jumps(translator: InstructionTranslatorBase, compilation: Compilat
         translator: its table of handlers is exchanged for one of its own.
         compilation: what is being compiled.
     """
-    if compilation.may_mend and compilation.survey_at is not None:
+    if compilation.may_mend and compilation.goes_on:
         translator.dispatch_table = _with_jumps(type(translator))
 
 
@@ -153,11 +153,11 @@ def _asked(tx: InstructionTranslatorBase) -> TensorVariable | None:
 def _goes_on_in_new_form(tx: InstructionTranslatorBase, place: Place) -> bool:
     """Whether a translator goes on in a form of its code that mends the jump it has met."""
     compilation = current()
-    if compilation is None or compilation.replacement_at is None:
+    if compilation is None or not compilation.goes_on:
         return False
     if is_in_coroutine(tx.parent, tx.f_code):
         return False
-    find = partial(compilation.replacement_at, *place)
+    find = partial(compilation.planner.replacement_at, *place)
     code = compilation.replacements.answer(place, find)
     if code is None:
         return False
@@ -169,9 +169,9 @@ def _goes_on_in_new_form(tx: InstructionTranslatorBase, place: Place) -> bool:
 def _way_on(tx: InstructionTranslatorBase, condition: TensorVariable, place: Place) -> bool | None:
     """The way to take at a jump that no plan covers; None if the attempt ends there."""
     compilation = current()
-    if compilation is None or compilation.survey_at is None:
+    if compilation is None or not compilation.goes_on:
         return None
-    expected = compilation.survey_at(*place)
+    expected = compilation.planner.survey_at(*place)
     if expected is None:
         return None
     trace = compilation.trace
@@ -198,9 +198,9 @@ def goes_on_after(
     Returns:
         The speculation that is planned next; None if the attempt ends.
     """
-    if compilation.falls_back is None:
+    if not compilation.goes_on:
         return None
-    speculation = compilation.falls_back(site, refused)
+    speculation = compilation.planner.speculation_after(site, refused)
     if speculation is None:
         return None
     survey = compilation.trace.of(Survey)

@@ -75,8 +75,7 @@ MAKERS = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbacked
 
 def listen_to_captures(output: OutputGraph, compilation: Compilation) -> None:
     """Note in the running trace each of the user's instructions at which a symbol is made."""
-    note = compilation.note_capture
-    assert note is not None
+    note = compilation.planner.note_capture
 
     def heard(stock: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(stock)

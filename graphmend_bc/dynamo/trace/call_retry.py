@@ -88,7 +88,7 @@ def _goes_on(
         error: why it was refused.
     """
     compilation = current()
-    if compilation is None or compilation.mark_at is None or compilation.trace.arms:
+    if compilation is None or not compilation.goes_on or compilation.trace.arms:
         return False
     if tx.output.current_tracer.parent is not None or is_in_coroutine(tx.parent, tx.f_code):
         return False
@@ -97,7 +97,7 @@ def _goes_on(
     callee = fn
     while (found := break_at(tx, error)) is not None and _is_as_before(tx, last):
         is_marked = isinstance(callee, MarkedCalleeVariable)
-        mark = compilation.mark_at(compilation.trace, found, is_marked)
+        mark = compilation.planner.mark_at(compilation.trace, found, is_marked)
         if mark is None:
             return False
         compilation.check_earlier_part()

@@ -15,15 +15,15 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
 from graphmend_bc.dynamo.graph.fx_nodes import last_node
-from graphmend_bc.dynamo.trace.breaks import Break
 from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
 from graphmend_bc.dynamo.trace.features import F, Feature, Features
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
+from graphmend_bc.dynamo.trace.planner import GraphOutcomes, Planner
 from graphmend_bc.dynamo.trace.replacements import Replacements
 from graphmend_bc.legality.alias import Choice
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.reporting.speculation_stats import Speculation, Tally
-from graphmend_bc.runtime import MarkedCallee, Site, Speculate
+from graphmend_bc.reporting.speculation_stats import Speculation
+from graphmend_bc.runtime import Site
 
 
 class SiteRefused(Exception):
@@ -139,21 +139,16 @@ class Compilation:
 
     Attributes:
         code: the frame's own.
-        code_for: gives the code object to trace in place of one.
+        planner: plans what the traces ask.
+        outcomes: told by the graph what became of it.
         trace: the attempt that is running.
         may_mend: False if nothing is to be rewritten.
-        rewrites: whether something is; it may be known only when its code is met.
-        draw_mismatched: told that a call before a graph gave what the graph is not made for.
-        declined: sites that must not be mended; a resume function may hold them already rewritten.
-        likely: the value to assume at a site, by how often the trace came by it before, what is
-            seen in this call where nothing is known from others, and what the bytecode suggests.
+        goes_on: whether the attempt goes on where it meets something that no plan covers: in
+            another form of the code, with a marked callee, or as a survey.
         follows: whether the frame goes on where a graph with a mend broke, or is a part of the
             user's function that Python calls there.
         was_mended: whether the function had a mend before.
-        graph_failed: told by a compiled graph which speculation was wrong; None if it raised.
         captures: whether Dynamo makes symbols of what is known only at run time.
-        note_capture: told of each instruction at which it does; gives the user's site.
-        site_at: the user's site for an instruction of a code object that is traced.
         given_up: sites that were mended and are not any more, and why.
         guarded: conditions that flip: their values are computed before the graph and guarded.
         handlers: what rules make of the primitives that they mark, by the rules' names.
@@ -165,20 +160,7 @@ class Compilation:
         exact_asserts: whether an `assert` on a tensor is the branch that it is; Dynamo makes an
             operator of it that raises another exception.
         exact_texts: whether the code that makes the text of an object is traced.
-        replacement_at: the code object in which a trace goes on at a jump on a tensor, by code
-            object and offset; it gives None if it goes on as it is.
-        mark_at: the mark with which a call that breaks the graph is made again, by the trace, the
-            break, and whether the callee is marked already; it gives None if the break stays.
-        form_after: the code object in which a trace goes on after the rewritten form of a jump was
-            refused, by code object, site and reason; it gives None if the attempt ends.
         replacements: what the traces of this compilation were given.
-        survey_at: which way an attempt goes on at a jump on a tensor that no plan covers, by code
-            object and offset; it gives None where the attempt ends.
-        falls_back: the speculation that is planned next for a branch, given why its arms cannot
-            both be computed; it gives None if something else is.
-        marks_calls: whether calls that only observe are marked in a code object that is traced.
-        called_as: names under which they are called.
-        note_mark: told of such a call; False if something else becomes of it.
         takes_up: told of a break that Dynamo is about to make; True if the attempt ends because
             another one may mend it. None where breaks are errors, or nothing is mended.
         left_break: whether a break was left to Dynamo, which ends the frame's graph.
@@ -187,18 +169,13 @@ class Compilation:
     """
 
     code: CodeType
-    code_for: Callable[[CodeType], CodeType]
+    planner: Planner
+    outcomes: GraphOutcomes
     may_mend: bool
-    likely: Callable[[Site, int, Callable[[], bool | None], bool], bool]
-    graph_failed: Callable[[Tally, int | None], None]
-    draw_mismatched: Callable[[Site], None]
-    site_at: Callable[[CodeType, int], Site]
+    goes_on: bool = False
     follows: bool = False
     was_mended: bool = False
-    declined: Container[Site] = ()
-    rewrites: Callable[[], bool] = bool
     captures: bool = False
-    note_capture: Callable[[CodeType, int], Site] | None = None
     given_up: Mapping[Site, Refused] = field(default_factory=dict)
     guarded: Container[Site] = ()
     handlers: Mapping[str, Callable[..., VariableTracker]] = field(default_factory=dict)
@@ -208,15 +185,7 @@ class Compilation:
     as_stock: bool = False
     exact_asserts: bool = True
     exact_texts: bool = False
-    replacement_at: Callable[[CodeType, int], CodeType | None] | None = None
-    mark_at: Callable[[Trace, Break, bool], MarkedCallee | None] | None = None
-    form_after: Callable[[CodeType, Site, Refused], CodeType | None] | None = None
     replacements: Replacements = field(default_factory=Replacements)
-    survey_at: Callable[[CodeType, int], Speculate | None] | None = None
-    falls_back: Callable[[Site, Refused], Speculate | None] | None = None
-    marks_calls: Callable[[CodeType], bool] | None = None
-    called_as: Container[str] = ()
-    note_mark: Callable[[Site], bool] | None = None
     takes_up: Callable[[Compilation, Exception], bool] | None = None
     left_break: bool = False
     trace: Trace = field(default_factory=Trace)
@@ -226,7 +195,7 @@ class Compilation:
     @property
     def takes_part(self) -> bool:
         """Whether the graph may be another one than without us; resume functions hold our code."""
-        return self.rewrites() or bool(self.trace.used) or self.follows
+        return self.planner.rewrites() or bool(self.trace.used) or self.follows
 
     @property
     def may_take_part(self) -> bool:
@@ -257,11 +226,11 @@ class Compilation:
 
     def traced_code(self, code: CodeType) -> CodeType:
         """The code object to trace in place of one that the running trace is about to call."""
-        return self.replacements.answer(code, lambda: self.code_for(code)) or code
+        return self.replacements.answer(code, lambda: self.planner.code_for(code)) or code
 
     def mends(self, site: Site) -> bool:
         """False for a site that is to be traced as stock Dynamo does."""
-        return self.may_mend and site not in self.declined
+        return self.may_mend and not self.planner.is_declined(site)
 
     def capture(self, settings: AbstractContextManager[Any]) -> None:
         """Let Dynamo make symbols for the rest of the attempt.

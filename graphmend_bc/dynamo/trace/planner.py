@@ -1,0 +1,93 @@
+"""What a trace asks those who plan its frame, and whom its graph tells what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from types import CodeType
+from typing import TYPE_CHECKING, Protocol
+
+from graphmend_bc.dynamo.trace.breaks import Break
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.speculation_stats import Tally
+from graphmend_bc.runtime import MarkedCallee, Site, Speculate
+
+if TYPE_CHECKING:
+    from graphmend_bc.dynamo.trace.compilation import Trace
+
+
+class Planner(Protocol):
+    """The plans of one frame, which its traces read and widen."""
+
+    @property
+    def called_as(self) -> Container[str]:
+        """Names under which calls that only observe are called."""
+
+    def code_for(self, code: CodeType) -> CodeType:
+        """The code object to trace in place of one."""
+
+    def rewrites(self) -> bool:
+        """Whether anything is rewritten; it may be known only when its code is met."""
+
+    def is_declined(self, site: Site) -> bool:
+        """Whether a site must not be mended; a resume function may hold it already rewritten."""
+
+    def site_at(self, code: CodeType, offset: int) -> Site:
+        """The user's site for an instruction of a code object that is traced."""
+
+    def likely(
+        self, site: Site, occurrence: int, seen: Callable[[], bool | None], suggested: bool
+    ) -> bool:
+        """The value to assume at a site.
+
+        Args:
+            site: where a truth value is asked for.
+            occurrence: how often the trace came by it before.
+            seen: gives what is seen in this call; asked where nothing is known from others.
+            suggested: what the bytecode suggests.
+        """
+
+    def note_capture(self, code: CodeType, offset: int) -> Site:
+        """Dynamo makes a symbol at an instruction; gives the user's site."""
+
+    def marks_calls_in(self, code: CodeType) -> bool:
+        """Whether calls that only observe are marked in a code object that is traced."""
+
+    def note_mark(self, site: Site) -> bool:
+        """Such a call was met; False if something else becomes of it."""
+
+    def replacement_at(self, code: CodeType, offset: int) -> CodeType | None:
+        """The code object in which a trace goes on at a jump on a tensor; None for the same."""
+
+    def form_after(self, code: CodeType, site: Site, refused: Refused) -> CodeType | None:
+        """The code object in which a trace goes on after the rewritten form of a jump was refused.
+
+        None if the attempt ends.
+        """
+
+    def mark_at(self, trace: Trace, found: Break, is_marked: bool) -> MarkedCallee | None:
+        """The mark with which a call that breaks the graph is made again; None if it is not.
+
+        Args:
+            trace: the attempt.
+            found: the break.
+            is_marked: whether the callee is marked already.
+        """
+
+    def survey_at(self, code: CodeType, offset: int) -> Speculate | None:
+        """Which way an attempt goes on at a jump that no plan covers; None where it ends."""
+
+    def speculation_after(self, site: Site, refused: Refused) -> Speculate | None:
+        """The speculation that is planned next for a branch whose arms cannot both be computed.
+
+        None if something else is.
+        """
+
+
+class GraphOutcomes(Protocol):
+    """Told by a compiled graph, as long as it lives, what it rested on wrongly."""
+
+    def graph_failed(self, tally: Tally, wrong: int | None) -> None:
+        """A speculation was wrong, of which the tally has the number; None if the graph raised."""
+
+    def draw_mismatched(self, site: Site) -> None:
+        """A call before a graph gave what the graph is not made for."""

@@ -1,0 +1,108 @@
+"""What the traces of one frame ask: each answer is that of the plans, or of a policy for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+from types import CodeType
+
+from graphmend_bc.dynamo.trace.breaks import Break
+from graphmend_bc.dynamo.trace.compilation import Trace
+from graphmend_bc.engine.call_plans import CallPlans
+from graphmend_bc.engine.jump_plans import JumpPlans
+from graphmend_bc.engine.site_plans import Plans
+from graphmend_bc.engine.speculation_flips import SpeculationFlips
+from graphmend_bc.engine.state import MendingState
+from graphmend_bc.engine.survey_policy import Surveys
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.speculation_stats import Tally
+from graphmend_bc.runtime import MarkedCallee, Site, Speculate
+
+
+@dataclass(slots=True)
+class FramePlanner:
+    """A `Planner`; see `dynamo/trace/planner.py`.
+
+    Attributes:
+        plans, surveys, jumps, calls, flips: of the frame.
+        seen: what was seen of conditions in this call.
+    """
+
+    plans: Plans
+    surveys: Surveys
+    jumps: JumpPlans
+    calls: CallPlans
+    flips: SpeculationFlips
+    seen: dict[Site, bool | None] = field(default_factory=dict)
+
+    @property
+    def called_as(self) -> Container[str]:
+        return self.plans.called_as
+
+    def code_for(self, code: CodeType) -> CodeType:
+        return self.plans.code_for(code)
+
+    def rewrites(self) -> bool:
+        return self.plans.rewrites()
+
+    def is_declined(self, site: Site) -> bool:
+        return site in self.plans.declined
+
+    def site_at(self, code: CodeType, offset: int) -> Site:
+        return self.plans.site_at(code, offset)
+
+    def likely(
+        self, site: Site, occurrence: int, seen: Callable[[], bool | None], suggested: bool
+    ) -> bool:
+        known = self.plans.state.likely(site, occurrence)
+        if known is None:
+            if site not in self.seen:
+                self.seen[site] = seen()
+            known = self.seen[site]
+        if known is None:
+            self.flips.blind.add(site)
+            known = suggested
+        return self.flips.likely(site, occurrence, known)
+
+    def note_capture(self, code: CodeType, offset: int) -> Site:
+        return self.plans.note_capture(code, offset)
+
+    def marks_calls_in(self, code: CodeType) -> bool:
+        return not self.plans.off and self.plans.marks_calls_in(code)
+
+    def note_mark(self, site: Site) -> bool:
+        return self.plans.note_mark(site)
+
+    def replacement_at(self, code: CodeType, offset: int) -> CodeType | None:
+        return self.jumps.code_at(code, offset)
+
+    def form_after(self, code: CodeType, site: Site, refused: Refused) -> CodeType | None:
+        return self.jumps.form_after(code, site, refused)
+
+    def mark_at(self, trace: Trace, found: Break, is_marked: bool) -> MarkedCallee | None:
+        return self.calls.mark_at(trace, found, is_marked)
+
+    def survey_at(self, code: CodeType, offset: int) -> Speculate | None:
+        return self.surveys.way_at(code, offset)
+
+    def speculation_after(self, site: Site, refused: Refused) -> Speculate | None:
+        return self.surveys.way_after(site, refused)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameOutcomes:
+    """`GraphOutcomes` of one frame. Graphs keep it, so it holds nothing of the plans.
+
+    Attributes:
+        state: what is known across frames.
+        code: the frame's own code object.
+    """
+
+    state: MendingState
+    code: CodeType
+
+    def graph_failed(self, tally: Tally, wrong: int | None) -> None:
+        self.state.graph_failed(self.code, tally, wrong)
+
+    def draw_mismatched(self, site: Site) -> None:
+        self.state.draw_mismatched(self.code, site)

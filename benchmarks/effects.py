@@ -34,7 +34,7 @@ import torch
 from torch._dynamo.utils import counters
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo.graph import readback
+from graphmend_bc.dynamo.host_values import readback
 
 ARMS = ("stock", "mended", "deleted")
 WIDTH, BATCH, LAYERS = 128, 32, 4

@@ -41,7 +41,7 @@ import torch
 from torch._dynamo.variables.constant import ConstantVariable
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo.trace.known_calls import known_call
+from graphmend_bc.dynamo.calls.known_calls import known_call
 
 
 def matches(met: gm.BreakSite):  # a break at what looks like a call of zlib.crc32
@@ -77,7 +77,7 @@ A rewrite has one of five shapes (`graphmend_bc/rewriting/plan.py`):
 * outline the whole function.
 
 For the last three the rule's `handler` says what a trace makes of the mark. It is a function of
-yours (`graphmend_bc/dynamo/trace/markers.py` says what it gets), or the name of a built-in rule.
+yours (`graphmend_bc/dynamo/calls/markers.py` says what it gets), or the name of a built-in rule.
 
 A built-in rule is one of the `RULES` of a file in `graphmend_bc/rules/`; a new file is found there
 without being named anywhere.

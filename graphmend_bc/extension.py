@@ -9,7 +9,7 @@ from typing import Any
 
 from graphmend_bc.catalog.first_use import KnownPreparation, register_preparation
 from graphmend_bc.catalog.observers import Observers, register_observers
-from graphmend_bc.dynamo.effects.deferred_calls import KnownCallee, register_callee
+from graphmend_bc.dynamo.deferral.deferred_calls import KnownCallee, register_callee
 from graphmend_bc.dynamo.patches.seam import Seam, register_seam
 from graphmend_bc.registration import Registration
 from graphmend_bc.rules.registry import register_rule

@@ -16,7 +16,7 @@ from graphmend_bc.attachment.attach import Attachment, attach_all
 from graphmend_bc.canary import check as canary
 from graphmend_bc.contrib.load import load as load_contrib
 from graphmend_bc.dynamo.patches.installer import Installer
-from graphmend_bc.engine.decision_cache import DecisionCache
+from graphmend_bc.engine.decisions.decision_cache import DecisionCache
 from graphmend_bc.engine.frame_compiler import compile_frame
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.registration import Registry

@@ -15,7 +15,7 @@ import torch
 from torch._dynamo import convert_frame
 
 from graphmend_bc import session
-from graphmend_bc.engine.decision_cache import DecisionCache
+from graphmend_bc.engine.decisions.decision_cache import DecisionCache
 from graphmend_bc.reporting.report import Report
 
 TWO_NUMBERS = """

@@ -14,8 +14,8 @@ import torch
 from graphmend_bc import config
 from graphmend_bc.canary.check import Finding, findings
 from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL
-from graphmend_bc.engine.decision_cache import cache_dir
-from graphmend_bc.engine.entry_files import EntryFiles
+from graphmend_bc.engine.decisions.decision_cache import cache_dir
+from graphmend_bc.engine.decisions.entry_files import EntryFiles
 from graphmend_bc.reporting.table import Table
 from graphmend_bc.versions import (
     UnsupportedVersionError,

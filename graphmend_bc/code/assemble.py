@@ -12,9 +12,9 @@ import bytecode
 from bytecode.instr import UNSET, InstrLocation, Intrinsic2Op, TryBegin, TryEnd
 
 from graphmend_bc.code import facts
+from graphmend_bc.code.analysis.stack import Depths, depths
 from graphmend_bc.code.header import Header as Header
 from graphmend_bc.code.listing import Handler, Listing, Op
-from graphmend_bc.code.stack import Depths, depths
 
 
 class Label:

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType
 
-from graphmend_bc.code.blocks import EXIT, Block, Graph, build, predecessors, reachable
+from graphmend_bc.code.analysis.blocks import EXIT, Block, Graph, build, predecessors, reachable
+from graphmend_bc.code.analysis.liveness import cell_names
+from graphmend_bc.code.analysis.loops import loops
+from graphmend_bc.code.analysis.regions import region_of
 from graphmend_bc.code.header import argument_names
 from graphmend_bc.code.listing import Op, decode
-from graphmend_bc.code.liveness import cell_names
-from graphmend_bc.code.loops import loops
 from graphmend_bc.code.pseudo import pseudo
-from graphmend_bc.code.regions import region_of
 
 
 def render(code: CodeType) -> str:

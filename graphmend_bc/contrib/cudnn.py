@@ -20,12 +20,12 @@ from torch._dynamo.variables.ctx_manager import ContextWrappingVariable
 from torch.fx import Node
 
 from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, asked, guard_on
+from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
+from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.graph.fx_nodes import is_torchs_own, tensors_of
 from graphmend_bc.dynamo.patches import capabilities
-from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.extension import Extension
 from graphmend_bc.reporting.reasons import Refused

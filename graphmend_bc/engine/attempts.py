@@ -10,23 +10,23 @@ from types import CodeType
 from typing import Any
 
 from graphmend_bc.dynamo.corrections.finalisers import FrameLeft
+from graphmend_bc.dynamo.frames import attempt
+from graphmend_bc.dynamo.frames.generated_code import OURS
+from graphmend_bc.dynamo.frames.internal_errors import InternalError, is_internal
 from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.speculation.survey import Survey, Surveyed
 from graphmend_bc.dynamo.symbols.stored_integers import as_symbols
-from graphmend_bc.dynamo.trace import attempt
 from graphmend_bc.dynamo.trace.break_decisions import BreakTakenUp
 from graphmend_bc.dynamo.trace.compilation import Compilation, running
-from graphmend_bc.dynamo.trace.generated_code import OURS
-from graphmend_bc.dynamo.trace.internal_errors import InternalError, is_internal
-from graphmend_bc.engine.call_plans import CallPlans
 from graphmend_bc.engine.frame_planner import FrameOutcomes, FramePlanner
-from graphmend_bc.engine.jump_plans import JumpPlans
+from graphmend_bc.engine.outcomes.speculation_flips import SpeculationFlips
+from graphmend_bc.engine.plans.call_plans import CallPlans
+from graphmend_bc.engine.plans.jump_plans import JumpPlans
+from graphmend_bc.engine.plans.rewrite_cache import site_of
+from graphmend_bc.engine.plans.site_plans import Plans
+from graphmend_bc.engine.plans.survey_policy import Surveys
 from graphmend_bc.engine.retry_policy import RetryPolicy
-from graphmend_bc.engine.rewrite_cache import site_of
-from graphmend_bc.engine.site_plans import Plans
-from graphmend_bc.engine.speculation_flips import SpeculationFlips
 from graphmend_bc.engine.state import MendingState
-from graphmend_bc.engine.survey_policy import Surveys
 from graphmend_bc.reporting.report import FrameResult
 from graphmend_bc.rewriting.plan import Capture
 from graphmend_bc.rules.random_draws import DRAWN

@@ -15,7 +15,10 @@ from types import CodeType
 from typing import Any
 
 from graphmend_bc import config
+from graphmend_bc.dynamo.calls.assertions import Assertions
 from graphmend_bc.dynamo.corrections.finalisers import FrameLeft
+from graphmend_bc.dynamo.frames import attempt
+from graphmend_bc.dynamo.frames.internal_errors import InternalError, is_internal
 from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.rollback.cache_entries import forget_entries
@@ -23,17 +26,14 @@ from graphmend_bc.dynamo.rollback.deopt_wrapper import add_deopt_wrapper
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.speculation.guarded_truth import GuardedTruths
 from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
-from graphmend_bc.dynamo.trace import attempt
-from graphmend_bc.dynamo.trace.assertions import Assertions
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.dynamo.trace.internal_errors import InternalError, is_internal
 from graphmend_bc.engine.attempts import Attempts
-from graphmend_bc.engine.failures import report_failure
-from graphmend_bc.engine.governor import Recompiled, leaves_frame
-from graphmend_bc.engine.recompilations import charge_recompilation, charge_version
-from graphmend_bc.engine.results import report_result, save_decisions
-from graphmend_bc.engine.rewrite_cache import site_of
+from graphmend_bc.engine.outcomes.failures import report_failure
+from graphmend_bc.engine.outcomes.governor import Recompiled, leaves_frame
+from graphmend_bc.engine.outcomes.recompilations import charge_recompilation, charge_version
+from graphmend_bc.engine.outcomes.results import report_result, save_decisions
+from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.rules.standard_library import Prepared

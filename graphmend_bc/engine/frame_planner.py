@@ -6,14 +6,14 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from types import CodeType
 
-from graphmend_bc.dynamo.trace.breaks import Break
+from graphmend_bc.dynamo.frames.breaks import Break
 from graphmend_bc.dynamo.trace.compilation import Trace
-from graphmend_bc.engine.call_plans import CallPlans
-from graphmend_bc.engine.jump_plans import JumpPlans
-from graphmend_bc.engine.site_plans import Plans
-from graphmend_bc.engine.speculation_flips import SpeculationFlips
+from graphmend_bc.engine.outcomes.speculation_flips import SpeculationFlips
+from graphmend_bc.engine.plans.call_plans import CallPlans
+from graphmend_bc.engine.plans.jump_plans import JumpPlans
+from graphmend_bc.engine.plans.site_plans import Plans
+from graphmend_bc.engine.plans.survey_policy import Surveys
 from graphmend_bc.engine.state import MendingState
-from graphmend_bc.engine.survey_policy import Surveys
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Tally
 from graphmend_bc.runtime import MarkedCallee, Site, Speculate

@@ -6,18 +6,21 @@ from dataclasses import dataclass
 from types import CodeType
 
 from graphmend_bc import config
-from graphmend_bc.dynamo.speculation.speculate import Checks
-from graphmend_bc.dynamo.speculation.survey import Survey
-from graphmend_bc.dynamo.symbols.captures import captured_in
-from graphmend_bc.dynamo.trace import attempt
-from graphmend_bc.dynamo.trace.assertions import Assertions
-from graphmend_bc.dynamo.trace.breaks import (
+from graphmend_bc.dynamo.calls.assertions import Assertions
+from graphmend_bc.dynamo.calls.higher_order import HigherOrder
+from graphmend_bc.dynamo.frames import attempt
+from graphmend_bc.dynamo.frames.breaks import (
     UNSAFE_SIDE_EFFECT,
     Break,
     break_of,
     first_line,
     offset_of,
 )
+from graphmend_bc.dynamo.frames.inlined_frames import frames_at, is_passed_anyway
+from graphmend_bc.dynamo.frames.on_stack_replacement import NotReplaceable
+from graphmend_bc.dynamo.speculation.speculate import Checks
+from graphmend_bc.dynamo.speculation.survey import Survey
+from graphmend_bc.dynamo.symbols.captures import captured_in
 from graphmend_bc.dynamo.trace.compilation import (
     Compilation,
     SiteRefused,
@@ -25,14 +28,11 @@ from graphmend_bc.dynamo.trace.compilation import (
     TextsMoved,
     Trace,
 )
-from graphmend_bc.dynamo.trace.higher_order import HigherOrder
-from graphmend_bc.dynamo.trace.inlined_frames import frames_at, is_passed_anyway
-from graphmend_bc.dynamo.trace.on_stack_replacement import NotReplaceable
-from graphmend_bc.engine.rewrite_cache import site_of
-from graphmend_bc.engine.site_plans import Plans
-from graphmend_bc.engine.speculation_flips import SpeculationFlips
+from graphmend_bc.engine.outcomes.speculation_flips import SpeculationFlips
+from graphmend_bc.engine.plans.rewrite_cache import site_of
+from graphmend_bc.engine.plans.site_plans import Plans
+from graphmend_bc.engine.plans.survey_policy import Surveys
 from graphmend_bc.engine.state import MendingState
-from graphmend_bc.engine.survey_policy import Surveys
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.rewriting.mark_callee import CALLS

@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 
 from graphmend_bc import config
 from graphmend_bc.code.kept import forget_kept
+from graphmend_bc.dynamo.frames.breaks import first_line
+from graphmend_bc.dynamo.frames.generated_code import resumed
 from graphmend_bc.dynamo.rollback.cache_entries import forget_entries
-from graphmend_bc.dynamo.trace.breaks import first_line
-from graphmend_bc.dynamo.trace.generated_code import resumed
-from graphmend_bc.engine.break_memory import BreakMemory
-from graphmend_bc.engine.decision_cache import DecisionCache
-from graphmend_bc.engine.failed_checks import change_after_failed_check
-from graphmend_bc.engine.frame_counts import FrameCounts
-from graphmend_bc.engine.proven_plan import Proven
-from graphmend_bc.engine.rewrite_cache import Rewrites, site_of
-from graphmend_bc.engine.speculation_flips import SpeculationFlips
+from graphmend_bc.engine.decisions.break_memory import BreakMemory
+from graphmend_bc.engine.decisions.decision_cache import DecisionCache
+from graphmend_bc.engine.decisions.proven_plan import Proven
+from graphmend_bc.engine.outcomes.failed_checks import change_after_failed_check
+from graphmend_bc.engine.outcomes.frame_counts import FrameCounts
+from graphmend_bc.engine.outcomes.speculation_flips import SpeculationFlips
+from graphmend_bc.engine.plans.rewrite_cache import Rewrites, site_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline, FrameResult, Mend, Report
 from graphmend_bc.reporting.speculation_stats import History, Tally, speculated

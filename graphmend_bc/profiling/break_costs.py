@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 
 from graphmend_bc.code.resume_names import without_resumption
-from graphmend_bc.dynamo.trace.generated_code import line_of_break, user_name
+from graphmend_bc.dynamo.frames.generated_code import line_of_break, user_name
 from graphmend_bc.profiling.costs import (
     BreakCost,
     Costs,

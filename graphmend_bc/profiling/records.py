@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from graphmend_bc.dynamo.trace.generated_code import BreakReason, user_name
+from graphmend_bc.dynamo.frames.generated_code import BreakReason, user_name
 from graphmend_bc.profiling.spans import Span, spans_of
 from graphmend_bc.reporting.report import Report
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from graphmend_bc.attachment import frame_hooks
-from graphmend_bc.dynamo.trace.generated_code import (
+from graphmend_bc.dynamo.frames.generated_code import (
     GRAPH_MARK,
     CodeKind,
     break_reasons,

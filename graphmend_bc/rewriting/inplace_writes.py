@@ -24,7 +24,7 @@ def attribute_written_inplace(ops: Sequence[Op]) -> str:
         ops: instructions, in the order of the code.
 
     Example:
-        >>> from graphmend_bc.code.blocks import graph_of
+        >>> from graphmend_bc.code.analysis.blocks import graph_of
         >>> def f(self, x):
         ...     self.total.add_(x)
         >>> attribute_written_inplace(graph_of(f.__code__).listing.ops)

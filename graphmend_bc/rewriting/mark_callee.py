@@ -11,10 +11,10 @@ from inspect import CO_OPTIMIZED, CO_VARARGS
 from types import CodeType
 
 from graphmend_bc.code import facts
+from graphmend_bc.code.analysis.blocks import Graph, graph_of
+from graphmend_bc.code.analysis.producers import callee_of, pushes_pair, slots_before
 from graphmend_bc.code.assemble import Emit
-from graphmend_bc.code.blocks import Graph, graph_of
 from graphmend_bc.code.listing import Op
-from graphmend_bc.code.producers import callee_of, pushes_pair, slots_before
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.calls import CallWriter
 from graphmend_bc.runtime import Primitive

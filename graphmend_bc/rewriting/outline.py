@@ -13,8 +13,8 @@ from types import CodeType
 
 from bytecode.instr import CellVar
 
+from graphmend_bc.code.analysis.blocks import graph_of
 from graphmend_bc.code.assemble import Assembled, Header, assemble
-from graphmend_bc.code.blocks import graph_of
 from graphmend_bc.code.header import argument_names
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.calls import CallWriter, site_of_op

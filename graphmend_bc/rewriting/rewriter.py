@@ -19,13 +19,16 @@ from inspect import CO_OPTIMIZED
 from types import CodeType
 
 from graphmend_bc.code import facts
+from graphmend_bc.code.analysis.blocks import EXIT, Block, Graph, graph_of
 from graphmend_bc.code.assemble import Emit, Header, Label
-from graphmend_bc.code.blocks import EXIT, Block, Graph, graph_of
 from graphmend_bc.code.listing import Op
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rewriting.arms import lift
-from graphmend_bc.rewriting.decision import Decision, decision_at
-from graphmend_bc.rewriting.lifted_functions import AGAIN, LiftedFunctionWriter
+from graphmend_bc.rewriting.conditions.decision import Decision, decision_at
+from graphmend_bc.rewriting.conditions.truth_guards import speculation_at, use_of, write_speculation
+from graphmend_bc.rewriting.lifting.arms import lift
+from graphmend_bc.rewriting.lifting.lifted_functions import AGAIN, LiftedFunctionWriter
+from graphmend_bc.rewriting.lifting.rounds import Round, round_at, round_ended_by
+from graphmend_bc.rewriting.lifting.scope import Scope
 from graphmend_bc.rewriting.mark_callee import marked_callees, write_marked
 from graphmend_bc.rewriting.operands import write_marked_operands, write_operation
 from graphmend_bc.rewriting.outline import outline_as_call
@@ -41,9 +44,6 @@ from graphmend_bc.rewriting.plan import (
     Plan,
     Rewrite,
 )
-from graphmend_bc.rewriting.rounds import Round, round_at, round_ended_by
-from graphmend_bc.rewriting.scope import Scope
-from graphmend_bc.rewriting.truth_guards import speculation_at, use_of, write_speculation
 from graphmend_bc.runtime import MarkedCallee, Site
 
 _UNCONDITIONAL = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import CodeType
 
 from graphmend_bc.catalog.observers import observer_names
-from graphmend_bc.code.blocks import graph_of
+from graphmend_bc.code.analysis.blocks import graph_of
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rewriting.decision import is_condition
+from graphmend_bc.rewriting.conditions.decision import is_condition
 from graphmend_bc.rewriting.mark_callee import likely_effects
 from graphmend_bc.rewriting.plan import LiftBranch, MarkCallee, Plan
 from graphmend_bc.rewriting.rewriter import rewrite

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.conditions.truth_guards import jumps_of_decision
 from graphmend_bc.rewriting.plan import AskTruth, LiftBranch
-from graphmend_bc.rewriting.truth_guards import jumps_of_decision
 from graphmend_bc.rules.rule import DATA_DEPENDENT, BreakSite, Rewrites, Rule
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphmend_bc.dynamo.effects.deferred_calls import deferred
+from graphmend_bc.dynamo.deferral.deferred_calls import deferred
 from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from graphmend_bc import config
-from graphmend_bc.dynamo.before_graph.guarded_draws import chosen
-from graphmend_bc.dynamo.before_graph.numpy_random import drawn
 from graphmend_bc.dynamo.patches import capabilities
-from graphmend_bc.legality.host_code import DRAWS, draws_on_host
+from graphmend_bc.dynamo.random_draws.guarded_draws import chosen
+from graphmend_bc.dynamo.random_draws.host_code import DRAWS, draws_on_host
+from graphmend_bc.dynamo.random_draws.numpy_random import drawn
 from graphmend_bc.rewriting.plan import Capture, MarkCallee, Outline
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.runtime.draws import PYTHON_DRAWS

@@ -16,7 +16,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch.fx import GraphModule, Node
 
-from graphmend_bc.dynamo.after_graph.host_reads import is_plain
+from graphmend_bc.dynamo.calls.markers import marker_as_python
 from graphmend_bc.dynamo.graph.fx_nodes import (
     is_in_place,
     is_input,
@@ -24,9 +24,9 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
     storages,
     tensors_of,
 )
+from graphmend_bc.dynamo.host_values.host_reads import is_plain
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.dynamo.trace.markers import marker_as_python
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.reporting.reasons import Refused

@@ -8,14 +8,14 @@ from functools import cached_property
 from types import CodeType
 from typing import Any
 
-from graphmend_bc.code.blocks import Block, Graph, graph_of
+from graphmend_bc.code.analysis.blocks import Block, Graph, graph_of
 from graphmend_bc.code.listing import Op
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rewriting.branch_prediction import expectation
-from graphmend_bc.rewriting.decision import is_condition
+from graphmend_bc.rewriting.conditions.branch_prediction import expectation
+from graphmend_bc.rewriting.conditions.decision import is_condition
+from graphmend_bc.rewriting.lifting.rounds import ends_round, guards_round
 from graphmend_bc.rewriting.mark_callee import CALLS, name_of_callee
 from graphmend_bc.rewriting.plan import Rewrite
-from graphmend_bc.rewriting.rounds import ends_round, guards_round
 
 Rewrites = Mapping[int, Rewrite]
 """What becomes of the instructions of one site, by byte offset."""
@@ -112,7 +112,7 @@ class Rule:
         matches: what becomes of the instructions at a site, or None if the rule does not know it.
         gb_types: the break types it is for; empty for any.
         helps: whether it may succeed where a cheaper rule was refused for the given reason.
-        handler: what a tracer makes of the primitive; see `dynamo/trace/markers.py`. The
+        handler: what a tracer makes of the primitive; see `dynamo/calls/markers.py`. The
             name of a rule of ours stands for its handler. Lifted branches and loops, and truth
             values, have none.
         needs: what it cannot do without, of `dynamo/patches/capabilities.py`. A rule of yours that

@@ -12,9 +12,9 @@ from torch._dynamo.variables.lists import ListVariable
 from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc.dynamo import facts
+from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.graph.emit import method
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
-from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused

@@ -19,9 +19,9 @@ from graphmend_bc.catalog.first_use import Preparation, preparation_by
 from graphmend_bc.catalog.polyfills import polyfill_by
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
+from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
+from graphmend_bc.dynamo.calls.markers import outlined
 from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
-from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable, known_call
-from graphmend_bc.dynamo.trace.markers import outlined
 from graphmend_bc.dynamo.trace.tracing import inline
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee, Outline

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo.trace import profiler_labels
+from graphmend_bc.dynamo.frames import profiler_labels
 
 X = torch.tensor([1.0, 2.0])
 
@@ -42,8 +42,8 @@ def test_graphs_and_epilogues() -> None:
     compiled(X)
     assert traced(lambda: compiled(X)) == [
         "graphmend_bc graph of speaks",
-        "graphmend_bc epilogue graphmend_bc.runtime.effect_preflight.EffectPreflight.check",
-        "graphmend_bc epilogue graphmend_bc.runtime.effects.Effect.run",
+        "graphmend_bc epilogue graphmend_bc.runtime.deferral.effect_preflight.EffectPreflight.check",
+        "graphmend_bc epilogue graphmend_bc.runtime.deferral.effects.Effect.run",
     ]
 
 

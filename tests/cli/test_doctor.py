@@ -14,7 +14,7 @@ from graphmend_bc.canary.program import Program
 from graphmend_bc.cli import main
 from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL
 from graphmend_bc.dynamo.patches.seam import Seam
-from graphmend_bc.engine.entry_files import EntryFiles
+from graphmend_bc.engine.decisions.entry_files import EntryFiles
 from tests.patches.test_installer import REMOVED, removed
 
 RESET = "_dynamo.reset (installer.resetting)"

@@ -23,8 +23,8 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
+from graphmend_bc.code.analysis.blocks import EXIT, Graph, build
 from graphmend_bc.code.assemble import assemble, relist
-from graphmend_bc.code.blocks import EXIT, Graph, build
 from graphmend_bc.code.header import Header
 from graphmend_bc.code.listing import decode
 

@@ -11,10 +11,10 @@ import pytest
 from bytecode.instr import UNSET
 
 from graphmend_bc.code import facts
+from graphmend_bc.code.analysis.stack import depths
 from graphmend_bc.code.assemble import Emit, Label, assemble, relist
 from graphmend_bc.code.header import Header
 from graphmend_bc.code.listing import decode
-from graphmend_bc.code.stack import depths
 from tests.code.kit import function
 
 HEADER = Header.of((lambda a, b: 0).__code__)

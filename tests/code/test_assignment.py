@@ -6,15 +6,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from graphmend_bc.code import facts
-from graphmend_bc.code.assignment import (
+from graphmend_bc.code.analysis.assignment import (
     definitely_assigned,
     definitely_assigned_before,
     possibly_assigned,
     possibly_assigned_before,
 )
-from graphmend_bc.code.blocks import Graph, build
+from graphmend_bc.code.analysis.blocks import Graph, build
+from graphmend_bc.code.analysis.liveness import cell_names
 from graphmend_bc.code.listing import decode
-from graphmend_bc.code.liveness import cell_names
 from tests.code.generated import coins, programs, run
 from tests.code.kit import function, graph_of, mark_ops, standard_library, trace_ops
 

@@ -7,7 +7,7 @@ from types import FrameType
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from graphmend_bc.code.blocks import Graph, build, predecessors, reachable
+from graphmend_bc.code.analysis.blocks import Graph, build, predecessors, reachable
 from graphmend_bc.code.listing import decode
 from tests.code.generated import coins, programs, run
 from tests.code.kit import function, graph_of, marks, standard_library, trace_ops

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from graphmend_bc.code.blocks import EXIT, Graph, build
-from graphmend_bc.code.dominators import immediate_dominators, immediate_postdominators
+from graphmend_bc.code.analysis.blocks import EXIT, Graph, build
+from graphmend_bc.code.analysis.dominators import immediate_dominators, immediate_postdominators
 from graphmend_bc.code.listing import decode
 from tests.code.generated import programs
 from tests.code.kit import check_parents, function, graph_of, marks, standard_library

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from graphmend_bc.code import facts
+from graphmend_bc.code.analysis.blocks import Block, Graph, build
+from graphmend_bc.code.analysis.liveness import cell_names, live_before, live_in, reads, writes
 from graphmend_bc.code.assemble import Emit, Label, assemble, relist
-from graphmend_bc.code.blocks import Block, Graph, build
 from graphmend_bc.code.header import Header
 from graphmend_bc.code.listing import decode
-from graphmend_bc.code.liveness import cell_names, live_before, live_in, reads, writes
 from tests.code.generated import coins, programs, run
 from tests.code.kit import function, graph_of, mark_ops, standard_library
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from graphmend_bc.code import facts
+from graphmend_bc.code.analysis.blocks import Graph, build, predecessors
+from graphmend_bc.code.analysis.loops import is_reducible, loops
 from graphmend_bc.code.assemble import Emit, Label, assemble, relist
-from graphmend_bc.code.blocks import Graph, build, predecessors
 from graphmend_bc.code.header import Header
 from graphmend_bc.code.listing import decode
-from graphmend_bc.code.loops import is_reducible, loops
 from tests.code.generated import programs
 from tests.code.kit import function, graph_of, marks
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphmend_bc.code.blocks import graph_of
-from graphmend_bc.code.producers import returns_none
+from graphmend_bc.code.analysis.blocks import graph_of
+from graphmend_bc.code.analysis.producers import returns_none
 from tests.code.kit import function
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from graphmend_bc.code import facts
-from graphmend_bc.code.blocks import EXIT, Graph, build
+from graphmend_bc.code.analysis.blocks import EXIT, Graph, build
+from graphmend_bc.code.analysis.regions import Region, region_of, single_entry
 from graphmend_bc.code.listing import decode
-from graphmend_bc.code.regions import Region, region_of, single_entry
 from tests.code.kit import graph_of, marks, standard_library
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from graphmend_bc.code.analysis.stack import depths
 from graphmend_bc.code.assemble import assemble, relist
 from graphmend_bc.code.header import Header
 from graphmend_bc.code.listing import decode
-from graphmend_bc.code.stack import depths
 from tests.code import specimens
 from tests.code.generated import coins, programs, run
 from tests.code.kit import function, observe, reassembled, standard_library

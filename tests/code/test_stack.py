@@ -7,10 +7,16 @@ import pytest
 from bytecode.instr import STATIC_STACK_EFFECTS
 
 from graphmend_bc.code import facts
-from graphmend_bc.code.blocks import build
+from graphmend_bc.code.analysis.blocks import build
+from graphmend_bc.code.analysis.stack import (
+    depth_at,
+    depth_before,
+    depths,
+    lowest_depth,
+    stack_effect,
+)
+from graphmend_bc.code.analysis.stack_reach import reach
 from graphmend_bc.code.listing import Op, decode
-from graphmend_bc.code.stack import depth_at, depth_before, depths, lowest_depth, stack_effect
-from graphmend_bc.code.stack_reach import reach
 from tests.code.kit import graph_of, mark_ops, marks, standard_library
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from graphmend_bc.code import facts
+from graphmend_bc.code.analysis.stack import depths
 from graphmend_bc.code.listing import decode
-from graphmend_bc.code.stack import depths
 from tests.code.kit import codes_in, function, observe, reassembled
 
 

@@ -12,7 +12,7 @@ import torch
 
 from graphmend_bc import config, session
 from graphmend_bc.dynamo import facts
-from graphmend_bc.engine.site_plans import Plans
+from graphmend_bc.engine.plans.site_plans import Plans
 from graphmend_bc.reporting.report import FrameResult, Report
 from graphmend_bc.runtime import Site
 

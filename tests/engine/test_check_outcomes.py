@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import graphmend_bc as gm
-from graphmend_bc.code.blocks import graph_of
-from graphmend_bc.engine.check_outcomes import CheckOutcomes
-from graphmend_bc.engine.decision_cache import DecisionCache
-from graphmend_bc.engine.decisions import BadDecisionsError, Subject, decoded
-from graphmend_bc.engine.rewrite_cache import site_of
+from graphmend_bc.code.analysis.blocks import graph_of
+from graphmend_bc.engine.decisions.check_outcomes import CheckOutcomes
+from graphmend_bc.engine.decisions.decision_cache import DecisionCache
+from graphmend_bc.engine.decisions.decisions import BadDecisionsError, Subject, decoded
+from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.reporting.report import Report
 from tests.oracle import load
 from tests.settling import GROWING_LIST, TWO_NUMBERS, Counts, conditions_in_loop, live, signs

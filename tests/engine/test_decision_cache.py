@@ -17,9 +17,9 @@ import torch
 
 import graphmend_bc as gm
 from graphmend_bc import session
-from graphmend_bc.code.blocks import graph_of
-from graphmend_bc.engine.decision_cache import DecisionCache
-from graphmend_bc.engine.entry_files import LARGEST, EntryFiles
+from graphmend_bc.code.analysis.blocks import graph_of
+from graphmend_bc.engine.decisions.decision_cache import DecisionCache
+from graphmend_bc.engine.decisions.entry_files import LARGEST, EntryFiles
 from graphmend_bc.reporting.report import FrameResult
 from graphmend_bc.rules.registry import all_rules
 from graphmend_bc.rules.rule import BreakSite

@@ -11,9 +11,11 @@ import torch
 
 from graphmend_bc import session
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.engine import frame_compiler, results, site_plans
+from graphmend_bc.engine import frame_compiler
+from graphmend_bc.engine.outcomes import results
+from graphmend_bc.engine.plans import site_plans
+from graphmend_bc.engine.plans.rewrite_cache import Rewrites
 from graphmend_bc.engine.retry_policy import RetryPolicy
-from graphmend_bc.engine.rewrite_cache import Rewrites
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.legality.ranges import Ranges
 from graphmend_bc.reporting.report import FrameResult

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphmend_bc.engine.governor import (
+from graphmend_bc.engine.outcomes.governor import (
     FailedCheck,
     OnFailure,
     Recompiled,

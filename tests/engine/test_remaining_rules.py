@@ -11,8 +11,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import graphmend_bc as gm
 from graphmend_bc.code import facts
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.engine.remaining_rules import remaining_rules
-from graphmend_bc.engine.site_plans import Plans
+from graphmend_bc.engine.plans.remaining_rules import remaining_rules
+from graphmend_bc.engine.plans.site_plans import Plans
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import AskTruth, LiftBranch
 from graphmend_bc.rules.rule import BreakSite, Rule

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from graphmend_bc.code.blocks import build
+from graphmend_bc.code.analysis.blocks import build
 from graphmend_bc.code.listing import decode
-from graphmend_bc.rewriting.tensor_conditions import tensor_conditions
+from graphmend_bc.rewriting.conditions.tensor_conditions import tensor_conditions
 from tests.oracle import check, load
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])

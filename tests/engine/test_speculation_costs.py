@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from graphmend_bc.engine.frame_counts import FrameCounts
-from graphmend_bc.engine.rewrite_cache import site_of
+from graphmend_bc.engine.outcomes.frame_counts import FrameCounts
+from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.outcomes import Outcome
 from graphmend_bc.reporting.page import page_of, rows_of

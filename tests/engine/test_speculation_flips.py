@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphmend_bc.engine.speculation_flips import SpeculationFlips
+from graphmend_bc.engine.outcomes.speculation_flips import SpeculationFlips
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.runtime import Site
 

@@ -11,7 +11,7 @@ import torch
 import graphmend_bc as gm
 from graphmend_bc.code import facts
 from graphmend_bc.engine.frame_compiler import Frame
-from graphmend_bc.engine.site_plans import Plans
+from graphmend_bc.engine.plans.site_plans import Plans
 from graphmend_bc.runtime import Site
 from tests.oracle import agrees, check
 

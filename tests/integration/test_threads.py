@@ -13,7 +13,7 @@ import torch
 
 import graphmend_bc as gm
 from graphmend_bc import session
-from graphmend_bc.engine.rewrite_cache import site_of
+from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.reporting.speculation_stats import Speculation, Tally
 
 UP = torch.tensor([1.0, 2.0, 3.0])

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from graphmend_bc.engine.site_plans import Plans
+from graphmend_bc.engine.plans.site_plans import Plans
 from tests.oracle import check, load
 from tests.trace.test_on_stack_replacement import attempts_of
 

@@ -24,9 +24,9 @@ NAMED = {
     },
     "explanation.py": {"torch.utils._pytree.tree_map"},
     "testing/observation.py": {"torch.utils._pytree"},
-    "runtime/effect_preflight.py": {"torch._logging"},  # where a class of torch's is found
-    "runtime/known_code.py": {"torch._logging"},  # the same
-    "runtime/stack.py": {"torch._dynamo."},  # modules whose frames are not the program's
+    "runtime/deferral/effect_preflight.py": {"torch._logging"},  # where a class of torch's is found
+    "runtime/deferral/known_code.py": {"torch._logging"},  # the same
+    "runtime/deferral/stack.py": {"torch._dynamo."},  # modules whose frames are not the program's
 }
 """What other files use of it, by name."""
 

@@ -7,9 +7,9 @@ from types import CodeType
 
 import pytest
 
-from graphmend_bc.code.blocks import graph_of
-from graphmend_bc.rewriting.branch_prediction import BranchExpectation, expectation
-from graphmend_bc.rewriting.decision import is_condition
+from graphmend_bc.code.analysis.blocks import graph_of
+from graphmend_bc.rewriting.conditions.branch_prediction import BranchExpectation, expectation
+from graphmend_bc.rewriting.conditions.decision import is_condition
 
 TRUE, FALSE = BranchExpectation(True), BranchExpectation(False)
 

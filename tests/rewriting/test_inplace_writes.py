@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphmend_bc.code.blocks import graph_of
+from graphmend_bc.code.analysis.blocks import graph_of
 from graphmend_bc.rewriting.inplace_writes import attribute_written_inplace
 
 

@@ -15,7 +15,7 @@ from graphmend_bc.code.facts import VERSION
 from graphmend_bc.code.listing import decode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting import Plan, rewrite, widest_plan
-from graphmend_bc.rewriting.decision import is_condition
+from graphmend_bc.rewriting.conditions.decision import is_condition
 from graphmend_bc.rewriting.plan import LiftBranch
 
 

@@ -10,14 +10,18 @@ from typing import Any
 import pytest
 
 from graphmend_bc.code import facts
-from graphmend_bc.code.blocks import build
+from graphmend_bc.code.analysis.blocks import build
 from graphmend_bc.code.listing import decode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting import Plan, rewrite
-from graphmend_bc.rewriting.decision import is_condition
+from graphmend_bc.rewriting.conditions.decision import is_condition
+from graphmend_bc.rewriting.conditions.truth_guards import (
+    asks_truth,
+    jumps_of_decision,
+    speculation_at,
+)
+from graphmend_bc.rewriting.lifting.rounds import ends_round, round_at
 from graphmend_bc.rewriting.plan import AskTruth, LiftLoop, LiftRound
-from graphmend_bc.rewriting.rounds import ends_round, round_at
-from graphmend_bc.rewriting.truth_guards import asks_truth, jumps_of_decision, speculation_at
 from graphmend_bc.runtime import Site
 
 

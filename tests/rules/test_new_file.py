@@ -13,7 +13,7 @@ import zlib
 
 from torch._dynamo.variables.constant import ConstantVariable
 
-from graphmend_bc.dynamo.trace.known_calls import known_call
+from graphmend_bc.dynamo.calls.known_calls import known_call
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import Rule
 

@@ -16,7 +16,7 @@ import torch
 import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.engine.frame_compiler import Frame
-from graphmend_bc.engine.rewrite_cache import site_of
+from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.rewriting import rewrite, widest_plan
 from graphmend_bc.runtime import CodeId, identity_of
 from tests.oracle import check

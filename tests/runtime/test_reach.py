@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import torch
 
-from graphmend_bc.runtime.effect_targets import only_writes, targets_of
-from graphmend_bc.runtime.reach import reach
+from graphmend_bc.runtime.deferral.effect_targets import only_writes, targets_of
+from graphmend_bc.runtime.deferral.reach import reach
 
 ROWS: list[str] = []
 COUNT = 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from graphmend_bc.rewriting import tensor_conditions
+from graphmend_bc.rewriting.conditions import tensor_conditions
 from graphmend_bc.scanning import files, suspects
 from graphmend_bc.scanning.files import ScannedFile, scan
 from tests.processes import python

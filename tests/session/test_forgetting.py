@@ -15,9 +15,9 @@ from torch._dynamo.utils import get_metrics_context
 import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.code.kept import forget_kept
-from graphmend_bc.dynamo.trace.generated_code import resumed
-from graphmend_bc.engine.break_memory import CutPlan, LeftBreak
-from graphmend_bc.engine.rewrite_cache import site_of
+from graphmend_bc.dynamo.frames.generated_code import resumed
+from graphmend_bc.engine.decisions.break_memory import CutPlan, LeftBreak
+from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline, Mend

@@ -13,11 +13,12 @@ import torch
 from torch import nn
 
 from graphmend_bc import session
+from graphmend_bc.dynamo.frames import breaks
+from graphmend_bc.dynamo.frames.generated_code import OURS
 from graphmend_bc.dynamo.rollback import graph_proof
-from graphmend_bc.dynamo.trace import breaks, op_recorder
-from graphmend_bc.dynamo.trace.generated_code import OURS
+from graphmend_bc.dynamo.trace import op_recorder
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.engine import frame_breaks, rewrite_cache
+from graphmend_bc.engine.plans import frame_breaks, rewrite_cache
 from graphmend_bc.rules import rule
 
 

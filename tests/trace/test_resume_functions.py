@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo.trace.generated_code import resumed
+from graphmend_bc.dynamo.frames.generated_code import resumed
 from tests.oracle import check
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphmend_bc.contrib.groupby.variables import grouped
-from graphmend_bc.dynamo.trace.known_calls import known_call
+from graphmend_bc.dynamo.calls.known_calls import known_call
 from graphmend_bc.extension import Extension
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule

@@ -17,7 +17,7 @@ from torch._dynamo.variables.iter import IteratorVariable
 
 from graphmend_bc.contrib.groupby import groups
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable
+from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable
 from graphmend_bc.dynamo.trace.tracing import inline
 
 _GROUP: type = type(next(itertools.groupby((0,)))[1])

@@ -6,7 +6,7 @@ from typing import Final
 
 from graphmend_bc.contrib.tqdm.catalog import OBSERVERS, makes_bar
 from graphmend_bc.contrib.tqdm.variables import MarkedBarVariable
-from graphmend_bc.dynamo.effects.deferred_calls import KnownCallee
+from graphmend_bc.dynamo.deferral.deferred_calls import KnownCallee
 from graphmend_bc.extension import Extension
 
 EXTENSION: Final = Extension(

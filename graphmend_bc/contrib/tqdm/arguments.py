@@ -15,8 +15,8 @@ from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 
 from graphmend_bc.contrib.tqdm.bars import complaint
 from graphmend_bc.contrib.tqdm.catalog import Bar, makes_bar
-from graphmend_bc.dynamo.after_graph.argument_snapshots import Snapshotter, as_dict, kept_stream
-from graphmend_bc.dynamo.after_graph.passed_objects import is_fixed
+from graphmend_bc.dynamo.host_values.argument_snapshots import Snapshotter, as_dict, kept_stream
+from graphmend_bc.dynamo.host_values.passed_objects import is_fixed
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.reporting.reasons import Refused
 

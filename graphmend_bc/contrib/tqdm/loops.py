@@ -21,17 +21,17 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.iter import IteratorVariable
 from torch._dynamo.variables.lists import TupleVariable
 
-from graphmend_bc.code.blocks import graph_of
+from graphmend_bc.code.analysis.blocks import graph_of
 from graphmend_bc.contrib.tqdm.bars import Walk
 from graphmend_bc.contrib.tqdm.state import Bars, MadeBar, check_not_in_arm
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.after_graph.epilogue import EpilogueCallVariable
-from graphmend_bc.dynamo.after_graph.epilogue_calls import MadeVariable, MethodVariable, Note
+from graphmend_bc.dynamo.host_values.epilogue import EpilogueCallVariable
+from graphmend_bc.dynamo.host_values.epilogue_calls import MadeVariable, MethodVariable, Note
 from graphmend_bc.dynamo.trace.compilation import SiteRefused
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.mark_callee import CALLS, name_of_callee
-from graphmend_bc.runtime.stack import is_machinery
+from graphmend_bc.runtime.deferral.stack import is_machinery
 
 _ENDS = (StopIteration, exc.ObservedUserStopIteration)
 

@@ -11,7 +11,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.lists import TupleVariable
 
 from graphmend_bc.contrib.tqdm.bars import Clock
-from graphmend_bc.dynamo.after_graph.epilogue_calls import MadeVariable, Note
+from graphmend_bc.dynamo.host_values.epilogue_calls import MadeVariable, Note
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused

@@ -26,25 +26,25 @@ from graphmend_bc.contrib.tqdm.catalog import BAR_BREAK, OBSERVERS, Bar, bar_mad
 from graphmend_bc.contrib.tqdm.loops import WalkVariable
 from graphmend_bc.contrib.tqdm.state import Bars, check_not_in_arm
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.after_graph.argument_snapshots import as_dict
-from graphmend_bc.dynamo.after_graph.epilogue import EpilogueCallVariable
-from graphmend_bc.dynamo.after_graph.epilogue_calls import (
+from graphmend_bc.dynamo.calls.cached_calls import is_cached
+from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable, places
+from graphmend_bc.dynamo.deferral.shared_state import Shared, SharedState
+from graphmend_bc.dynamo.host_values.argument_snapshots import as_dict
+from graphmend_bc.dynamo.host_values.epilogue import EpilogueCallVariable
+from graphmend_bc.dynamo.host_values.epilogue_calls import (
     DeferredMethodVariable,
     MadeVariable,
     MethodVariable,
     Note,
     note,
 )
-from graphmend_bc.dynamo.after_graph.opaque_variable import OpaqueIterable, refuse_questions
-from graphmend_bc.dynamo.effects.shared_state import Shared, SharedState
-from graphmend_bc.dynamo.trace.cached_calls import is_cached
-from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable, places
+from graphmend_bc.dynamo.host_values.opaque_variable import OpaqueIterable, refuse_questions
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
-from graphmend_bc.runtime.effects import Effect
-from graphmend_bc.runtime.stack import is_machinery
+from graphmend_bc.runtime.deferral.effects import Effect
+from graphmend_bc.runtime.deferral.stack import is_machinery
 
 
 class MarkedBarVariable(MarkedCalleeVariable):

@@ -11,7 +11,7 @@ from torch._dynamo.variables.tensor import SymNodeVariable
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from graphmend_bc.dynamo.after_graph.host_reads import is_plain
+from graphmend_bc.dynamo.host_values.host_reads import is_plain
 from graphmend_bc.reporting.reasons import Refused
 
 

@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import (
 )
 
 from graphmend_bc import config
+from graphmend_bc.dynamo.calls.users_options import is_opaque
 from graphmend_bc.dynamo.graph.fx_nodes import (
     input_storages,
     is_in_place,
@@ -32,7 +33,6 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
 )
 from graphmend_bc.dynamo.graph.modes import check_modes
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.dynamo.trace.users_options import is_opaque
 from graphmend_bc.reporting.reasons import Refused
 
 _DEAR = ("mm", "matmul", "linear", "conv", "attention", "einsum", "embedding", "lstm", "gru", "rnn")

@@ -14,10 +14,10 @@ from torch._dynamo.variables.constant import ConstantVariable
 from graphmend_bc.catalog.probes import is_fleeting, probe_of
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
 from graphmend_bc.dynamo.before_graph.graph_slice import Slice
+from graphmend_bc.dynamo.calls.cached_calls import is_cached
+from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.graph.fx_nodes import sets_a_mode
-from graphmend_bc.dynamo.trace.cached_calls import is_cached
 from graphmend_bc.dynamo.trace.compilation import Trace
-from graphmend_bc.dynamo.trace.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime.signal_handlers import pass_on
 

@@ -18,15 +18,15 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._guards import Source
 from torch.fx import Node
 
-from graphmend_bc.dynamo.after_graph.host_reads import is_plain
 from graphmend_bc.dynamo.before_graph.call_template import filled_template, template_of
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource, hoisted_source
 from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
 from graphmend_bc.dynamo.before_graph.integer_arguments import takes_integer
 from graphmend_bc.dynamo.before_graph.mutation_check import check_unchanged, copies_of
+from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
+from graphmend_bc.dynamo.host_values.host_reads import is_plain
 from graphmend_bc.dynamo.symbols.known_integers import is_index
 from graphmend_bc.dynamo.trace import tracing
-from graphmend_bc.dynamo.trace.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused

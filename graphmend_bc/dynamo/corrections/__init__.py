@@ -1,4 +1,4 @@
 """Where stock Dynamo traces something wrongly that its graph breaks normally hide.
 
-One file a fault of stock. May import: after_graph, symbols, trace.
+One file a fault of stock. May import: host_values, symbols, calls, trace.
 """

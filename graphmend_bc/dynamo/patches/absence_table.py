@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.corrections import (
+from graphmend_bc.dynamo.absence import (
     absent_defaults,
     absent_keys,
     absent_names,

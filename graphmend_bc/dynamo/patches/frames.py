@@ -10,10 +10,13 @@ from typing import Any, cast
 import torch
 from torch._dynamo.variables.base import VariableTracker
 
-from graphmend_bc.dynamo.after_graph import host_arithmetic
-from graphmend_bc.dynamo.after_graph.host_value import host_among
-from graphmend_bc.dynamo.effects.called_effects import listen_for_effects
+from graphmend_bc.dynamo.deferral.called_effects import listen_for_effects
+from graphmend_bc.dynamo.frames.generated_code import TORCH
+from graphmend_bc.dynamo.frames.inlined_frames import is_in_coroutine
+from graphmend_bc.dynamo.frames.profiler_labels import graph_with_label
 from graphmend_bc.dynamo.graph.fx_nodes import keep_unused_indexing
+from graphmend_bc.dynamo.host_values import host_arithmetic
+from graphmend_bc.dynamo.host_values.host_value import host_among
 from graphmend_bc.dynamo.predication.arm import Arms
 from graphmend_bc.dynamo.predication.tensor_predicates import HostNumberVariable
 from graphmend_bc.dynamo.rollback import graph_proof
@@ -24,10 +27,7 @@ from graphmend_bc.dynamo.symbols import captures
 from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
 from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.dynamo.trace.generated_code import TORCH
-from graphmend_bc.dynamo.trace.inlined_frames import is_in_coroutine
-from graphmend_bc.dynamo.trace.profiler_labels import graph_with_label
-from graphmend_bc.runtime.effects import naming_lost_effects
+from graphmend_bc.runtime.deferral.effects import naming_lost_effects
 
 
 def trace_frame(stock: Callable[..., Any]) -> Callable[..., Any]:

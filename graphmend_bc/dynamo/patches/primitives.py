@@ -11,7 +11,9 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
-from graphmend_bc.dynamo.after_graph.host_reads import is_plain
+from graphmend_bc.dynamo.calls.higher_order import depth_of
+from graphmend_bc.dynamo.calls.markers import marker_as_python
+from graphmend_bc.dynamo.host_values.host_reads import is_plain
 from graphmend_bc.dynamo.predication import site_tracer
 from graphmend_bc.dynamo.predication.empty_selection import with_empty_selection
 from graphmend_bc.dynamo.predication.while_loop import loop
@@ -19,8 +21,6 @@ from graphmend_bc.dynamo.speculation.speculate import assume
 from graphmend_bc.dynamo.symbols.captures import is_unknown
 from graphmend_bc.dynamo.trace import tracing
 from graphmend_bc.dynamo.trace.compilation import Compilation, current
-from graphmend_bc.dynamo.trace.higher_order import depth_of
-from graphmend_bc.dynamo.trace.markers import marker_as_python
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Loop, Marker, Primitive, Speculate
 

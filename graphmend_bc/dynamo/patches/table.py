@@ -10,15 +10,17 @@ from functools import partial
 from typing import Final
 
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.after_graph import host_arithmetic
 from graphmend_bc.dynamo.before_graph import computed_source
+from graphmend_bc.dynamo.calls import call_retry
 from graphmend_bc.dynamo.corrections import (
     attribute_dicts,
     finalisers,
     shared_objects,
     user_sets,
 )
-from graphmend_bc.dynamo.effects import object_texts
+from graphmend_bc.dynamo.deferral import object_texts
+from graphmend_bc.dynamo.frames import resume_functions
+from graphmend_bc.dynamo.host_values import host_arithmetic
 from graphmend_bc.dynamo.patches import absence_table, capabilities, primitives, value_table
 from graphmend_bc.dynamo.patches import frames as at
 from graphmend_bc.dynamo.patches.seam import Seam
@@ -26,7 +28,7 @@ from graphmend_bc.dynamo.predication.tensor_predicates import COMPARISONS
 from graphmend_bc.dynamo.rollback import quiet_errors
 from graphmend_bc.dynamo.speculation import survey
 from graphmend_bc.dynamo.symbols import captures, symbolic_arithmetic, tensor_indexing
-from graphmend_bc.dynamo.trace import break_decisions, call_retry, resume_functions
+from graphmend_bc.dynamo.trace import break_decisions
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 
 _CONVERT = "torch._dynamo.convert_frame"

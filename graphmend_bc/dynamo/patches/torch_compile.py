@@ -27,7 +27,7 @@ from torch._dynamo.exc import (
 from torch._guards import _TLS
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 
-from graphmend_bc.dynamo.trace.profiler_labels import deoptimised
+from graphmend_bc.dynamo.frames.profiler_labels import deoptimised
 from graphmend_bc.versions import UnsupportedVersionError
 
 #: Sets Dynamo's callback of this thread and returns the former one; a C function.

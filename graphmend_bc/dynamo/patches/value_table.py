@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import Any, Final
 
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.before_graph import numpy_random, python_random
+from graphmend_bc.dynamo.calls import assertions, cached_calls
 from graphmend_bc.dynamo.corrections import (
     bounded_deques,
     dropout,
     mapping_proxy,
-    tensor_formatting,
     trace_time_effects,
 )
-from graphmend_bc.dynamo.effects import deferred_calls, object_texts, reordered_calls
+from graphmend_bc.dynamo.deferral import (
+    deferred_calls,
+    object_texts,
+    reordered_calls,
+    tensor_formatting,
+)
 from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.patches import frames as at
 from graphmend_bc.dynamo.patches.seam import Seam
+from graphmend_bc.dynamo.random_draws import numpy_random, python_random
 from graphmend_bc.dynamo.symbols import tensor_slices
-from graphmend_bc.dynamo.trace import assertions, cached_calls
 
 _TRANSLATOR = "torch._dynamo.symbolic_convert:InstructionTranslatorBase"
 _VARIABLES = "torch._dynamo.variables"

@@ -18,11 +18,11 @@ from torch._dynamo.variables.base import (
 from torch._ops import HigherOrderOperator
 from torch.fx import Node
 
+from graphmend_bc.dynamo.calls.higher_order import HigherOrder, depth_of
 from graphmend_bc.dynamo.graph.fx_nodes import is_in_place, last_node, name_called, nodes_after
 from graphmend_bc.dynamo.predication.arm_writes import write_to_copies
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.dynamo.trace.higher_order import HigherOrder, depth_of
 from graphmend_bc.dynamo.trace.modes import modes
 from graphmend_bc.dynamo.trace.program_objects import existing
 from graphmend_bc.legality.record import OpRecord

@@ -7,11 +7,11 @@ from functools import partial
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 
+from graphmend_bc.dynamo.calls.higher_order import depth_of
+from graphmend_bc.dynamo.frames.on_stack_replacement import GoesOnOtherwise
 from graphmend_bc.dynamo.speculation.survey import Survey
 from graphmend_bc.dynamo.trace.checkpoint import Checkpoint
 from graphmend_bc.dynamo.trace.compilation import Compilation
-from graphmend_bc.dynamo.trace.higher_order import depth_of
-from graphmend_bc.dynamo.trace.on_stack_replacement import GoesOnOtherwise
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 

@@ -12,8 +12,9 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc import config
-from graphmend_bc.dynamo.after_graph.argument_snapshots import Snapshots
+from graphmend_bc.dynamo.calls.higher_order import depth_of
 from graphmend_bc.dynamo.graph.emit import call, method
+from graphmend_bc.dynamo.host_values.argument_snapshots import Snapshots
 from graphmend_bc.dynamo.predication.arm import Allowed, Arms, TracedArm, trace_arm
 from graphmend_bc.dynamo.predication.arm_writes import as_outside, write_back
 from graphmend_bc.dynamo.predication.cond import trace_cond
@@ -24,7 +25,6 @@ from graphmend_bc.dynamo.speculation.survey import goes_on_after
 from graphmend_bc.dynamo.symbols.known_integers import number_in
 from graphmend_bc.dynamo.trace.checkpoint import Checkpoint
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
-from graphmend_bc.dynamo.trace.higher_order import depth_of
 from graphmend_bc.dynamo.trace.tracing import inline, is_true
 from graphmend_bc.dynamo.trace.truth_overrides import check_truth_is_plain
 from graphmend_bc.legality import choose

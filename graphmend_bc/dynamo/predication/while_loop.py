@@ -17,6 +17,7 @@ from torch._dynamo.variables.higher_order_ops import TorchHigherOrderOperatorVar
 from torch._dynamo.variables.lists import TupleVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
+from graphmend_bc.dynamo.calls.higher_order import HigherOrder
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.predication.alias_notes import note_sharing
 from graphmend_bc.dynamo.predication.arm import Allowed, Arms, trace_arm
@@ -24,7 +25,6 @@ from graphmend_bc.dynamo.predication.arm_outputs import check_same_value, type_n
 from graphmend_bc.dynamo.predication.cond import example, note_operator, side_effects_kept, stand_in
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
 from graphmend_bc.dynamo.predication.while_condition import compute_condition
-from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.dynamo.trace.tracing import inline, is_true
 from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.arm_operators import check_runs_taken

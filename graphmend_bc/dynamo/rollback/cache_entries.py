@@ -12,8 +12,8 @@ from torch._dynamo.convert_frame import compile_lock
 from torch._dynamo.guards import DeletedGuardManagerWrapper, GuardManagerWrapper
 
 from graphmend_bc.dynamo.before_graph.computed_source import is_computed
+from graphmend_bc.dynamo.frames.attempt import keeps_compiled
 from graphmend_bc.dynamo.rollback import checkpoints
-from graphmend_bc.dynamo.trace.attempt import keeps_compiled
 
 
 def counted(code: CodeType, frame: Any) -> int:

@@ -13,7 +13,9 @@ from typing import Any
 import torch._dynamo
 from torch._C._dynamo.eval_frame import set_eval_frame
 
-from graphmend_bc.dynamo.effects.preflight import Preflight
+from graphmend_bc.dynamo.deferral.preflight import Preflight
+from graphmend_bc.dynamo.frames.generated_code import as_the_users
+from graphmend_bc.dynamo.frames.profiler_labels import deoptimisation
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
 from graphmend_bc.dynamo.graph.state_snapshot import Before, StateSnapshot
 from graphmend_bc.dynamo.rollback import checkpoints
@@ -23,12 +25,10 @@ from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.symbols.captures import captured_in
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.dynamo.trace.generated_code import as_the_users
-from graphmend_bc.dynamo.trace.profiler_labels import deoptimisation
 from graphmend_bc.reporting.speculation_stats import Tally
 from graphmend_bc.rewriting.deopt import with_deopt
+from graphmend_bc.runtime.deferral.effect_preflight import EffectPreflight
 from graphmend_bc.runtime.deopt import Deoptimise, Deoptimizer
-from graphmend_bc.runtime.effect_preflight import EffectPreflight
 
 log = logging.getLogger("graphmend_bc")
 

@@ -23,9 +23,9 @@ from torch._dynamo import exc
 from torch._dynamo.cache_size import is_recompilation
 from torch._dynamo.types import ConvertFrameReturn
 
+from graphmend_bc.dynamo.frames.generated_code import OURS, TORCH
+from graphmend_bc.dynamo.frames.internal_errors import is_ours
 from graphmend_bc.dynamo.rollback.cache_entries import counted, misses_computed
-from graphmend_bc.dynamo.trace.generated_code import OURS, TORCH
-from graphmend_bc.dynamo.trace.internal_errors import is_ours
 from graphmend_bc.runtime.data_stack import call_with_stack_room
 from graphmend_bc.runtime.signal_handlers import pass_on
 

@@ -12,6 +12,7 @@ from torch._dynamo.variables.base import AttributeMutationNew, ValueMutationNew,
 from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
 
+from graphmend_bc.dynamo.calls.higher_order import HigherOrder
 from graphmend_bc.dynamo.graph.fx_nodes import (
     input_storages,
     is_in_place,
@@ -23,7 +24,6 @@ from graphmend_bc.dynamo.rollback.eager_fallback import is_called
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, need_of, undo_of
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.dynamo.trace.higher_order import HigherOrder
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.legality.alias import check_choice
 from graphmend_bc.reporting.reasons import Refused

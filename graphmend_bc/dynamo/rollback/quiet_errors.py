@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeVar
 
-from graphmend_bc.dynamo.trace.generated_code import OURS
+from graphmend_bc.dynamo.frames.generated_code import OURS
 
 F = TypeVar("F", bound=Callable[..., Any])
 

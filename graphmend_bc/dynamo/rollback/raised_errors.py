@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils import checkpoint
 
-from graphmend_bc.dynamo.trace.generated_code import OURS, TORCH
+from graphmend_bc.dynamo.frames.generated_code import OURS, TORCH
 from graphmend_bc.runtime.signal_handlers import handlers_error
 
 

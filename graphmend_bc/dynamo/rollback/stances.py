@@ -10,9 +10,9 @@ from torch._dynamo import convert_frame, eval_frame, trace_rules
 from torch._dynamo.types import ConvertFrameReturn
 
 from graphmend_bc.dynamo.before_graph.graph_slice import end_lookup
+from graphmend_bc.dynamo.frames import attempt
 from graphmend_bc.dynamo.rollback.cache_entries import misses_computed
 from graphmend_bc.dynamo.rollback.eager_fallback import runs_eagerly
-from graphmend_bc.dynamo.trace import attempt
 
 _NOT_WARM: Final = (
     "Recompilation triggered with skip_guard_eval_unsafe stance. This usually means that you have"

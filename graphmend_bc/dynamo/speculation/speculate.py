@@ -23,12 +23,12 @@ from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr, expect
 from graphmend_bc import config
 from graphmend_bc.code.resume_names import is_resumed
 from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
+from graphmend_bc.dynamo.frames.inlined_frames import InlinedFrames, frames_of
 from graphmend_bc.dynamo.graph.emit import as_tensor, call, compared, method
 from graphmend_bc.dynamo.speculation.guarded_truth import guarded_truth
 from graphmend_bc.dynamo.speculation.index_bounds import check_index_bounds
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.dynamo.trace.inlined_frames import InlinedFrames, frames_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.runtime import Site, Speculate

@@ -23,11 +23,11 @@ from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc.code.facts import JUMPS_IF_FALSE, JUMPS_IF_TRUE
 from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
-from graphmend_bc.dynamo.trace.breaks import Break, gb_id_of, instruction_of
+from graphmend_bc.dynamo.frames.breaks import Break, gb_id_of, instruction_of
+from graphmend_bc.dynamo.frames.inlined_frames import is_in_coroutine
+from graphmend_bc.dynamo.frames.on_stack_replacement import go_on_in
 from graphmend_bc.dynamo.trace.compilation import Compilation, current
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.dynamo.trace.inlined_frames import is_in_coroutine
-from graphmend_bc.dynamo.trace.on_stack_replacement import go_on_in
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site, Speculate
 

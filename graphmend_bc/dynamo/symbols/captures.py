@@ -16,8 +16,8 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import SymNodeVariable
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from graphmend_bc.dynamo.trace.attempt import capturing
-from graphmend_bc.dynamo.trace.breaks import instruction_of
+from graphmend_bc.dynamo.frames.attempt import capturing
+from graphmend_bc.dynamo.frames.breaks import instruction_of
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace, current
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.truth_overrides import is_under_mode

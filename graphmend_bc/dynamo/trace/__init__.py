@@ -1,5 +1,5 @@
-"""What one attempt at tracing a frame knows, and how a site stands in it.
+"""What one attempt at tracing a frame knows, whom it asks, and how a site stands in it.
 
-May import: graph, legality, runtime, reporting. `context` holds the state of the attempt;
-`op_recorder` listens to the operators; `breaks` says where Dynamo stopped.
+May import: frames, graph, legality, runtime, reporting. `compilation` holds the state of the
+attempt, `planner` says what it asks, `op_recorder` listens to the operators.
 """

@@ -14,12 +14,12 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
+from graphmend_bc.dynamo.frames.replacements import Replacements
 from graphmend_bc.dynamo.graph.fx_nodes import last_node
 from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
 from graphmend_bc.dynamo.trace.features import F, Feature, Features
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.dynamo.trace.planner import GraphOutcomes, Planner
-from graphmend_bc.dynamo.trace.replacements import Replacements
 from graphmend_bc.legality.alias import Choice
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation

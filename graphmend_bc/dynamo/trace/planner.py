@@ -6,7 +6,7 @@ from collections.abc import Callable, Container
 from types import CodeType
 from typing import TYPE_CHECKING, Protocol
 
-from graphmend_bc.dynamo.trace.breaks import Break
+from graphmend_bc.dynamo.frames.breaks import Break
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Tally
 from graphmend_bc.runtime import MarkedCallee, Site, Speculate

@@ -1,0 +1,1 @@
+"""Analyses of a code object: basic blocks, dominators, loops, liveness, the operand stack."""

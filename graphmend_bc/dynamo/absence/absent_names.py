@@ -1,0 +1,216 @@
+"""What a trace learns from an attribute that is absent, or a name among the globals.
+
+Dynamo guards on what it finds. Where it finds nothing it raises the program's exception, or goes on
+to the next class, to `__getattr__` or to the builtins, mostly without a guard. Stock often breaks
+the graph before that matters. A frame with a mend goes on, so what it learned is guarded on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from typing import Any
+
+import torch
+from torch._dynamo import exc
+from torch._dynamo.guards import GuardBuilder
+from torch._dynamo.source import AttrSource, TypeSource
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.functions import UserMethodVariable
+from torch._dynamo.variables.misc import DeletedVariable, GetAttrVariable
+from torch._dynamo.variables.tensor import TensorVariable
+from torch._dynamo.variables.user_defined import (
+    UserDefinedClassVariable,
+    UserDefinedObjectVariable,
+)
+from torch._guards import Source
+
+from graphmend_bc.dynamo import facts
+from graphmend_bc.dynamo.absence.absence_guards import Absences, may_change, note_absent
+from graphmend_bc.dynamo.absence.class_lookups import has_name, note_class, note_lookup
+from graphmend_bc.dynamo.trace.compilation import current
+
+
+def ask_own(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`o.__dict__` is asked for a key, where the object's own variable answers."""
+
+    def has_key_in_generic_dict(self: Any, tx: Any, key: str) -> bool:
+        found: bool = stock(self, tx, key)
+        if isinstance(self.value, type):
+            note_lookup(self, key)
+        elif self.source is not None:
+            own, known = AttrSource(self.source, "__dict__"), key in _own(self)
+            note_absent(own, key, GuardBuilder.DICT_CONTAINS, key=key, invert=not known)
+        return found
+
+    return has_key_in_generic_dict
+
+
+def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """An attribute, which is found, or found at the end of a search, or raises."""
+
+    def var_getattr(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            found = stock(self, tx, name, *args, **kwargs)
+        except exc.ObservedAttributeError:
+            _note_attribute(self, name)
+            raise
+        except NotImplementedError:  # stock goes on with an attribute that nobody has looked for
+            _check_tensor_has(tx, self, name)
+            raise
+        if type(found) is GetAttrVariable:  # asking a lazy variable for its class would realise it
+            _check_tensor_has(tx, self, name)
+        if isinstance(self, UserDefinedObjectVariable):
+            if name not in _own(self) and not _is_registered(self.value, name):
+                _note_search(self, name)
+                note_lookup(self, "__getattribute__")
+        elif (
+            isinstance(self, UserDefinedClassVariable)
+            and self.source is not None
+            and not has_name(self.value, name)  # the metaclass has it
+        ):
+            _note_asked(self.source, name)
+        return found
+
+    return var_getattr
+
+
+def _check_tensor_has(tx: Any, owner: Any, name: str) -> None:
+    """Raise what eager Python does where a tensor that the frame has made is asked in vain."""
+    if current() is None or not isinstance(owner, TensorVariable) or owner.source is not None:
+        return
+    if owner.python_type() is torch.Tensor and not hasattr(torch.Tensor, name):
+        text = f"'Tensor' object has no attribute {name!r}"
+        exc.raise_observed_exception(AttributeError, tx, args=[text])
+
+
+def change_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`del o.name`, which raises if there is no such attribute."""
+
+    def change(
+        self: Any, tx: Any, name: VariableTracker, value: VariableTracker, *rest: Any, **kwargs: Any
+    ) -> Any:
+        if isinstance(value, DeletedVariable) and name.is_python_constant():
+            key = name.as_python_constant()
+            if self.source is not None and not _runs_code(self.value, key):
+                _note_asked(self.source, key)
+            if facts.DELETES_ANYTHING and _lacks(tx, self, key):
+                text = f"{type(self.value).__name__!r} object has no attribute {key!r}"
+                exc.raise_observed_exception(AttributeError, tx, args=[text])
+        return stock(self, tx, name, value, *rest, **kwargs)
+
+    return change
+
+
+def _lacks(tx: Any, found: Any, name: str) -> bool:
+    effects = tx.output.side_effects
+    if effects.has_pending_mutation_of_attr(found, name):
+        return isinstance(effects.load_attr(found, name, deleted_ok=True), DeletedVariable)
+    return name not in _own(found) and not has_name(type(found.value), name)
+
+
+def has_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`hasattr` of what stock installs no guard for."""
+
+    def call_obj_hasattr(self: Any, tx: Any, name: str) -> Any:
+        answer = stock(self, tx, name)
+        if answer.is_python_constant() and not answer.as_python_constant():
+            _note_attribute(self, name)
+        return answer
+
+    return call_obj_hasattr
+
+
+def _is_registered(value: object, name: str) -> bool:
+    """True for a parameter, buffer or submodule, which no attribute of the module itself hides."""
+    tables = ("_parameters", "_buffers", "_modules")
+    return isinstance(value, torch.nn.Module) and any(
+        name in vars(value).get(table, ()) for table in tables
+    )
+
+
+def _note_attribute(owner: Any, name: str) -> None:
+    """An object has no such attribute."""
+    if isinstance(owner, UserDefinedObjectVariable) and (
+        _runs_code(owner.value, name) or owner.source is None or name in _own(owner)
+    ):
+        _note_search(owner, name)
+    elif owner.source is not None:
+        value = getattr(owner, "value", getattr(owner, "fn", None))
+        if isinstance(value, (ModuleType, FunctionType)):
+            if not isinstance(value, ModuleType) or may_change(value):
+                note_absent_name(owner.source, owner, name)
+            if isinstance(value, ModuleType) and may_change(value):
+                _note_module(owner, value)
+        else:
+            _note_asked(owner.source, name)
+
+
+def _note_module(owner: Any, module: ModuleType) -> None:
+    """A module is asked in vain: it may get a function `__getattr__`, or a class that has one.
+
+    Dynamo takes no notice of the class that a module is given.
+    """
+    note_absent_name(owner.source, owner, "__getattr__")
+    note_absent(owner.source, "", GuardBuilder.TYPE_MATCH)
+    for name in ("__getattribute__", "__getattr__"):
+        note_class(type(module), TypeSource(owner.source), name)
+
+
+def _note_asked(where: Source, name: str) -> None:
+    at, make, kwargs = facts.asks_attribute(where, name)
+    note_absent(at, name, make, **kwargs)
+
+
+def _runs_code(value: object, name: str) -> bool:
+    """True if asking an object for an attribute runs code of the user's, as a guard must not."""
+    kind = type(value)
+    asks = getattr(kind, "__getattr__", torch.nn.Module.__getattr__)
+    if kind.__getattribute__ is not object.__getattribute__:
+        return True
+    if asks is not torch.nn.Module.__getattr__:
+        return True
+    found = next((vars(k)[name] for k in kind.__mro__ if name in vars(k)), None)
+    return found is not None and not isinstance(found, (MemberDescriptorType, GetSetDescriptorType))
+
+
+def _note_search(owner: Any, name: str) -> None:
+    """An attribute was not found in the object itself."""
+    kind = type(owner.value)
+    if owner.source is not None and not has_name(kind, name):
+        note_absent_name(owner.source, owner, name)
+    note_lookup(owner, name)
+
+
+def note_absent_name(where: Source, owner: Any, name: str) -> None:
+    """An object's own dict had no such name before the frame.
+
+    Args:
+        where: the object's source.
+        owner: its variable.
+        name: what was looked for.
+    """
+    own = _own(owner)
+    if isinstance(owner, UserMethodVariable):  # a bound method has no dict, its function does
+        where = AttrSource(where, "__func__")
+    if isinstance(own, dict) and name not in own:
+        note_absent(where, name, GuardBuilder.NOT_PRESENT_IN_GENERIC_DICT, attr=name)
+
+
+def _own(owner: Any) -> Any:
+    """The names that an object had itself before the frame."""
+    value = getattr(owner, "value", getattr(owner, "fn", None))
+    return getattr(value, "__dict__", ())
+
+
+def load_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """A name that is not among the globals, and so is a builtin."""
+
+    def load(self: Any, inst: Any) -> None:
+        compilation, name = current(), inst.argval
+        if compilation is not None and name not in self.f_globals:
+            builtins = compilation.trace.of(Absences).builtins
+            builtins.setdefault((id(self.f_globals), name), self.f_globals)
+        stock(self, inst)
+
+    return load

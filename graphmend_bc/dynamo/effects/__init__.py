@@ -1,4 +1,0 @@
-"""Calls without a used result that are deferred to the epilogue: print, loggers, warnings.
-
-May import: after_graph, trace.
-"""

@@ -1,0 +1,1 @@
+"""What was learnt of functions, kept for later frames and for other processes."""

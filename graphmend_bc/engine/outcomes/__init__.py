@@ -1,0 +1,1 @@
+"""What became of mended frames: failed checks, recompilations, and what they cost."""

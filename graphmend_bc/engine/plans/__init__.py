@@ -1,0 +1,1 @@
+"""The plans of one frame: which site is rewritten how, and what is left to try."""

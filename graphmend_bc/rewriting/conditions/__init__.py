@@ -1,0 +1,1 @@
+"""Conditions in bytecode: short circuits, what they ask, which way they likely go."""

@@ -1,0 +1,1 @@
+"""Arms and rounds become functions."""

@@ -1,0 +1,1 @@
+"""Deferred calls at run time: where their text goes, what their code reaches, how they run."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import io
 import itertools
 import logging
 import random
@@ -25,20 +24,21 @@ import textwrap
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
-from torch.utils._pytree import tree_leaves
 
 import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import FrameResult
 from graphmend_bc.runtime import Site
-from graphmend_bc.testing.values import DATA, Records, raised, same_objects, sharing, shown
+from graphmend_bc.testing.observation import FIELDS, Observed, observe_call
+from graphmend_bc.testing.values import DATA, Records
 from tests.excess import excess_over, may_exceed_stock
 from tests.orders import Wanted, in_order, orders_to_make, wanted_in, without_guarded
 
@@ -56,25 +56,6 @@ class Outcome:
     breaks: int
     mends: str
     declines: str
-
-
-@dataclass
-class Seen:
-    """Everything a user can see after one call, in comparable form."""
-
-    error: object = None
-    value: object = None
-    inputs: object = None
-    gradients: object = None
-    state: object = None
-    shared: object = None
-    same: object = None
-    stdout: str = ""
-    records: list[object] = field(default_factory=list)
-    warnings: list[object] = field(default_factory=list)
-    random: object = None
-    modes: object = None
-    handling: object = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +131,7 @@ def _compare(
     compiled, mended = _compiled(source, calls, backend, grad, state, **compile_kwargs)
     _assert_same(expected, compiled, "compiled code")
     # A call that raises ends in some piece, which need not be the same, and stock may leave modes on.
-    whole = len([*itertools.takewhile(lambda call: call.error is None, expected)])
+    whole = len([*itertools.takewhile(lambda call: call.exception is None, expected)])
     if may_exceed_stock(mended[:whole]):
         state_of_stock = session.new_state(mends=False)
         some = _first_calls(calls, whole)
@@ -181,7 +162,7 @@ def _compiled(
     grad: bool,
     state: MendingState,
     **compile_kwargs: Any,
-) -> tuple[list[Seen], list[list[FrameResult]]]:
+) -> tuple[list[Observed], list[list[FrameResult]]]:
     """What is seen under `state`, and the frames that were compiled in each call."""
     frames: list[list[FrameResult]] = []
     state.on_frame.append(lambda frame: frames[-1].append(frame))
@@ -234,7 +215,7 @@ def _run(
     grad: bool,
     wrap: Callable[..., Any],
     before_call: Callable[[], object] = lambda: None,
-) -> list[Seen]:
+) -> list[Observed]:
     torch.manual_seed(0)
     numpy.random.seed(0)
     random.seed(0)
@@ -247,7 +228,7 @@ def _run(
     ):
         module = load(source)
         function = wrap(module.f)
-        seen: list[Seen] = []
+        seen: list[Observed] = []
         for args in copy.deepcopy(calls):
             if isinstance(args[0], Change):
                 exec(args[0].source, module.__dict__)
@@ -298,48 +279,29 @@ def _call(
     args: tuple[Any, ...],
     grad: bool,
     warned: list[object],
-) -> Seen:
-    seen = Seen()
+) -> Observed:
+    around = getattr(module, "around", contextlib.nullcontext)
+
+    def call(*args: Any) -> Any:
+        with around():
+            return function(*args)
+
+    return observe_call(
+        call, args, {}, lambda: _state(module), grad=grad, recorded=partial(_recorded, warned)
+    )
+
+
+@contextlib.contextmanager
+def _recorded(warned: list[object], seen: Observed) -> Iterator[None]:
+    """Note the log records of one logger, and the warnings of the program."""
     warned.clear()
-    logger, handler, out = logging.getLogger("program"), Records(seen.records), io.StringIO()
+    logger, handler = logging.getLogger("program"), Records(seen.log_records)
     logger.addHandler(handler)
-    leaves = [t for t in [*tree_leaves(args), *_state(module)] if isinstance(t, torch.Tensor)]
-    for leaf in leaves:
-        leaf.grad = None
     try:
-        around = getattr(module, "around", contextlib.nullcontext)
-        with contextlib.redirect_stdout(out), around():
-            value = function(*args)
-        if grad:
-            _backward(value)
-        seen.value = shown(value)
-        tensors = [t for t in tree_leaves((value, args, _state(module))) if _is_tensor(t)]
-        seen.shared, seen.same = sharing(tensors), same_objects(tensors)
-    except Exception as error:
-        seen.error = raised(error), error.__suppress_context__, getattr(error, "__notes__", [])
+        yield
     finally:
         logger.removeHandler(handler)
-    seen.stdout, seen.warnings = out.getvalue(), list(warned)
-    seen.inputs = shown(args)
-    seen.gradients = [shown(leaf.grad) for leaf in leaves]
-    seen.state = [shown(value) for value in _state(module)]
-    name, keys, *numbers = numpy.random.get_state()
-    seen.random = torch.get_rng_state().tolist(), name, keys.tolist(), numbers, random.getstate()
-    if torch.cuda.is_available():
-        seen.random = *seen.random, torch.cuda.get_rng_state().tolist()
-    seen.modes = (
-        torch.is_grad_enabled(),
-        torch.is_autocast_enabled("cpu"),
-        torch.is_inference_mode_enabled(),
-    )
-    seen.handling = type(sys.exc_info()[1]).__name__  # of this thread, after the call: none
-    return seen
-
-
-def _backward(value: Any) -> None:
-    floats = [t for t in tree_leaves(value) if isinstance(t, torch.Tensor) and t.requires_grad]
-    if floats:
-        sum((t * torch.arange(1, t.numel() + 1).reshape(t.shape)).sum() for t in floats).backward()  # type: ignore[union-attr]
+    seen.warnings = list(warned)
 
 
 def _state(module: types.ModuleType) -> list[Any]:
@@ -361,12 +323,8 @@ def _state(module: types.ModuleType) -> list[Any]:
     return found
 
 
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, torch.Tensor)
-
-
-def _assert_same(expected: list[Seen], actual: list[Seen], arm: str) -> None:
+def _assert_same(expected: list[Observed], actual: list[Observed], arm: str) -> None:
     for number, (want, got) in enumerate(zip(expected, actual, strict=True)):
-        for name in vars(want):
+        for name in FIELDS:
             a, b = getattr(want, name), getattr(got, name)
             assert a == b, f"call {number}, {arm}: {name} differs\neager: {a}\n{arm}: {b}"

@@ -7,9 +7,11 @@ import copy
 import io
 import logging
 import random
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy
@@ -26,7 +28,7 @@ class Observed:
     """One call, in comparable form.
 
     Attributes:
-        exception: what it raised; None if nothing.
+        exception: what it raised, with its notes; None if nothing.
         result: what it returned.
         arguments: after the call.
         gradients: of the arguments and the state, after a backward pass.
@@ -36,8 +38,9 @@ class Observed:
         printed: standard output.
         log_records: of all loggers but torch's own.
         warnings: text and class.
-        random_numbers: the state of torch's, NumPy's and Python's generators.
+        random_numbers: the state of torch's, NumPy's and Python's generators, of the GPU's as well.
         modes: grad mode, autocast on the CPU, inference mode.
+        handled: the class of the exception that the thread handles after the call.
     """
 
     exception: object = None
@@ -52,6 +55,11 @@ class Observed:
     warnings: list[object] = field(default_factory=list)
     random_numbers: object = None
     modes: object = None
+    handled: str = ""
+
+
+FIELDS = tuple(field.name for field in fields(Observed))
+"""The names of what is seen of a call."""
 
 
 def observed(
@@ -73,21 +81,35 @@ def observed(
         torch.manual_seed(0)
         numpy.random.seed(0)
         random.seed(0)
-        return [_call(function, args, kw, state, grad) for args, kw in copy.deepcopy(list(calls))]
+        return [
+            observe_call(function, args, kwargs, state, grad=grad)
+            for args, kwargs in copy.deepcopy(list(calls))
+        ]
 
 
-def _call(
+def observe_call(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     state: Callable[[], Any],
+    *,
     grad: bool,
+    recorded: Callable[[Observed], AbstractContextManager[None]] | None = None,
 ) -> Observed:
+    """Make one call, and see what comes of it.
+
+    Args:
+        function: what is called.
+        args, kwargs: the arguments; the call may change them.
+        state: gives what the call may change besides the arguments.
+        grad: whether a backward pass follows.
+        recorded: notes log records and warnings in a block; all but torch's own by default.
+    """
     seen, out = Observed(), io.StringIO()
     leaves = _tensors((args, kwargs, state()))
     for leaf in leaves:
         leaf.grad = None
-    with _recorded(seen), contextlib.redirect_stdout(out):
+    with (recorded or _recorded)(seen), contextlib.redirect_stdout(out):
         try:
             value = function(*args, **kwargs)
             if grad:
@@ -96,19 +118,24 @@ def _call(
             tensors = _tensors((value, args, kwargs, state()))
             seen.shared_memory, seen.identity = sharing(tensors), same_objects(tensors)
         except Exception as error:
-            seen.exception = raised(error), error.__suppress_context__
+            notes = getattr(error, "__notes__", [])
+            seen.exception = raised(error), error.__suppress_context__, notes
     seen.printed = out.getvalue()
     seen.arguments = shown((args, kwargs))
-    seen.gradients = [shown(leaf.grad) for leaf in leaves]
+    seen.gradients = [shown(leaf.grad) if _keeps_gradient(leaf) else None for leaf in leaves]
     seen.state = shown(state())
     drawn: Any = numpy.random.get_state()
     host = drawn[0], drawn[1].tolist(), drawn[2:], random.getstate()
-    seen.random_numbers = torch.get_rng_state().tolist(), *host
+    devices = [torch.get_rng_state().tolist()]
+    if torch.cuda.is_available():
+        devices.append(torch.cuda.get_rng_state().tolist())
+    seen.random_numbers = *devices, *host
     seen.modes = (
         torch.is_grad_enabled(),
         torch.is_autocast_enabled("cpu"),
         torch.is_inference_mode_enabled(),
     )
+    seen.handled = type(sys.exc_info()[1]).__name__
     return seen
 
 
@@ -123,6 +150,11 @@ def state_of(module: torch.nn.Module) -> list[Any]:
 def _tensors(values: Any) -> list[torch.Tensor]:
     leaves = torch.utils._pytree.tree_leaves(values)
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _keeps_gradient(tensor: torch.Tensor) -> bool:
+    """False for a tensor whose gradient is not kept; torch warns if one asks for it."""
+    return tensor.is_leaf or tensor.retains_grad
 
 
 def _backward(value: Any) -> None:

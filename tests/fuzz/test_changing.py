@@ -225,7 +225,7 @@ def change(number):
 """
     program = Program(source, ("(torch.ones(3), None, None, 2)",) * 3, "eager", False)
     first = _eager(program)
-    assert [seen.stdout for seen in first] == [f"{n} False\n" for n in (1, 2, 3)]
+    assert [seen.printed for seen in first] == [f"{n} False\n" for n in (1, 2, 3)]
     assert first == _eager(program)
     assert judge(program).fault is Fault.NONE
 

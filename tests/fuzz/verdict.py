@@ -19,10 +19,10 @@ from graphmend_bc import session
 from graphmend_bc.code.resume_names import without_resumption
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.report import FrameResult
+from graphmend_bc.testing.observation import FIELDS, Observed
 from tests import oracle
 from tests.excess import Frames, excess_over, may_exceed_stock
 from tests.fuzz.programs import Program
-from tests.oracle import Seen
 
 
 class Fault(Enum):
@@ -96,7 +96,7 @@ def _excess(program: Program, mended: Frames) -> str:
     seen, expected = _compiled(first, state, frames=stock), _run(first, lambda f: f)
     # What stock gets wrong may cost a break to be right; what raises may end in another piece.
     is_wrong = _where(expected, seen) is not None
-    return "" if is_wrong or expected[0].error else excess_over(stock, mended, fullgraph=False)
+    return "" if is_wrong or expected[0].exception else excess_over(stock, mended, fullgraph=False)
 
 
 def _rewritten(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,7 +105,7 @@ def _rewritten(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_stocks(
-    program: Program, expected: list[Seen], mended: list[Seen], stock: list[Seen]
+    program: Program, expected: list[Observed], mended: list[Observed], stock: list[Observed]
 ) -> bool:
     """True if stock goes wrong at the same place, or there in the same way but before it as well.
 
@@ -134,7 +134,7 @@ def _errs_as(want: Any, got: Any, other: Any) -> bool:
     return all(_errs_as(*items) for items in zip(*parts, strict=True))
 
 
-def _is_left_to_stock(program: Program, expected: list[Seen], mended: list[Seen]) -> bool:
+def _is_left_to_stock(program: Program, expected: list[Observed], mended: list[Observed]) -> bool:
     """True if stock goes wrong in the same way in the call in which mending does.
 
     State adds up: where an earlier call is exact with mending only, stock is in another state.
@@ -161,7 +161,7 @@ def _is_left_to_stock(program: Program, expected: list[Seen], mended: list[Seen]
     return _shown(mended[number], name) == _shown(_run(program, wrap)[number], name)
 
 
-def _is_backends(program: Program, expected: list[Seen], mended: list[Seen]) -> bool:
+def _is_backends(program: Program, expected: list[Observed], mended: list[Observed]) -> bool:
     """True for what AOTAutograd does with every graph, while the same graph run as it is is exact.
 
     It drops operators whose result nothing uses, those that draw or raise included, and gives zeros
@@ -178,12 +178,12 @@ def _is_backends(program: Program, expected: list[Seen], mended: list[Seen]) -> 
     return _where(expected, plain) is None
 
 
-def _differs_in_zeros(expected: list[Seen], mended: list[Seen]) -> bool:
+def _differs_in_zeros(expected: list[Observed], mended: list[Observed]) -> bool:
     """True if all that differs is gradients that are zeros or missing, or random numbers."""
     for want, got in zip(expected, mended, strict=True):
-        if _shown(want, "random") != _shown(got, "random"):
+        if _shown(want, "random_numbers") != _shown(got, "random_numbers"):
             return True  # what follows a draw that was dropped draws other numbers
-        for name in vars(want):
+        for name in FIELDS:
             if name == "gradients":
                 if _ZEROS.sub("None", _shown(want, name)) != _ZEROS.sub("None", _shown(got, name)):
                     return False
@@ -192,10 +192,10 @@ def _differs_in_zeros(expected: list[Seen], mended: list[Seen]) -> bool:
     return True
 
 
-def _goes_back_twice(expected: list[Seen], mended: list[Seen]) -> bool:
+def _goes_back_twice(expected: list[Observed], mended: list[Observed]) -> bool:
     """True if they differ in a call whose backward pass goes through a graph of an earlier call."""
     place = _where(expected, mended)
-    return place is not None and _BACK_TWICE in _shown(mended[place[0]], "error")
+    return place is not None and _BACK_TWICE in _shown(mended[place[0]], "exception")
 
 
 _BACK_TWICE = "Trying to backward through the graph a second time"
@@ -245,7 +245,7 @@ def _compiled(
     state: MendingState,
     backend: Callable[..., Any] | None = None,
     frames: list[list[FrameResult]] | None = None,
-) -> list[Seen]:
+) -> list[Observed]:
     """All calls, compiled; `frames` gets a list of what is compiled in each call."""
     noted = [] if frames is None else frames
     state.on_frame.append(lambda frame: noted[-1].append(frame))
@@ -263,9 +263,9 @@ def _compiled(
 
 def _run(
     program: Program, wrap: Callable[..., Any], before_call: Callable[[], object] = lambda: None
-) -> list[Seen]:
+) -> list[Observed]:
     """All calls, in a thread of their own: an exception left as `sys.exc_info()` ends with it."""
-    seen: list[Seen] = []
+    seen: list[Observed] = []
     failed: list[BaseException] = []
 
     def run() -> None:
@@ -288,29 +288,29 @@ _FORBIDDEN = "Detected recompile when torch.compile stance is"
 _NEGATIVE_ZERO = re.compile(r"-0\.0(?!\d)")
 
 
-def _shown(seen: Seen, name: str) -> str:
+def _shown(seen: Observed, name: str) -> str:
     """A field as text, without what docs/semantics.md does not promise.
 
     That is the sign of a gradient that is zero; and where a break stays, log records carry the name
     of Dynamo's function, and Dynamo's own errors say which of its frames they were raised in. A
     stance forbids to compile a frame again, of which the guards are told that failed.
     """
-    if name == "error" and _FORBIDDEN in repr(seen.error):
+    if name == "exception" and _FORBIDDEN in repr(seen.exception):
         return _FORBIDDEN
     text = _TRACEBACK.sub("", without_resumption(repr(getattr(seen, name))))
     return _NEGATIVE_ZERO.sub("0.0", text) if name == "gradients" else text
 
 
-def _where(expected: list[Seen], actual: list[Seen]) -> tuple[int, str] | None:
+def _where(expected: list[Observed], actual: list[Observed]) -> tuple[int, str] | None:
     """The first call and the first field that differ."""
     for number, (want, got) in enumerate(zip(expected, actual, strict=True)):
-        for name in vars(want):
+        for name in FIELDS:
             if _shown(want, name) != _shown(got, name):
                 return number, name
     return None
 
 
-def _difference(expected: list[Seen], actual: list[Seen]) -> str:
+def _difference(expected: list[Observed], actual: list[Observed]) -> str:
     place = _where(expected, actual)
     if place is None:
         return ""

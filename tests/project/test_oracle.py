@@ -34,24 +34,24 @@ def f(x):
 @pytest.mark.parametrize(
     ("field", "one", "other"),
     [
-        ("error", "raise ValueError(1)", "raise ValueError('1')"),
-        ("error", "raise ValueError(1)", "raise ValueError(1) from KeyError(1)"),
-        ("error", "raise ValueError(1)", "raise ValueError(1) from None"),
-        ("value", "return x * 2", "return x.double() * 2"),
-        ("value", "return (x > 0).any()", "return True"),
-        ("value", "return 1", "return True"),
-        ("value", "return 0.0", "return -0.0"),
-        ("value", "return [x]", "return (x,)"),
-        ("value", "return {1: 'a', 2: 'b'}", "return {2: 'b', 1: 'a'}"),
-        ("value", "return {1, 2}", "return {1, 3}"),
-        ("value", "return x.dtype", "return x.double().dtype"),
-        ("value", "return torch.Tensor", "return torch.nn.Parameter"),
-        ("value", "return x.device", "return torch.device('meta')"),
-        ("value", "return numpy.ones(2)", "return numpy.ones(2, 'float32')"),
-        ("value", "return numpy.float32(1)", "return numpy.float32(2)"),
-        ("value", "return x.new_ones(2, 2)", "return x.new_ones(2, 2).t()"),
-        ("shared", "return x", "return x.clone()"),
-        ("inputs", "x.detach().add_(1)", "x.detach().add_(2)"),
+        ("exception", "raise ValueError(1)", "raise ValueError('1')"),
+        ("exception", "raise ValueError(1)", "raise ValueError(1) from KeyError(1)"),
+        ("exception", "raise ValueError(1)", "raise ValueError(1) from None"),
+        ("result", "return x * 2", "return x.double() * 2"),
+        ("result", "return (x > 0).any()", "return True"),
+        ("result", "return 1", "return True"),
+        ("result", "return 0.0", "return -0.0"),
+        ("result", "return [x]", "return (x,)"),
+        ("result", "return {1: 'a', 2: 'b'}", "return {2: 'b', 1: 'a'}"),
+        ("result", "return {1, 2}", "return {1, 3}"),
+        ("result", "return x.dtype", "return x.double().dtype"),
+        ("result", "return torch.Tensor", "return torch.nn.Parameter"),
+        ("result", "return x.device", "return torch.device('meta')"),
+        ("result", "return numpy.ones(2)", "return numpy.ones(2, 'float32')"),
+        ("result", "return numpy.float32(1)", "return numpy.float32(2)"),
+        ("result", "return x.new_ones(2, 2)", "return x.new_ones(2, 2).t()"),
+        ("shared_memory", "return x", "return x.clone()"),
+        ("arguments", "x.detach().add_(1)", "x.detach().add_(2)"),
         ("gradients", "(x * 2).sum().backward()", "(x * 0).sum().backward()"),
         ("gradients", "(x * 0).sum().backward()", "pass"),
         ("state", "items.append(1)", "items.append(True)"),
@@ -61,11 +61,11 @@ def f(x):
         ("state", "Box.name = 'b'", "box.name = 'b'"),
         ("state", "f.name = 'b'", "pass"),
         ("state", "count = 1", "count = 2"),
-        ("stdout", "print(1)", "print(2)"),
-        ("records", "logging.getLogger('program').error('a')", "pass"),
+        ("printed", "print(1)", "print(2)"),
+        ("log_records", "logging.getLogger('program').error('a')", "pass"),
         ("warnings", "warnings.warn('a')", "warnings.warn('a', FutureWarning)"),
-        ("random", "torch.rand(1)", "pass"),
-        ("random", "numpy.random.rand()", "pass"),
+        ("random_numbers", "torch.rand(1)", "pass"),
+        ("random_numbers", "numpy.random.rand()", "pass"),
     ],
 )
 def test_difference(field: str, one: str, other: str) -> None:
@@ -89,8 +89,8 @@ def test_change_is_called_before_each_call() -> None:
         numbers.append(number)
     """
     first, second = _run(source, [(torch.ones(1),)] * 2, False, lambda f: f)
-    assert first.value == ("list", [("int", "0")])
-    assert second.value == ("list", [("int", "0"), ("int", "1")])
+    assert first.result == ("list", [("int", "0")])
+    assert second.result == ("list", [("int", "0"), ("int", "1")])
 
 
 FIRST_CALL_DECIDES = """
@@ -224,7 +224,7 @@ def test_calls_are_made_in_the_context_around_them() -> None:
     """
     precision = torch._tensor_str.PRINT_OPTS.precision
     (seen,) = _run(source, [(torch.ones(1),)], False, lambda f: f)
-    assert seen.value == ("tuple", [("bool", "False"), ("dtype", "torch.float64")])
+    assert seen.result == ("tuple", [("bool", "False"), ("dtype", "torch.float64")])
     assert torch.get_default_dtype() is torch.float32
     assert torch._tensor_str.PRINT_OPTS.precision == precision
     assert torch._dynamo.eval_frame._stance.stance == "default"

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from graphmend_bc.explanation import explain as explain
     from graphmend_bc.extension import Extension as Extension
     from graphmend_bc.extension import register as register
-    from graphmend_bc.profiling.session import Profile as Profile
-    from graphmend_bc.profiling.session import profile as profile
+    from graphmend_bc.profiling.profile import Profile as Profile
+    from graphmend_bc.profiling.profile import profile as profile
     from graphmend_bc.reporting.report import Decline as Decline
     from graphmend_bc.reporting.report import Mend as Mend
     from graphmend_bc.reporting.report import Report as Report

@@ -25,7 +25,7 @@ from graphmend_bc.canary.absences import (
 from graphmend_bc.canary.frames import OF_FRAMES, OF_OPERATORS, OF_TENSORS
 from graphmend_bc.canary.program import Program
 from graphmend_bc.canary.values import OF_LIBRARIES, OF_VALUES
-from graphmend_bc.canary.watch import places_of, watching
+from graphmend_bc.canary.watching import places_of, watching
 from graphmend_bc.contrib.load import load as load_contrib
 from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL
 from graphmend_bc.dynamo.patches.installer import Installer

@@ -64,7 +64,7 @@ class Run:
 
     def run(self, args: argparse.Namespace) -> None:
         _check_environment(args)
-        from graphmend_bc.cli.running import run
+        from graphmend_bc.cli.run import run
 
         run(args)
 
@@ -136,7 +136,7 @@ class Scan:
         )
 
     def run(self, args: argparse.Namespace) -> None:
-        from graphmend_bc.cli.scanning import scan_paths
+        from graphmend_bc.cli.scan import scan_paths
 
         scan_paths(args)
 

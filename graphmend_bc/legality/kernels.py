@@ -10,9 +10,9 @@ from typing import Final
 import torch
 
 from graphmend_bc.legality import ops
-from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.kinds import takes_kinds
 from graphmend_bc.legality.record import OpRecord, mixes_dtypes, written_by
+from graphmend_bc.legality.storage import storage_of
 
 _COPIES: Final = ops.VIEWS | {"clone", "_to_copy", "copy"}
 

@@ -15,7 +15,6 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._sympy.value_ranges import ValueRanges
 from torch.utils.weak import WeakIdKeyDictionary
 
-from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.arithmetic import RULES
 from graphmend_bc.legality.integers import (
     UNKNOWN,
@@ -29,6 +28,7 @@ from graphmend_bc.legality.integers import (
     number_in,
 )
 from graphmend_bc.legality.record import OpRecord
+from graphmend_bc.legality.storage import storage_of
 
 
 class Ranges:

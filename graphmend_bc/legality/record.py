@@ -9,7 +9,7 @@ import torch
 from torch._ops import OpOverload
 
 from graphmend_bc.legality import ops
-from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.storage import storage_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from graphmend_bc.code import facts
 from graphmend_bc.code.assemble import Emit, Header, Label, assemble, relist
 from graphmend_bc.code.listing import decode
 from graphmend_bc.rewriting.calls import CallWriter
-from graphmend_bc.runtime.deopt import Deoptimise
+from graphmend_bc.runtime.deoptimise import Deoptimise
 
 _PROLOGUE = facts.op_set("MAKE_CELL", "COPY_FREE_VARS", "RESUME")
 

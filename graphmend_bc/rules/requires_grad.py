@@ -28,7 +28,7 @@ from graphmend_bc.dynamo.host_values.host_reads import is_plain
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
-from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import CallOperation
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule

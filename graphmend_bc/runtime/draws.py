@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from graphmend_bc.runtime.deopt import Deoptimise
+from graphmend_bc.runtime.deoptimise import Deoptimise
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 

@@ -14,7 +14,7 @@ from torch._dynamo.variables.base import VariableTracker
 import graphmend_bc as gm
 from graphmend_bc import session, versions
 from graphmend_bc.attachment import frame_hooks
-from graphmend_bc.canary.watch import places_of
+from graphmend_bc.canary.watching import places_of
 from graphmend_bc.contrib.load import extensions, load
 from graphmend_bc.dynamo.patches import capabilities, installer
 from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL

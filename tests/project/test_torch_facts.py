@@ -26,7 +26,9 @@ NAMED = {
     "testing/observation.py": {"torch.utils._pytree"},
     "runtime/deferral/effect_preflight.py": {"torch._logging"},  # where a class of torch's is found
     "runtime/deferral/known_code.py": {"torch._logging"},  # the same
-    "runtime/deferral/stack.py": {"torch._dynamo."},  # modules whose frames are not the program's
+    "runtime/deferral/call_places.py": {
+        "torch._dynamo."
+    },  # modules whose frames are not the program's
 }
 """What other files use of it, by name."""
 

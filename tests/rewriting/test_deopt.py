@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from graphmend_bc.rewriting.deopt import with_deopt
-from graphmend_bc.runtime.deopt import Deoptimise, Deoptimizer
+from graphmend_bc.runtime.deoptimise import Deoptimise, Deoptimizer
 
 
 class Empty(Exception):

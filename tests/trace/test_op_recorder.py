@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.storage import storage_of
 
 
 def test_the_number_of_a_freed_storage_is_not_used_again() -> None:

@@ -28,7 +28,7 @@ from graphmend_bc.dynamo.graph.fx_nodes import name_called
 from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.speculation.speculate import assume
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
-from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule

@@ -25,7 +25,7 @@ from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.speculation.speculate import assume, speculate
 from graphmend_bc.dynamo.symbols.known_integers import KnownIntegers
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
-from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkOperands
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule

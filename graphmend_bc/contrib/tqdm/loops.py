@@ -31,7 +31,7 @@ from graphmend_bc.dynamo.trace.compilation import SiteRefused
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.mark_callee import CALLS, name_of_callee
-from graphmend_bc.runtime.deferral.stack import is_machinery
+from graphmend_bc.runtime.deferral.call_places import is_machinery
 
 _ENDS = (StopIteration, exc.ObservedUserStopIteration)
 

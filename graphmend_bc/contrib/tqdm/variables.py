@@ -43,8 +43,8 @@ from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.deferral.call_places import is_machinery
 from graphmend_bc.runtime.deferral.effects import Effect
-from graphmend_bc.runtime.deferral.stack import is_machinery
 
 
 class MarkedBarVariable(MarkedCalleeVariable):

@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import (
 )
 
 from graphmend_bc import config
-from graphmend_bc.dynamo.calls.users_options import is_opaque
+from graphmend_bc.dynamo.calls.left_to_dynamo import is_opaque
 from graphmend_bc.dynamo.graph.fx_nodes import (
     input_storages,
     is_in_place,

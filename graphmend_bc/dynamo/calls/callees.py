@@ -13,11 +13,11 @@ from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.code.resume_names import without_resumption
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.calls.users_options import is_left_to_dynamo
+from graphmend_bc.dynamo.calls.left_to_dynamo import is_left_to_dynamo
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
-from graphmend_bc.runtime.deferral.stack import CallPlace, is_machinery
+from graphmend_bc.runtime.deferral.call_places import CallPlace, is_machinery
 
 
 class MarkedCalleeVariable(VariableTracker):

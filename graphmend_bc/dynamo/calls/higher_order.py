@@ -16,7 +16,7 @@ from graphmend_bc.dynamo.graph.fx_nodes import tensors_of
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime.deopt import Deoptimise
+from graphmend_bc.runtime.deoptimise import Deoptimise
 
 if TYPE_CHECKING:
     from graphmend_bc.runtime import Site

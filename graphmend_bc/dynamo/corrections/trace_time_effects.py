@@ -13,7 +13,7 @@ from typing import Any
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-from graphmend_bc.dynamo.calls.users_options import is_opaque
+from graphmend_bc.dynamo.calls.left_to_dynamo import is_opaque
 from graphmend_bc.dynamo.trace.compilation import SiteRefused, current
 from graphmend_bc.reporting.reasons import Refused
 

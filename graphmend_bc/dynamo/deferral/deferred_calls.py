@@ -42,9 +42,9 @@ from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.registration import Registration, Registry
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Marker, Site
+from graphmend_bc.runtime.deferral.call_places import CallPlace, is_machinery
 from graphmend_bc.runtime.deferral.effect_preflight import would_raise
 from graphmend_bc.runtime.deferral.effects import Effect
-from graphmend_bc.runtime.deferral.stack import CallPlace, is_machinery
 
 
 @dataclass(slots=True, eq=False)

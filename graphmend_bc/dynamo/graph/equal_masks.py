@@ -13,8 +13,8 @@ from typing import Any, Final
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.record import OpRecord
+from graphmend_bc.legality.storage import storage_of
 
 _MAKERS: Final = frozenset(
     {

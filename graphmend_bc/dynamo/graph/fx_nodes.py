@@ -10,7 +10,7 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, Node
 
-from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.storage import storage_of
 
 
 def last_node(graph: Graph) -> Node | None:

@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule
 
 from graphmend_bc.dynamo.graph.fx_nodes import is_input
-from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
 
 

@@ -26,7 +26,7 @@ from graphmend_bc.dynamo.host_values.passed_objects import check_whole, is_fixed
 from graphmend_bc.dynamo.host_values.text_settings import is_moved, note_shown
 from graphmend_bc.dynamo.trace.compilation import Compilation, TextsMoved, Trace
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
 
 LASTING = (SymNodeVariable, HostVariable, AutogradReprVariable)

@@ -8,7 +8,7 @@ import torch
 from torch.fx import Node
 
 from graphmend_bc.dynamo.trace.compilation import Trace
-from graphmend_bc.legality.alias import Choice, storage_of
+from graphmend_bc.legality.storage import Choice, storage_of
 from graphmend_bc.runtime import Site
 
 

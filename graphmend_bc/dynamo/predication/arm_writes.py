@@ -27,8 +27,8 @@ from graphmend_bc.dynamo.graph.fx_nodes import input_storages, name_called, stor
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.record import OpRecord, written_by
+from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 

@@ -26,10 +26,10 @@ from graphmend_bc.dynamo.predication.alias_notes import note_sharing
 from graphmend_bc.dynamo.predication.arm import Allowed, TracedArm, attributes_unchanged, trace_arm
 from graphmend_bc.dynamo.predication.arm_outputs import ArmOutput, outputs_of, rebuilt
 from graphmend_bc.dynamo.trace.compilation import Trace
-from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.arm_operators import check_runs_taken
 from graphmend_bc.legality.choose import check_can_choose
 from graphmend_bc.legality.record import OpRecord
+from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 

@@ -23,8 +23,8 @@ from graphmend_bc.dynamo.graph.fx_nodes import input_storages
 from graphmend_bc.dynamo.predication.arm import Allowed, TracedArm, trace_arm
 from graphmend_bc.dynamo.predication.arm_writes import WrittenBack, may_differentiate
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
-from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.record import OpRecord, draws, written_by
+from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
 
 _BY_INDEX = frozenset(

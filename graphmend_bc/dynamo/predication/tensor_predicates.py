@@ -23,8 +23,8 @@ from graphmend_bc.dynamo.graph.fx_nodes import input_storages
 from graphmend_bc.dynamo.predication import site_tracer
 from graphmend_bc.dynamo.trace import tracing
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
-from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.choose import check_predicate
+from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import MarkedCallee, Marker, Speculate
 

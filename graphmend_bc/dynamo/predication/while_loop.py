@@ -26,10 +26,10 @@ from graphmend_bc.dynamo.predication.cond import example, note_operator, side_ef
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
 from graphmend_bc.dynamo.predication.while_condition import compute_condition
 from graphmend_bc.dynamo.trace.tracing import inline, is_true
-from graphmend_bc.legality.alias import storage_of
 from graphmend_bc.legality.arm_operators import check_runs_taken
 from graphmend_bc.legality.choose import check_can_choose
 from graphmend_bc.legality.record import OpRecord
+from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Loop, Speculate
 

@@ -18,7 +18,7 @@ import torch
 from torch.utils import checkpoint
 
 from graphmend_bc.reporting.speculation_stats import Tally
-from graphmend_bc.runtime.deopt import Deoptimise
+from graphmend_bc.runtime.deoptimise import Deoptimise
 
 _top_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 

@@ -28,7 +28,7 @@ from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.speculation_stats import Tally
 from graphmend_bc.rewriting.deopt import with_deopt
 from graphmend_bc.runtime.deferral.effect_preflight import EffectPreflight
-from graphmend_bc.runtime.deopt import Deoptimise, Deoptimizer
+from graphmend_bc.runtime.deoptimise import Deoptimise, Deoptimizer
 
 log = logging.getLogger("graphmend_bc")
 

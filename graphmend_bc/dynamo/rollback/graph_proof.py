@@ -25,7 +25,7 @@ from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, need_of, un
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.legality.alias import check_choice
+from graphmend_bc.legality.storage import check_choice
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 

@@ -25,7 +25,7 @@ from graphmend_bc.dynamo.symbols.captures import captured_in
 from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.legality.alias import storage_of
+from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Tally
 

@@ -20,7 +20,7 @@ from graphmend_bc.dynamo.trace.earlier_part import EarlierPart
 from graphmend_bc.dynamo.trace.features import F, Feature, Features
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.dynamo.trace.planner import GraphOutcomes, Planner
-from graphmend_bc.legality.alias import Choice
+from graphmend_bc.legality.storage import Choice
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.runtime import Site

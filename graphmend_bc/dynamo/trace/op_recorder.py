@@ -15,7 +15,6 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from graphmend_bc.dynamo.graph.equal_masks import Masks
-from graphmend_bc.legality.alias import storage_of, storage_reference
 from graphmend_bc.legality.kernels import is_refused, is_same_view, may_overlap, writes_whole
 from graphmend_bc.legality.ranges import Ranges
 from graphmend_bc.legality.record import (
@@ -26,6 +25,7 @@ from graphmend_bc.legality.record import (
     stops_process,
     written_by,
 )
+from graphmend_bc.legality.storage import storage_of, storage_reference
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 

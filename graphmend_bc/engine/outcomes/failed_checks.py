@@ -9,8 +9,13 @@ from typing import Protocol
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.frames import attempt
+from graphmend_bc.engine.outcomes.failure_policy import (
+    FailedCheck,
+    OnFailure,
+    after_failure,
+    is_frequent,
+)
 from graphmend_bc.engine.outcomes.frame_counts import FrameCounts
-from graphmend_bc.engine.outcomes.governor import FailedCheck, OnFailure, after_failure, is_frequent
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import History, Tally, speculated
 from graphmend_bc.runtime import Site

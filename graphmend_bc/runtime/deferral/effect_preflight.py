@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphmend_bc.runtime.deferral.call_places import CallPlace
 from graphmend_bc.runtime.deferral.effects import Effect
-from graphmend_bc.runtime.deferral.stack import CallPlace
-from graphmend_bc.runtime.deopt import Deoptimise
+from graphmend_bc.runtime.deoptimise import Deoptimise
 from graphmend_bc.runtime.objects import can_be_shown
 
 Predicates = tuple[tuple[Any, bool], ...]

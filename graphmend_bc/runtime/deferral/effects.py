@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from graphmend_bc.runtime.deferral.stack import CallPlace, call_at, callers
+from graphmend_bc.runtime.deferral.call_places import CallPlace, call_at, callers
 from graphmend_bc.runtime.site import Site
 
 

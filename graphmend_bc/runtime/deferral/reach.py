@@ -23,13 +23,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from graphmend_bc.runtime.deferral.code_uses import uses_of
 from graphmend_bc.runtime.deferral.known_code import (
     CHANGES_ANYTHING,
     LOOKS_FURTHER,
     is_known,
     replaced_in,
 )
-from graphmend_bc.runtime.deferral.named_in_code import uses_of
 
 _ATOMS: Final = frozenset(
     (

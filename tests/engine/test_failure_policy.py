@@ -1,4 +1,4 @@
-"""The governor's decisions, as a table, and what they come to over many calls, in counts."""
+"""What is decided after failures, as a table, and what they come to over many calls, in counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphmend_bc.engine.outcomes.governor import (
+from graphmend_bc.engine.outcomes.failure_policy import (
     FailedCheck,
     OnFailure,
     Recompiled,
@@ -388,7 +388,7 @@ def test_assertion_is_not_left_to_stock() -> None:
 
 
 def _after(values: list[bool]) -> bool:
-    """What was seen least of late: the governor's own counts are used against it."""
+    """What was seen least of late: the counts of the policy are used against it."""
     return not values[-1] if len(values) > 2 and len(set(values[-3:])) == 1 else values[-1]
 
 

@@ -16,7 +16,7 @@ from torch._dynamo import config
 from torch._dynamo.testing import CompileCounter
 
 import graphmend_bc as gm
-from graphmend_bc.dynamo.calls.users_options import is_ignored, is_opaque
+from graphmend_bc.dynamo.calls.left_to_dynamo import is_ignored, is_opaque
 from tests.oracle import check, load
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])

@@ -101,7 +101,7 @@ snapshot_limit = 2**24
 """Most bytes of inputs that are copied before each run of a graph with speculations that changes
 them."""
 
-retrace_limit = 64
+attempt_limit = 64
 """Most attempts at tracing one frame; past it, the frame is compiled as stock Dynamo would."""
 
 effects: list[Any] = []
@@ -122,6 +122,10 @@ if TYPE_CHECKING:
         """As `torch._dynamo.config.patch`: what sets something for a while."""
 
 
+_RENAMED = {"retrace_limit": "attempt_limit"}
+"""Settings by the names that they had before, under which they are still read and set."""
+
+
 def _install() -> None:
     """Make this module a config module of torch's that checks what it is set to."""
     module, known = sys.modules[__name__], strategies
@@ -134,7 +138,9 @@ def _install() -> None:
             "effects": checks.Functions(),
         },
     )
-    checks.preset(vars(module), kinds)
+    checks.preset(vars(module), kinds, _RENAMED)
+    for old, new in _RENAMED.items():
+        vars(module)[old], kinds[old] = Config(alias=f"{__name__}.{new}"), kinds[new]
     if not checks.parsed(checks.Switch(), "GRAPHMEND_BC", True):
         vars(module)["enabled"] = Config(default=False, env_name_force="GRAPHMEND_BC")
     install_config_module(module)

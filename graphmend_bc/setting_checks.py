@@ -200,17 +200,31 @@ def kinds_of(
     return {name: kind for name, kind in found.items() if kind is not None}
 
 
-def preset(settings: MutableMapping[str, Any], kinds: Mapping[str, SettingKind]) -> None:
+def preset(
+    settings: MutableMapping[str, Any],
+    kinds: Mapping[str, SettingKind],
+    renamed: Mapping[str, str],
+) -> None:
     """Give settings the values that the environment has for them.
+
+    Args:
+        settings: changed in place.
+        kinds: what may stand in each.
+        renamed: from names that settings had before to those that they have.
 
     Raises:
         ValueError: a variable stands for no valid value.
     """
     variables = {name: f"{PREFIX}{name.upper()}" for name in kinds}
+    earlier = {name: f"{PREFIX}{name.upper()}" for name in renamed}
+    for old, variable in earlier.items():
+        new = renamed[old]
+        settings[new] = parsed(kinds[new], variable, kinds[new].read(settings[new]))
     for name, variable in variables.items():
         settings[name] = parsed(kinds[name], variable, kinds[name].read(settings[name]))
+    known = {*variables.values(), *earlier.values()}
     for given in os.environ:
-        if given.startswith(PREFIX) and given not in variables.values():
+        if given.startswith(PREFIX) and given not in known:
             for meant in get_close_matches(given, variables.values(), 1, 0.9):
                 logging.getLogger("graphmend_bc").warning(
                     "The environment has %s, which presets no setting; %s does.", given, meant

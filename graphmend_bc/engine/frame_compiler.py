@@ -95,7 +95,7 @@ class Frame(Attempts):
         """What Dynamo's own function returns, or what it raises."""
         self._leave_if_mending_does_not_pay()
         decides = not self.wants_errors and capabilities.DECIDING not in self.state.lost
-        for _ in range(0 if self.plans.off else config.retrace_limit):
+        for _ in range(0 if self.plans.off else config.attempt_limit):
             self.taken_up = False
             takes_up = self._takes_up if decides else None
             compilation = self._compilation(self.plans.exact_asserts, takes_up=takes_up)

@@ -40,7 +40,7 @@ def test_many_sites_need_few_attempts() -> None:
         f"    if torch.isnan(x).any():\n        raise ValueError({i})\n"
         for i in range(10)
     )
-    with gm.config.patch(retrace_limit=2):
+    with gm.config.patch(attempt_limit=2):
         found = check(
             f"def f(x):\n{body}    return x + 1",
             BOTH,

@@ -71,8 +71,8 @@ def test_a_wrong_value_is_refused_and_changes_nothing(way: Callable[..., None], 
 
 def test_patch_sets_nothing_if_one_of_its_values_is_wrong() -> None:
     before = gm.config.flip_limit
-    with pytest.raises(ValueError, match="retrace_limit"):
-        gm.config.patch(flip_limit=1, retrace_limit=None)
+    with pytest.raises(ValueError, match="attempt_limit"):
+        gm.config.patch(flip_limit=1, attempt_limit=None)
     assert gm.config.flip_limit == before
 
 
@@ -247,3 +247,26 @@ def test_another_value_leaves_it_on(value: str) -> None:
 def test_a_wrong_switch_is_refused() -> None:
     ran = with_environment("gm.enable()", GRAPHMEND_BC="off")
     assert ran.stderr.endswith("ValueError: GRAPHMEND_BC is 'off'; it must be 0 or 1.\n")
+
+
+def test_a_setting_is_still_known_by_its_earlier_name() -> None:
+    with gm.config.patch(retrace_limit=3):
+        assert (gm.config.attempt_limit, gm.config.retrace_limit) == (3, 3)
+    with gm.config.patch(attempt_limit=5):
+        assert gm.config.retrace_limit == 5
+    with pytest.raises(ValueError, match=r"config\.retrace_limit is 'many'"):
+        gm.config.retrace_limit = "many"
+
+
+@pytest.mark.parametrize(
+    ("variables", "limit"),
+    [
+        ({"GRAPHMEND_BC_RETRACE_LIMIT": "7"}, 7),
+        ({"GRAPHMEND_BC_ATTEMPT_LIMIT": "8"}, 8),
+        ({"GRAPHMEND_BC_RETRACE_LIMIT": "7", "GRAPHMEND_BC_ATTEMPT_LIMIT": "8"}, 8),
+    ],
+)
+def test_so_are_variables(variables: dict[str, str], limit: int) -> None:
+    source = "import graphmend_bc as gm; print(gm.config.attempt_limit, gm.config.retrace_limit)"
+    done = python("-c", source, env=variables)
+    assert done.stdout.split() == [str(limit)] * 2, done.stderr

@@ -31,7 +31,7 @@ from graphmend_bc.versions import running_versions
 log = logging.getLogger("graphmend_bc")
 
 _SETTINGS: Final = (
-    *("strategies", "rules_off", "contrib", "where_op_limit", "arm_limit", "retrace_limit"),
+    *("strategies", "rules_off", "contrib", "where_op_limit", "arm_limit", "attempt_limit"),
     *("hoist_op_limit", "hoist_size_limit", "hoist_limit", "concrete_eval_limit"),
     *("speculation_limit", "failed_check_limit", "flip_limit", "snapshot_limit"),
 )

@@ -27,6 +27,7 @@ from graphmend_bc.engine.plans.site_plans import Plans
 from graphmend_bc.engine.plans.survey_policy import Surveys
 from graphmend_bc.engine.retry_policy import RetryPolicy
 from graphmend_bc.engine.state import MendingState
+from graphmend_bc.engine.traced import Failed, Outcome, Traced
 from graphmend_bc.reporting.report import FrameResult
 from graphmend_bc.rewriting.plan import Capture
 from graphmend_bc.rules.random_draws import DRAWN
@@ -98,8 +99,8 @@ class Attempts:
             self.state, self.plans, self.surveys, self.flips, self.wants_errors
         )
 
-    def _note_failed(self, compilation: Compilation, error: Exception) -> None:
-        self.failed.append(self.retries.describe(compilation.trace, error))
+    def _note_failed(self, compilation: Compilation, failed: Failed) -> None:
+        self.failed.append(self.retries.describe(compilation.trace, failed))
         if log.isEnabledFor(logging.DEBUG):
             site, number = site_of(self.code, 0), len(self.failed)
             log.debug("Attempt %d at %s failed: %s.", number, site, self.failed[-1])
@@ -109,26 +110,26 @@ class Attempts:
         known = self.follows or self.function in self.state.mended
         return not self.plans.off and (known or self.plans.rewrites())
 
-    def _try(self, compilation: Compilation, call: attempt.AttemptArguments) -> Any:
-        """One attempt by Dynamo's own `compile_frame`: what it returns, or the error it raises."""
+    def _try(self, compilation: Compilation, call: attempt.AttemptArguments) -> Outcome:
+        """One attempt by Dynamo's own `compile_frame`."""
         # No local holds it: the traceback of an error holds this frame.
         return _known_as_ours(compilation, self._outcome(compilation, call))
 
-    def _attempt(self, compilation: Compilation) -> Any:
+    def _attempt(self, compilation: Compilation) -> Outcome:
         """One attempt that ends at a break which another one may mend."""
         if compilation.takes_up is not None:
             return self._try(compilation, self.call)
         return self._try_whole(compilation, self.call.with_breaks)
 
-    def _try_whole(self, compilation: Compilation, call: attempt.AttemptArguments) -> Any:
+    def _try_whole(self, compilation: Compilation, call: attempt.AttemptArguments) -> Outcome:
         """As `_try`; a graph break is an error."""
         with attempt.breaks_are_errors():
             outcome = self._try(compilation, call)
-        if not isinstance(outcome, Exception):
-            attempt.restore_error_setting(outcome)
+        if isinstance(outcome, Traced):
+            attempt.restore_error_setting(outcome.result)
         return outcome
 
-    def _outcome(self, compilation: Compilation, call: attempt.AttemptArguments) -> Any:
+    def _outcome(self, compilation: Compilation, call: attempt.AttemptArguments) -> Outcome:
         try:
             code = self.plans.code_for(self.code)
             with (
@@ -139,13 +140,14 @@ class Attempts:
             ):
                 result = self.stock(code, *call.args, **call.kwargs)
             # What a survey traced must not be used, whatever Dynamo made of it.
-            return result if compilation.trace.known(Survey) is None else Surveyed()
+            surveyed = compilation.trace.known(Survey) is not None
+            return Failed(Surveyed()) if surveyed else Traced(result)
         except BreakTakenUp as taken_up:
             attempt.clean_up(taken_up)
-            return taken_up.error
+            return Failed(taken_up.error)
         except Exception as error:
             pass_on(error)
-            return error
+            return Failed(error)
 
     def _compilation(
         self,
@@ -176,16 +178,13 @@ class Attempts:
 
     # Telling
 
-    def _tell(self, compilation: Compilation, outcome: Any) -> None:
+    def _tell(self, compilation: Compilation, outcome: Outcome) -> None:
+        error = outcome.error if isinstance(outcome, Failed) else None
+        is_broken = error is not None and not self.wants_errors and attempt.is_break(error)
         result = FrameResult(
             graphs=compilation.graphs,
-            break_reason=attempt.break_reason(outcome),
-            skipped=isinstance(outcome, FrameLeft)
-            or (
-                isinstance(outcome, Exception)
-                and not self.wants_errors
-                and attempt.is_break(outcome)
-            ),
+            break_reason=_break_reason(outcome),
+            skipped=isinstance(error, FrameLeft) or is_broken,
             attempts=tuple(self.failed),
         )
         self.state.note_compiled(self.code)
@@ -199,9 +198,14 @@ class Attempts:
             error.add_note(f"graphmend_bc could not mend this break.\n{decline}")
 
 
-def _known_as_ours(compilation: Compilation, outcome: Any) -> Any:
+def _break_reason(outcome: Outcome) -> str:
+    """Why a frame's graph ended before the frame did, in Dynamo's words; empty if it did not."""
+    return attempt.break_reason(outcome.error if isinstance(outcome, Failed) else outcome.result)
+
+
+def _known_as_ours(compilation: Compilation, outcome: Outcome) -> Outcome:
     """What came of an attempt, as an error of ours if it is one."""
-    error = outcome if isinstance(outcome, Exception) else None
+    error = outcome.error if isinstance(outcome, Failed) else None
     failure = compilation.trace.failure
     if failure is None and error is not None and is_internal(error):
         failure = error
@@ -209,4 +213,4 @@ def _known_as_ours(compilation: Compilation, outcome: Any) -> Any:
         return outcome
     if error is not None:
         attempt.clean_up(error)
-    return InternalError(failure, error)
+    return Failed(InternalError(failure, error))

@@ -35,6 +35,7 @@ from graphmend_bc.engine.outcomes.recompilations import charge_recompilation, ch
 from graphmend_bc.engine.outcomes.results import report_result, save_decisions
 from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
+from graphmend_bc.engine.traced import Failed, Outcome, Traced
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.rules.standard_library import Prepared
 from graphmend_bc.runtime import Site, identity_of
@@ -72,13 +73,14 @@ def compile_frame(
     except Exception as error:
         pass_on(error)
         outcome = frame.compile_without_us(InternalError(error))
-    if not isinstance(outcome, Exception):
-        return outcome
+    if isinstance(outcome, Traced):
+        return outcome.result
+    failure = outcome.error
     try:
         # Stock could not do without us either: the user sees what was raised.
-        raise outcome if not isinstance(outcome, InternalError) else outcome.failure
+        raise failure if not isinstance(failure, InternalError) else failure.failure
     finally:
-        del outcome  # its traceback holds this frame
+        del outcome, failure  # the traceback holds this frame
 
 
 class Next(Enum):
@@ -91,49 +93,62 @@ class Next(Enum):
 class Frame(Attempts):
     """The attempts at one frame, in their order."""
 
-    def compile(self) -> Any:
+    def compile(self) -> Outcome:
         """What Dynamo's own function returns, or what it raises."""
         self._leave_if_mending_does_not_pay()
-        decides = not self.wants_errors and capabilities.DECIDING not in self.state.lost
         for _ in range(0 if self.plans.off else config.attempt_limit):
-            self.taken_up = False
-            takes_up = self._takes_up if decides else None
-            compilation = self._compilation(self.plans.exact_asserts, takes_up=takes_up)
-            after: Any = None
+            after: Outcome | Next = Next.ATTEMPT
             try:
-                after = self._after_attempt(compilation, self._attempt(compilation))
+                after = self._next_attempt()
+                if isinstance(after, (Traced, Failed)):
+                    return after
                 if after is Next.STOCK:
                     break
-                if after is not Next.ATTEMPT:
-                    return after
             finally:
                 del after  # the traceback of an error holds this frame
         return self._compile_as_stock()
 
-    def _after_attempt(self, compilation: Compilation, outcome: Any) -> Any:
-        """What `compile` returns after an attempt, or what it does next."""
-        if not isinstance(outcome, Exception):
-            if compilation.takes_up is None and not self.wants_errors and attempt.is_empty(outcome):
+    def _next_attempt(self) -> Outcome | Next:
+        """One attempt: what `compile` returns after it, or what it does next."""
+        self.taken_up = False
+        decides = not self.wants_errors and capabilities.DECIDING not in self.state.lost
+        takes_up = self._takes_up if decides else None
+        compilation = self._compilation(self.plans.exact_asserts, takes_up=takes_up)
+        outcome = self._attempt(compilation)
+        try:
+            if isinstance(outcome, Failed):
+                return self._after_failure(compilation, outcome)
+            is_empty = takes_up is None and attempt.is_empty(outcome.result)
+            if is_empty and not self.wants_errors:
                 return Next.STOCK  # skips such frames, which only its own settings do
             return self._commit(compilation, outcome)
-        attempt.clean_up(outcome)
-        self._note_failed(compilation, outcome)
-        if isinstance(outcome, FrameLeft):
-            return self._leave(compilation, outcome)
-        is_left = compilation.left_break and attempt.is_break(outcome)
-        if is_left or (compilation.takes_up is not None and attempt.is_skip(outcome)):
-            return self._end(compilation, outcome)
-        if self.taken_up or self._goes_on(compilation, outcome):
-            return Next.ATTEMPT
-        if not attempt.is_break(outcome):
-            return self._compile_unmended(outcome)
-        if (whole := self._compile_whole_as_stock(compilation)) is not None:
-            return whole
-        if not self.wants_errors:
-            return Next.STOCK
-        report_result(self.state, self.plans, self.code, compilation.trace, {})
-        self._explain(outcome)
-        return outcome
+        finally:
+            del outcome
+
+    def _after_failure(self, compilation: Compilation, failed: Failed) -> Outcome | Next:
+        """What follows an attempt that failed."""
+        error = failed.error
+        try:
+            attempt.clean_up(error)
+            self._note_failed(compilation, failed)
+            if isinstance(error, FrameLeft):
+                return self._leave(compilation, error)
+            is_left = compilation.left_break and attempt.is_break(error)
+            if is_left or (compilation.takes_up is not None and attempt.is_skip(error)):
+                return self._end(compilation, failed)
+            if self.taken_up or self._goes_on(compilation, failed):
+                return Next.ATTEMPT
+            if not attempt.is_break(error):
+                return self._compile_unmended(failed)
+            if (whole := self._compile_whole_as_stock(compilation)) is not None:
+                return whole
+            if not self.wants_errors:
+                return Next.STOCK
+            report_result(self.state, self.plans, self.code, compilation.trace, {})
+            self._explain(error)
+            return failed
+        finally:
+            del error
 
     def _takes_up(self, compilation: Compilation, error: Exception) -> bool:
         """Whether an attempt ends at a break, because another one may do something about it."""
@@ -141,29 +156,29 @@ class Frame(Attempts):
         if is_internal(error) or compilation.trace.has_failed:
             return True
         self.taken_up = (
-            self._goes_on(compilation, error)
+            self._goes_on(compilation, Failed(error))
             or self.flips.values != tried
             or (not compilation.trace.used and self.plans.take_out_unmet())
         )
         return self.taken_up or self._may_be_whole_as_stock(compilation)
 
-    def compile_without_us(self, error: InternalError) -> Any:
+    def compile_without_us(self, error: InternalError) -> Outcome:
         """As `compile`, where we failed outside of an attempt: nothing is mended or remembered."""
-        self._report(error)
+        self._report(Failed(error))
         self.plans.off = True
         return self._try(self._compilation(), self.call)
 
-    def _goes_on(self, compilation: Compilation, error: Exception) -> bool:
+    def _goes_on(self, compilation: Compilation, failed: Failed) -> bool:
         """Whether there is another attempt: the usual one if plans from disk were no good."""
-        if isinstance(error, InternalError):
+        if isinstance(failed.error, InternalError):
             return False
-        learned = self.retries.after(compilation, error)
-        if self.retries.drops_suggestions(error, learned):
+        learned = self.retries.after(compilation, failed)
+        if self.retries.drops_suggestions(failed, learned):
             self._begin(suggests=False)
             return True
-        if learned or attempt.is_break(error):
+        if learned or attempt.is_break(failed.error):
             return learned
-        return self.retries.stops_speculating(compilation, self.code, error)
+        return self.retries.stops_speculating(compilation, self.code, failed.error)
 
     def _leave_if_mending_does_not_pay(self) -> None:
         """Mend nothing if stock's pieces are compiled less often. They get an empty cache."""
@@ -186,34 +201,36 @@ class Frame(Attempts):
         is_later = self.function != identity_of(self.code)
         return is_later and function is not None and function.varies
 
-    def _compile_unmended(self, error: Exception) -> Any:
+    def _compile_unmended(self, failed: Failed) -> Outcome:
         """Nothing of ours takes part; if anything did before, the error may have been ours.
 
         The program raises it as well if it is about an operator, and where eager Python does.
         """
         rewritten, site = self.plans.rewrites(), site_of(self.code, 0)
-        can_leave = self._takes_part() and eager_fallback.can_leave(error)
+        can_leave = self._takes_part() and eager_fallback.can_leave(failed.error)
         if can_leave and self.state.leaves_call(self.code):
-            log.info("%s runs without compilation in this call. It raises %r.", site, error)
+            log.info("%s runs without compilation in this call. It raises %r.", site, failed.error)
             left = eager_fallback.EagerFallback()
-            left.__cause__ = error
-            return left
+            left.__cause__ = failed.error
+            return Failed(left)
         self.plans.off = True
-        if rewritten or isinstance(error, InternalError):
-            self._report(error)
+        if rewritten or isinstance(failed.error, InternalError):
+            self._report(failed)
         return self._compile_as_stock()
 
-    def _report(self, error: Exception) -> None:
-        report_failure(self.state, site_of(self.code, 0), error, self.retries.place_of(error))
+    def _report(self, failed: Failed) -> None:
+        place = self.retries.place_of(failed)
+        report_failure(self.state, site_of(self.code, 0), failed.error, place)
 
-    def _leave(self, compilation: Compilation, left: FrameLeft) -> Exception:
+    def _leave(self, compilation: Compilation, left: FrameLeft) -> Failed:
         """Compiled, it is not what eager Python does. Compiled callees keep what they are given."""
-        place = self.retries.place_of(left) or site_of(self.code, 0)
+        failed = Failed(left)
+        place = self.retries.place_of(failed) or site_of(self.code, 0)
         self.state.note_decline(Decline.of(left.refused, place))
-        self._tell(compilation, left)
-        return eager_fallback.EagerFallback(always=True)
+        self._tell(compilation, failed)
+        return Failed(eager_fallback.EagerFallback(always=True))
 
-    def _compile_whole_as_stock(self, broken: Compilation) -> Any:
+    def _compile_whole_as_stock(self, broken: Compilation) -> Outcome | None:
         """What stock makes of a frame that is one graph unless we take part; None if it is not.
 
         Args:
@@ -224,12 +241,12 @@ class Frame(Attempts):
         self.plans.off = True
         compilation = self._compilation(as_stock=True)
         outcome = self._try_whole(compilation, self.call)
-        if not isinstance(outcome, Exception):
-            if self.wants_errors or not attempt.is_empty(outcome):
+        if isinstance(outcome, Traced):
+            if self.wants_errors or not attempt.is_empty(outcome.result):
                 return self._commit(compilation, outcome)
         else:
-            attempt.clean_up(outcome)
-            del outcome  # its traceback holds this frame
+            attempt.clean_up(outcome.error)
+            del outcome  # the traceback holds this frame
         self.plans.off = False
         return None
 
@@ -237,45 +254,53 @@ class Frame(Attempts):
         asks = self.wants_errors or (self.plans.exact_texts and not broken.trace.used)
         return asks and not self.plans.off
 
-    def _compile_as_stock(self) -> Any:
+    def _compile_as_stock(self) -> Outcome:
         """The attempt with the caller's settings: breaks that are left are Dynamo's to handle."""
         self.plans.take_out_unmet()
         compilation = self._compilation()
         outcome = self._try(compilation, self.call)
         try:
-            if not isinstance(outcome, Exception):
+            if isinstance(outcome, Traced):
                 return self._commit(compilation, outcome)
-            self._note_failed(compilation, outcome)
-            if isinstance(outcome, Prepared) or self.retries.after_the_last(outcome):
-                return self._compile_as_stock()
-            is_internal = isinstance(outcome, InternalError) and not self.plans.off
-            if is_internal or (attempt.is_failure(outcome) and self._takes_part()):
-                attempt.clean_up(outcome)
-                return self._compile_unmended(outcome)
-            if isinstance(outcome, FrameLeft):
-                return self._leave(compilation, outcome)
-            breaks = self.wants_errors and attempt.is_break(outcome)
-            if breaks and (whole := self._compile_whole_as_stock(compilation)) is not None:
-                return whole
-            return self._end(compilation, outcome)
+            return self._after_the_last(compilation, outcome)
         finally:
             del outcome  # the traceback of an error holds this frame
 
-    def _end(self, compilation: Compilation, error: Exception) -> Exception:
+    def _after_the_last(self, compilation: Compilation, failed: Failed) -> Outcome:
+        """What follows the attempt with the caller's settings, if it failed."""
+        error = failed.error
+        try:
+            self._note_failed(compilation, failed)
+            if isinstance(error, Prepared) or self.retries.after_the_last(error):
+                return self._compile_as_stock()
+            is_internal = isinstance(error, InternalError) and not self.plans.off
+            if is_internal or (attempt.is_failure(error) and self._takes_part()):
+                attempt.clean_up(error)
+                return self._compile_unmended(failed)
+            if isinstance(error, FrameLeft):
+                return self._leave(compilation, error)
+            breaks = self.wants_errors and attempt.is_break(error)
+            if breaks and (whole := self._compile_whole_as_stock(compilation)) is not None:
+                return whole
+            return self._end(compilation, failed)
+        finally:
+            del error
+
+    def _end(self, compilation: Compilation, failed: Failed) -> Failed:
         """Accept that Dynamo does not compile the frame."""
-        self._note_cut(bool(attempt.break_reason(error)))
+        self._note_cut(bool(attempt.break_reason(failed.error)))
         report_result(self.state, self.plans, self.code, compilation.trace, {})
         save_decisions(self.plans, self.state.function_of(self.code))
-        self._tell(compilation, error)
-        return error
+        self._tell(compilation, failed)
+        return failed
 
     def _note_cut(self, cut: bool) -> None:
         if cut and not self.plans.off:
             self.plans.note_cut()
 
-    def _commit(self, compilation: Compilation, result: Any) -> Any:
+    def _commit(self, compilation: Compilation, traced: Traced) -> Traced:
         """Accept an attempt."""
-        trace = compilation.trace
+        trace, result = compilation.trace, traced.result
         used: dict[Site, str] = {}
         may_leave, roll_back = False, None
         for feature in trace.obliged(Feature.mended):
@@ -306,5 +331,5 @@ class Frame(Attempts):
         report_result(self.state, self.plans, self.code, trace, used | trace.used, cut=cut)
         self._note_cut(cut)
         save_decisions(self.plans, self.state.function_of(self.code))
-        self._tell(compilation, result)
-        return result
+        self._tell(compilation, traced)
+        return traced

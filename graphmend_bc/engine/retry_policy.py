@@ -12,7 +12,6 @@ from graphmend_bc.dynamo.frames import attempt
 from graphmend_bc.dynamo.frames.breaks import (
     UNSAFE_SIDE_EFFECT,
     Break,
-    break_of,
     first_line,
     offset_of,
 )
@@ -33,6 +32,7 @@ from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.plans.site_plans import Plans
 from graphmend_bc.engine.plans.survey_policy import Surveys
 from graphmend_bc.engine.state import MendingState
+from graphmend_bc.engine.traced import Failed
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.rewriting.mark_callee import CALLS
@@ -66,32 +66,32 @@ class RetryPolicy:
     flips: SpeculationFlips
     wants_errors: bool
 
-    def after(self, compilation: Compilation, error: Exception) -> bool:
+    def after(self, compilation: Compilation, failed: Failed) -> bool:
         """Change a plan or a speculation after a failed attempt; False if nothing is left to try.
 
         Args:
             compilation: the attempt.
-            error: what it ended with.
+            failed: what it ended with.
         """
         return (
-            self._learn(compilation, error)
-            or self._flip(compilation, error)
-            or self._leave_asserts(compilation, error)
+            self._learn(compilation, failed)
+            or self._flip(compilation, failed)
+            or self._leave_asserts(compilation, failed)
         )
 
-    def describe(self, trace: Trace, error: Exception) -> str:
+    def describe(self, trace: Trace, failed: Failed) -> str:
         """What an attempt failed at, in a few words.
 
         Args:
             trace: the attempt.
-            error: what it ended with.
+            failed: what it ended with.
         """
+        error, found = failed.error, failed.found
         if (survey := trace.known(Survey)) is not None:
             refused = [f"{why.reason.code} at {site}" for site, why in survey.refused.items()]
             return ", ".join([*refused, *(self._described(found) for found in survey.found)])
         if isinstance(error, SiteRefused):
             return f"{error.refused.reason.code} at {', '.join(map(str, error.sites))}"
-        found = break_of(error)
         if found is None:
             return type(error).__name__
         if isinstance(error, NotReplaceable):
@@ -105,14 +105,13 @@ class RetryPolicy:
         original, offset = self.state.rewrites.original(found.code, found.offset)
         return site_of(original, max(offset, 0))
 
-    def place_of(self, error: Exception) -> Site | None:
+    def place_of(self, failed: Failed) -> Site | None:
         """The user's instruction at which an attempt ended; None if it was in none.
 
         Args:
-            error: what it ended with.
+            failed: what it ended with.
         """
-        found = break_of(error)
-        return None if found is None else self._site(found)
+        return None if failed.found is None else self._site(failed.found)
 
     def stops_speculating(self, compilation: Compilation, code: CodeType, error: Exception) -> bool:
         """Take speculations out if the paths they choose keep raising: calls may never go there.
@@ -127,18 +126,18 @@ class RetryPolicy:
         sites = dict.fromkeys(speculation.site for speculation, _ in compilation.trace.speculations)
         return self.plans.climb_all(sites, Refused("arm-does-not-trace", first_line(error)))
 
-    def drops_suggestions(self, error: Exception, learned: bool) -> bool:
+    def drops_suggestions(self, failed: Failed, learned: bool) -> bool:
         """True if plans that were read from disk did not carry the frame: they are gone then.
 
         They are not to blame for a break somewhere else.
 
         Args:
-            error: what an attempt with them ended with.
+            failed: what an attempt with them ended with.
             learned: whether a plan or a speculation was changed after it.
         """
-        suggestions, found = self.plans.suggestions, break_of(error)
+        suggestions, found = self.plans.suggestions, failed.found
         raised = found is not None and found.gb_type in _PROGRAM_ERRORS
-        elsewhere = learned or (attempt.is_break(error) and not raised)
+        elsewhere = learned or (attempt.is_break(failed.error) and not raised)
         if not suggestions.tried or (elsewhere and not suggestions.are_changed(self.plans.by_code)):
             return False
         suggestions.drop()
@@ -167,15 +166,16 @@ class RetryPolicy:
         attempt.clean_up(error)
         return True
 
-    def _learn(self, compilation: Compilation, error: Exception) -> bool:
+    def _learn(self, compilation: Compilation, failed: Failed) -> bool:
         trace, plans = compilation.trace, self.plans
+        error, found = failed.error, failed.found
         plans.unmet -= {*trace.used, *trace.refused}
         plans.gb_types |= trace.gb_types
         if (survey := trace.known(Survey)) is not None:
             self.surveys.learn(survey)
             return True
         if isinstance(error, (Prepared, NotReplaceable)):
-            return isinstance(error, Prepared) or plans.note_postponed(self.place_of(error))
+            return isinstance(error, Prepared) or plans.note_postponed(self.place_of(failed))
         if isinstance(error, (TextsMoved, TakesPartLate)):
             plans.trace_anew(error)
             return True
@@ -187,7 +187,6 @@ class RetryPolicy:
             # A resume function holds sites that no plan has; declined, they mean nothing.
             climbed = plans.climb_all(error.sites, error.refused)
             return climbed or len(plans.declined) > known
-        found = break_of(error)
         if found is not None and found.gb_type in _PROGRAM_ERRORS:
             return False
         stops = attempt.is_break(error) or self._asks_symbol(error, found)
@@ -273,13 +272,13 @@ class RetryPolicy:
         is_loop = plans.declined[site].reason == "loop-unbounded"
         return plans.stop_capturing(refused, loop=site if is_loop else None)
 
-    def _leave_asserts(self, compilation: Compilation, error: Exception) -> bool:
+    def _leave_asserts(self, compilation: Compilation, failed: Failed) -> bool:
         """Leave assertions to Dynamo if tracing stopped at one: stock compiles them.
 
         Not if one failed too often, which stock's operator would tell by another exception, unless
         the frame must be one graph.
         """
-        found = break_of(error)
+        found = failed.found
         asserts = compilation.trace.known(Assertions)
         if found is None or asserts is None or (found.code, found.offset) not in asserts.met:
             return False
@@ -300,9 +299,9 @@ class RetryPolicy:
         ]
         return self.flips.flip(blind, self._place(found), last=False)
 
-    def _flip(self, compilation: Compilation, error: Exception) -> bool:
+    def _flip(self, compilation: Compilation, failed: Failed) -> bool:
         """Speculate otherwise, if the way that was taken for granted does not trace."""
-        found = break_of(error)
+        error, found = failed.error, failed.found
         if found is not None and attempt.is_break(error):
             # The way of this very call: the other one would not be that of the graph's first call.
             return not self._is_final(found) and self._flip_blind(compilation, error, found)

@@ -13,6 +13,7 @@ from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.plans.site_plans import Plans
 from graphmend_bc.engine.plans.survey_policy import Surveys
 from graphmend_bc.engine.retry_policy import RetryPolicy
+from graphmend_bc.engine.traced import Failed
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site, identity_of
 from tests.engine.test_survey_policy import branching, jump_of, start
@@ -42,7 +43,7 @@ class Compiling:
 
 def after(policy: RetryPolicy, error: Exception) -> bool:
     compilation: Any = Compiling()
-    return policy.after(compilation, error)
+    return policy.after(compilation, Failed(error))
 
 
 def test_a_refused_rule_is_followed_by_the_next_that_helps() -> None:
@@ -85,7 +86,7 @@ def test_an_error_of_the_programs_changes_nothing() -> None:
 
 def test_descriptions() -> None:
     retries = policy()
-    assert retries.describe(Trace(), KeyError(1)) == "KeyError"
-    text = retries.describe(Trace(), SiteRefused(Refused("alias-escapes"), SITE))
+    assert retries.describe(Trace(), Failed(KeyError(1))) == "KeyError"
+    text = retries.describe(Trace(), Failed(SiteRefused(Refused("alias-escapes"), SITE)))
     assert text == f"alias-escapes at {SITE}"
-    assert retries.place_of(torch.OutOfMemoryError()) is None
+    assert retries.place_of(Failed(torch.OutOfMemoryError())) is None

@@ -31,7 +31,7 @@ from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.engine.attempts import Attempts
 from graphmend_bc.engine.outcomes.failure_policy import Recompiled, leaves_frame
 from graphmend_bc.engine.outcomes.failures import report_failure
-from graphmend_bc.engine.outcomes.recompilations import charge_recompilation, charge_version
+from graphmend_bc.engine.outcomes.recompile_charges import charge_recompilation, charge_version
 from graphmend_bc.engine.outcomes.results import report_result, save_decisions
 from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState

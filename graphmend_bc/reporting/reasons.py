@@ -358,8 +358,11 @@ _ALL = (
     ),
     Reason(
         "strategy-off",
-        "The strategy that the site needs is not in graphmend_bc.config.strategies.",
-        ("Add it there.",),
+        "Settings leave out what would mend the site.",
+        (
+            "Add the strategy to graphmend_bc.config.strategies, or take the rule out of"
+            " graphmend_bc.config.rules_off.",
+        ),
     ),
     Reason(
         "torch-differs",

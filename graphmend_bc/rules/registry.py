@@ -89,7 +89,11 @@ def candidates_at(met: BreakSite, lost: Mapping[str, str] = NOTHING_LOST) -> tup
         for here in found:
             if (why := _lost_by(here.rule, lost)) is not None:
                 raise Refused("torch-differs", f"It {why}.")
-        raise Refused("strategy-off", f"It is {found[-1].rule.strategy!r}.")
+        rule = found[-1].rule
+        is_listed = rule.strategy in config.strategies
+        what = f"rule {rule.name!r} is" if is_listed else f"strategy {rule.strategy!r} is not"
+        where = "rules_off" if is_listed else "strategies"
+        raise Refused("strategy-off", f"The {what} in graphmend_bc.config.{where}.")
     return allowed
 
 

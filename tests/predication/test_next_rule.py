@@ -10,8 +10,8 @@ import torch
 
 import graphmend_bc as gm
 from graphmend_bc.engine.plans.site_plans import Plans
+from tests.frames.test_on_stack_replacement import attempts_of
 from tests.oracle import check, load
-from tests.trace.test_on_stack_replacement import attempts_of
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 

@@ -1,7 +1,7 @@
 """A `while` loop on a tensor condition becomes a `torch.while_loop` in the graph.
 
 The operator carries a flag, whether there is another round, and the loop's tensors and ints; the
-flag is left out again where it can be (loop_condition.py). Other values must be the same after
+flag is left out again where it can be (`while_condition.py`). Other values must be the same after
 every round. Rounds whose condition is a Python value are unrolled.
 """
 

@@ -137,7 +137,7 @@ def test_parts_of_a_module(asked: str) -> None:
 
 def test_no_guards_without_a_mend() -> None:
     """Stock is wrong here, and stays as it is."""
-    with pytest.raises(AssertionError, match="value differs"):
+    with pytest.raises(AssertionError, match="result differs"):
         changing(
             "d = {}",
             "try: w = d['k']\nexcept KeyError: w = 1\nreturn w * x",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.corrections.test_absent_names import MENDED
+from tests.absence.test_absent_names import MENDED
 from tests.releases import since
 from tests.surroundings import changing
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.frames.test_on_stack_replacement import attempts_of
 from tests.oracle import check
-from tests.trace.test_on_stack_replacement import attempts_of
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 

@@ -19,6 +19,7 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.ctx_manager import ContextWrappingVariable
 from torch.fx import Node
 
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, asked, guard_on
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
@@ -38,11 +39,7 @@ _CODE = "torch.backends.cudnn"
 
 
 def _block(
-    callee: KnownCalleeVariable,
-    tx: InstructionTranslatorBase,
-    function: object,
-    args: list[VariableTracker],
-    kwargs: dict[str, VariableTracker],
+    callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
 ) -> VariableTracker | None:
     """The block that a call of `torch.backends.cudnn.flags` makes; None for other functions.
 
@@ -158,12 +155,7 @@ class CudnnFlagsVariable(ContextWrappingVariable):
     def reconstruct(self, codegen: PyCodegen) -> None:
         raise self.refused("It is used outside the graph.")
 
-    def call_function(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call_function(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         raise self.refused("It is used as a decorator.")
 
     def refused(self, detail: str) -> SiteRefused:

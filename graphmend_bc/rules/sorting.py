@@ -12,6 +12,7 @@ from torch._dynamo.variables.lists import ListVariable
 from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc.dynamo import facts
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.graph.emit import method
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
@@ -38,12 +39,7 @@ def _sorting(
 
 
 class _SortVariable(MarkedCalleeVariable):
-    def value(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker | None:
+    def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker | None:
         """`items.sort(key=..., reverse=...)` or `sorted(items, ...)`, if the keys are tensors."""
         callee = self.callee.realize()
         if kwargs.keys() - {"key", "reverse"}:

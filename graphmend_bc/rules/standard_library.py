@@ -18,6 +18,7 @@ from torch._dynamo.variables.functions import NestedUserFunctionVariable
 from graphmend_bc.catalog.first_use import Preparation, preparation_by
 from graphmend_bc.catalog.polyfills import polyfill_by
 from graphmend_bc.dynamo import facts
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.calls.markers import outlined
@@ -127,11 +128,7 @@ _COPIES: Final = MappingProxyType({kind.copy: kind for kind in (dict, list, set)
 
 
 def _copied(
-    callee: KnownCalleeVariable,
-    tx: InstructionTranslatorBase,
-    function: object,
-    args: list[VariableTracker],
-    kwargs: dict[str, VariableTracker],
+    callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
 ) -> VariableTracker | None:
     # Since CPython 3.14 it is called as a method of the type.
     if (read := facts.method_read(callee.callee.realize())) is not None and read[1] == "copy":

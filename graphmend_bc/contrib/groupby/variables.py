@@ -17,6 +17,7 @@ from torch._dynamo.variables.iter import IteratorVariable
 
 from graphmend_bc.contrib.groupby import groups
 from graphmend_bc.dynamo import facts
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable
 from graphmend_bc.dynamo.trace.tracing import inline
 
@@ -52,11 +53,7 @@ class GroupsVariable(IteratorVariable):
 
 
 def grouped(
-    callee: KnownCalleeVariable,
-    tx: InstructionTranslatorBase,
-    function: object,
-    args: list[VariableTracker],
-    kwargs: dict[str, VariableTracker],
+    callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
 ) -> VariableTracker | None:
     """What `itertools.groupby` gives; None if its items may go on after their end."""
     del callee

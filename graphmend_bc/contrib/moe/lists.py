@@ -21,6 +21,7 @@ from torch._dynamo.variables.misc import GetAttrVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx import Node
 
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.graph_slice import Limits, slice_of
 from graphmend_bc.dynamo.before_graph.hoist import HoistedCalleeVariable
 from graphmend_bc.dynamo.graph.emit import compared
@@ -51,12 +52,7 @@ def listed(
 class ListedCalleeVariable(HoistedCalleeVariable):
     """The callee of a call that makes a list of a tensor."""
 
-    def value(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         """The list of a mask's indices: computed before the graph if possible, else assumed."""
         indices, mask = self._indices()
         if is_cheap(self.compilation.trace, mask):

@@ -15,6 +15,7 @@ from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 
 from graphmend_bc.contrib.tqdm.bars import complaint
 from graphmend_bc.contrib.tqdm.catalog import Bar, makes_bar
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.host_values.argument_snapshots import Snapshotter, as_dict, kept_stream
 from graphmend_bc.dynamo.host_values.passed_objects import is_fixed
 from graphmend_bc.dynamo.trace.compilation import Compilation
@@ -68,11 +69,7 @@ class BarArguments:
 
 
 def arguments(
-    tx: InstructionTranslatorBase,
-    compilation: Compilation,
-    made: Bar,
-    args: list[VariableTracker],
-    kwargs: dict[str, VariableTracker],
+    tx: Translator, compilation: Compilation, made: Bar, args: Args, kwargs: Keywords
 ) -> BarArguments:
     """The arguments of a bar, as they will still be after the graph.
 

@@ -26,6 +26,7 @@ from graphmend_bc.contrib.tqdm.catalog import BAR_BREAK, OBSERVERS, Bar, bar_mad
 from graphmend_bc.contrib.tqdm.loops import WalkVariable
 from graphmend_bc.contrib.tqdm.state import Bars, check_not_in_arm
 from graphmend_bc.dynamo import facts
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.cached_calls import is_cached
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable, places
 from graphmend_bc.dynamo.deferral.shared_state import Shared, SharedState
@@ -63,24 +64,14 @@ class MarkedBarVariable(MarkedCalleeVariable):
         super().__init__(site, callee, compilation, **kwargs)
         self.function = function
 
-    def call_function(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call_function(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         """The bar; stock Dynamo would break the graph inside a function of its own."""
         try:
             return self.value(tx, args, kwargs)
         except Refused as refused:
             raise SiteRefused(refused, self.site) from refused
 
-    def value(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         """The bar.
 
         Raises:
@@ -222,12 +213,7 @@ class BarMethodVariable(DeferredMethodVariable):
         self.obj = obj
         self.name = name
 
-    def call_function(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> NoReturn:
+    def call_function(self, tx: Translator, args: Args, kwargs: Keywords) -> NoReturn:
         """Refuse calls that are not deferred."""
         self.obj.refuse(f"{self.name}()")
 

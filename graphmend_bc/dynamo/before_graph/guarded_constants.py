@@ -12,6 +12,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 
 from graphmend_bc.catalog.probes import is_fleeting, probe_of
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
 from graphmend_bc.dynamo.before_graph.graph_slice import Slice
 from graphmend_bc.dynamo.calls.cached_calls import is_cached
@@ -26,11 +27,7 @@ NO_ANSWER = object()
 
 
 def _answer(
-    callee: KnownCalleeVariable,
-    tx: InstructionTranslatorBase,
-    function: object,
-    args: list[VariableTracker],
-    kwargs: dict[str, VariableTracker],
+    callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
 ) -> VariableTracker | None:
     """The answer of a probe, guarded on; None if the function is no probe.
 

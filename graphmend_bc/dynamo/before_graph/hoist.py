@@ -18,6 +18,7 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._guards import Source
 from torch.fx import Node
 
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.call_template import filled_template, template_of
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource, hoisted_source
 from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
@@ -76,12 +77,7 @@ def hoisted(
 class HoistedCalleeVariable(MarkedCalleeVariable):
     """The callee of a call that is to run before the graph."""
 
-    def value(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         """The call's value as an input of the graph."""
         if tx.export:
             raise Refused("under-export")
@@ -120,11 +116,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         return Limits.of_hoists()
 
     def _with_numbers(
-        self,
-        tx: InstructionTranslatorBase,
-        callee: VariableTracker,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, tx: Translator, callee: VariableTracker, args: Args, kwargs: Keywords
     ) -> VariableTracker | None:
         """The call with numbers for tensors of whole numbers; None if there are none."""
         first, function = _operator(callee)

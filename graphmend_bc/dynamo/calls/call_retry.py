@@ -16,6 +16,7 @@ from torch._dynamo.variables.functions import LocalGeneratorObjectVariable
 from torch._dynamo.variables.iter import IteratorVariable
 from torch.fx import Node
 
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.frames.breaks import break_at
 from graphmend_bc.dynamo.frames.inlined_frames import is_in_coroutine
@@ -34,12 +35,7 @@ _USED_UP = (IteratorVariable, LocalGeneratorObjectVariable)
 def retry_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`InstructionTranslatorBase.call_function`: what every call instruction ends with."""
 
-    def call_function(
-        self: InstructionTranslatorBase,
-        fn: VariableTracker,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> None:
+    def call_function(self: Translator, fn: VariableTracker, args: Args, kwargs: Keywords) -> None:
         last = last_node(self.output.graph)
         try:
             stock(self, fn, args, kwargs)
@@ -72,11 +68,11 @@ def _is_as_before(tx: InstructionTranslatorBase, last: Node | None) -> bool:
 
 
 def _goes_on(
-    tx: InstructionTranslatorBase,
+    tx: Translator,
     last: Node | None,
     fn: VariableTracker,
-    args: list[VariableTracker],
-    kwargs: dict[str, VariableTracker],
+    args: Args,
+    kwargs: Keywords,
     error: exc.Unsupported,
 ) -> bool:
     """Whether a call that was refused has a value after all, because its callee was marked.

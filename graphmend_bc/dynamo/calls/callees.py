@@ -13,6 +13,7 @@ from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.code.resume_names import without_resumption
 from graphmend_bc.dynamo import facts
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.left_to_dynamo import is_left_to_dynamo
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.reporting.reasons import Refused
@@ -45,12 +46,7 @@ class MarkedCalleeVariable(VariableTracker):
     def reconstruct(self, codegen: PyCodegen) -> None:
         codegen(self.callee)
 
-    def call_function(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call_function(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         """What the mark makes of the call; if nothing, what stock Dynamo does."""
         value = None
         try:
@@ -59,12 +55,7 @@ class MarkedCalleeVariable(VariableTracker):
             self.compilation.trace.refused[self.site] = refused
         return self.callee.call_function(tx, args, kwargs) if value is None else value
 
-    def value(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker | None:
+    def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker | None:
         """What the mark makes of the call, or None.
 
         Raises:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable, real_object
 from graphmend_bc.dynamo.calls.markers import Handler
 from graphmend_bc.dynamo.trace.compilation import Compilation
@@ -69,12 +70,7 @@ class KnownCalleeVariable(MarkedCalleeVariable):
         self.strategy = strategy
         self.understand = understand
 
-    def value(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker | None:
+    def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker | None:
         """What the function gives, or None if it is not known."""
         if tx.export:
             raise Refused("under-export")

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.nn import functional as F
 
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.trace.compilation import current
 
 _DEFAULTS = {
@@ -37,12 +37,7 @@ _RANKS = {F.dropout1d: 3, F.dropout2d: 4, F.dropout3d: 5}
 def call_dropout(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`TorchInGraphFunctionVariable.call_function`: a dropout that drops nothing is no operator."""
 
-    def call_function(
-        self: Any,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call_function(self: Any, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         compilation = current()
         if compilation is not None and compilation.may_mend and not tx.export:
             passed = _passed_on(self.value, args, kwargs)
@@ -54,9 +49,7 @@ def call_dropout(stock: Callable[..., Any]) -> Callable[..., Any]:
     return call_function
 
 
-def _passed_on(
-    function: object, args: list[VariableTracker], kwargs: dict[str, VariableTracker]
-) -> TensorVariable | None:
+def _passed_on(function: object, args: Args, kwargs: Keywords) -> TensorVariable | None:
     """The tensor that a call gives as it is; None for other calls."""
     try:
         defaults = _DEFAULTS.get(function)  # type: ignore[call-overload]

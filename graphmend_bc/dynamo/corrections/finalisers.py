@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from torch._dynamo import exc
-from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.reporting.reasons import Refused
 
@@ -49,12 +49,7 @@ def make_finalised(
 def call_class(stock: Callable[..., VariableTracker]) -> Callable[..., VariableTracker]:
     """`UserDefinedClassVariable.call_function`: an object is made, or a weak reference to one."""
 
-    def call_function(
-        self: Any,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call_function(self: Any, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         if getattr(self.value, "__new__", None) is object.__new__:
             _check_class(self.value)  # Dynamo makes one to see whether it can
         refers = any(self.value is kind for kind in _REFERENCES)

@@ -24,6 +24,7 @@ from graphmend_bc import config
 from graphmend_bc.catalog.observers import LOGGER_BREAK as LOGGER_BREAK
 from graphmend_bc.catalog.observers import PRINT_BREAK as PRINT_BREAK
 from graphmend_bc.catalog.observers import Observer, observer_of
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.cached_calls import is_cached
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable, owner_of, places, real_object
 from graphmend_bc.dynamo.deferral import logging_levels
@@ -160,12 +161,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
         self.function = function
         self.observer = observer
 
-    def call_function(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call_function(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         """Note the call; where that would not be exact, trace it as stock Dynamo does."""
         try:
             self.defer(tx, args, kwargs)
@@ -176,12 +172,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
             return self.callee.call_function(tx, args, kwargs)
         return ConstantVariable.create(None)
 
-    def defer(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> None:
+    def defer(self, tx: Translator, args: Args, kwargs: Keywords) -> None:
         """Note the call.
 
         Raises:
@@ -203,13 +194,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
         trace.used[self.site] = "defer"
         trace.gb_types[self.site] = self.observer.gb_type
 
-    def _note(
-        self,
-        tx: InstructionTranslatorBase,
-        effect: Effect,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> None:
+    def _note(self, tx: Translator, effect: Effect, args: Args, kwargs: Keywords) -> None:
         _check_print_keywords(kwargs)
         _check_owner(tx, self.callee, self.observer.counts)
         check_process(tx, self.function)
@@ -244,13 +229,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
         if isinstance(self.callee, DeferredMethodVariable):
             self.callee.was_noted()
 
-    def _check_raises(
-        self,
-        tx: InstructionTranslatorBase,
-        effect: Effect,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> None:
+    def _check_raises(self, tx: Translator, effect: Effect, args: Args, kwargs: Keywords) -> None:
         """Refuse calls that would raise now, or warnings that the function catches itself."""
         module = getattr(self.function, "__module__", "")
         warns = module in ("warnings", "_warnings")
@@ -272,12 +251,7 @@ class DeferredCallVariable(MarkedCalleeVariable):
         if not self.observer.returns_none and tx.next_instruction.opname != "POP_TOP":
             raise Refused("effect-result-used")
 
-    def _depth(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> int:
+    def _depth(self, tx: Translator, args: Args, kwargs: Keywords) -> int:
         """How many stack frames the call looks at."""
         if "stack_info" in kwargs and not _is_false(kwargs["stack_info"]):
             raise Refused("effect-stack", "The keyword is 'stack_info'.")

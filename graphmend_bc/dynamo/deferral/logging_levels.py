@@ -13,12 +13,12 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from torch._dynamo.guards import install_guard
-from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._guards import Guard, Source
 
 from graphmend_bc.catalog.observers import LOGGER_BREAK, Observer
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable, owner_of
 from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
 from graphmend_bc.dynamo.trace.features import Feature
@@ -88,12 +88,7 @@ class QuestionVariable(MarkedCalleeVariable):
         super().__init__(site, callee, compilation, **kwargs)
         self.function = function
 
-    def value(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker | None:
+    def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker | None:
         """The answer, as a constant."""
         owner = owner_of(self.callee)
         known = all(arg.is_python_constant() for arg in args) and not kwargs

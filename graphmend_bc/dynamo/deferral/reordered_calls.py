@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 
 from graphmend_bc import config
 from graphmend_bc.catalog.observers import Observer, observer_of
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.deferral.deferred_calls import DeferredCallVariable
 from graphmend_bc.dynamo.frames.breaks import instruction_of
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, current
@@ -28,12 +27,7 @@ _OF_USERS: Final = Observer("", gradients="refuse")
 def call_reordered(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`DebuggingVariable.call_function`: a call that the user lets Dynamo make after the graph."""
 
-    def call_function(
-        self: Any,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> Any:
+    def call_function(self: Any, tx: Translator, args: Args, kwargs: Keywords) -> Any:
         compilation = current()
         place = None if compilation is None or tx.export else instruction_of(tx)
         known = self.can_reorder_logs(self.value, args, kwargs)
@@ -52,12 +46,7 @@ def call_reordered(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _defer(
-    callee: Any,
-    tx: InstructionTranslatorBase,
-    compilation: Compilation,
-    site: Site,
-    args: list[VariableTracker],
-    kwargs: dict[str, VariableTracker],
+    callee: Any, tx: Translator, compilation: Compilation, site: Site, args: Args, kwargs: Keywords
 ) -> None:
     if "defer" not in config.strategies or "defer" in config.rules_off:
         raise Refused("strategy-off", "It is 'defer'.")

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from torch._dynamo import exc
-from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
 
 from graphmend_bc.catalog.observers import PRINT_BREAK
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.host_values.host_value import ComputedVariable, HostVariable, host_among
 from graphmend_bc.dynamo.host_values.opaque_variable import OpaqueIterable
 from graphmend_bc.dynamo.symbols.captures import check_truths, refuse_symbols
@@ -54,12 +54,7 @@ _ASKS_IDENTITY = {operator.is_: False, operator.is_not: True}
 def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`BuiltinVariable.call_function` for arguments that are known only after the graph."""
 
-    def call_function(
-        self: Any,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> Any:
+    def call_function(self: Any, tx: Translator, args: Args, kwargs: Keywords) -> Any:
         if self.fn is iter and len(args) == 1 and isinstance(args[0], OpaqueIterable):
             return args[0].tp_iter_impl(tx)
         host = host_among(args)
@@ -81,10 +76,7 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def computed_on_host(
-    host: HostVariable,
-    function: Any,
-    args: list[VariableTracker],
-    kwargs: dict[str, VariableTracker],
+    host: HostVariable, function: Any, args: Args, kwargs: Keywords
 ) -> VariableTracker:
     """The result of an operation on host values.
 

@@ -11,6 +11,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.tensor import TensorVariable, UnspecializedPythonVariable
 
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.host_values.argument_snapshots import Snapshotter
 from graphmend_bc.dynamo.host_values.host_value import (
@@ -48,12 +49,7 @@ def is_plain(value: VariableTracker) -> TypeGuard[TensorVariable]:
 class MarkedReadVariable(MarkedCalleeVariable):
     """The callee of such a call."""
 
-    def value(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker | None:
+    def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker | None:
         """The value, for after the graph."""
         if kwargs:
             return None

@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from torch._dynamo.variables.base import VariableTracker
 
+from graphmend_bc.dynamo.arguments import Args, Keywords
 from graphmend_bc.dynamo.deferral.called_effects import listen_for_effects
 from graphmend_bc.dynamo.frames.generated_code import TORCH
 from graphmend_bc.dynamo.frames.inlined_frames import is_in_coroutine
@@ -256,7 +257,7 @@ def ask_id(stock: Callable[..., Any]) -> Callable[..., Any]:
 def compare_identity(function: Callable[..., Any], stock: Callable[..., Any]) -> Callable[..., Any]:
     """`is` and `is not`."""
 
-    def compare(tx: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> Any:
+    def compare(tx: Any, args: Args, kwargs: Keywords) -> Any:
         captures.check_truths(args)
         if (value := host_among(args)) is not None:
             return host_arithmetic.computed_on_host(value, function, args, kwargs)
@@ -282,7 +283,7 @@ def compare_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
 def compare_numbers(function: str, stock: Callable[..., Any]) -> Callable[..., Any]:
     """Comparisons of numbers that are only compared."""
 
-    def compare(tx: Any, args: list[VariableTracker], kwargs: dict[str, VariableTracker]) -> Any:
+    def compare(tx: Any, args: Args, kwargs: Keywords) -> Any:
         for number, other, reverse in ((args[0], args[1], False), (args[1], args[0], True)):
             if issubclass(type(number), HostNumberVariable):
                 known = cast(HostNumberVariable, number)

@@ -11,6 +11,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.higher_order import depth_of
 from graphmend_bc.dynamo.calls.markers import marker_as_python
 from graphmend_bc.dynamo.host_values.host_reads import is_plain
@@ -52,12 +53,7 @@ class PrimitiveVariable(VariableTracker):
     def reconstruct(self, codegen: PyCodegen) -> None:
         codegen.append_output(codegen.create_load_const_unchecked(self.primitive))
 
-    def call_function(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call_function(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         """Trace a call of the primitive; without a compilation, trace what Python would do."""
         del kwargs
         compilation = current()

@@ -17,6 +17,7 @@ from torch._dynamo.variables.misc import GetAttrVariable
 from torch._dynamo.variables.tensor import TensorVariable
 from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.graph.fx_nodes import input_storages
@@ -55,12 +56,7 @@ class AskedVariable(MarkedCalleeVariable):
         super().__init__(primitive.site, callee, compilation, **kwargs)
         self.primitive = primitive
 
-    def value(
-        self,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker | None:
+    def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker | None:
         """The call's value, if it is a truth value or a number that is compared."""
         name, operands = _parse(self.callee.realize(), [arg.realize() for arg in args])
         tensors = [o for o in operands[:2] if type(o) is TensorVariable]

@@ -21,6 +21,7 @@ from torch._dynamo.variables.lists import ListVariable, RangeVariable, TupleVari
 from torch._guards import Source
 
 from graphmend_bc import config
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
 from graphmend_bc.dynamo.before_graph.graph_slice import Slice
 from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, asked
@@ -31,11 +32,7 @@ from graphmend_bc.reporting.reasons import Refused
 
 
 def _chosen(
-    callee: KnownCalleeVariable,
-    tx: InstructionTranslatorBase,
-    function: object,
-    args: list[VariableTracker],
-    kwargs: dict[str, VariableTracker],
+    callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
 ) -> VariableTracker | None:
     """What a call chooses, as a constant; None if it is no call of a generator's method."""
     method = bound_draw(callee.callee.realize())

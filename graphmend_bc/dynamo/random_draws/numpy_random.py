@@ -12,6 +12,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import NestedUserFunctionVariable
 from torch.fx import Node
 
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.guarded_constants import guard_on
 from graphmend_bc.dynamo.before_graph.host_function import HostCall
 from graphmend_bc.dynamo.calls.markers import outlined
@@ -54,12 +55,7 @@ drawn = outlined(_drawn)
 def draw_as_numpy(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`NumpyVariable.call_function`: Dynamo would draw from torch's generator instead."""
 
-    def call_function(
-        self: Any,
-        tx: InstructionTranslatorBase,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> VariableTracker:
+    def call_function(self: Any, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         compilation = current() if is_draw(self.value) and not tx.export else None
         mends = compilation is not None and compilation.may_mend and compilation.draws
         place = instruction_of(tx) if mends else None

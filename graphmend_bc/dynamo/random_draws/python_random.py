@@ -21,6 +21,7 @@ from torch._guards import Source
 from torch.fx import Node
 
 from graphmend_bc.dynamo import facts
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.host_function import HostCall
 from graphmend_bc.dynamo.frames.breaks import UNSAFE_SIDE_EFFECT, instruction_of
 from graphmend_bc.dynamo.random_draws.drawn_values import (
@@ -44,12 +45,7 @@ _DRAW_BREAK = "Data dependent operator"
 def call_function(stock: Callable[..., None]) -> Callable[..., None]:
     """`InstructionTranslatorBase.call_function`: functions of the module `random`."""
 
-    def call(
-        self: InstructionTranslatorBase,
-        fn: VariableTracker,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
-    ) -> None:
+    def call(self: Translator, fn: VariableTracker, args: Args, kwargs: Keywords) -> None:
         method = _of_module(fn.realize())
         value = None if method is None else _value(self, method, args, kwargs)
         if value is None:
@@ -64,11 +60,7 @@ def call_method(stock: Callable[..., VariableTracker]) -> Callable[..., Variable
     """`RandomVariable.call_method`: methods of a generator of the user's."""
 
     def call(
-        self: RandomVariable,
-        tx: InstructionTranslatorBase,
-        name: str,
-        args: list[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self: RandomVariable, tx: Translator, name: str, args: Args, kwargs: Keywords
     ) -> VariableTracker:
         method = _of_variable(self, name)
         if method is not None:
@@ -86,11 +78,7 @@ def _mends(tx: InstructionTranslatorBase) -> bool:
 
 
 def _of_made(
-    generator: RandomVariable,
-    tx: InstructionTranslatorBase,
-    name: str,
-    args: list[VariableTracker],
-    kwargs: dict[str, VariableTracker],
+    generator: RandomVariable, tx: Translator, name: str, args: Args, kwargs: Keywords
 ) -> VariableTracker | None:
     """What a generator gives that the frame made: the same in every call. None if it raises.
 
@@ -111,10 +99,7 @@ def _of_made(
 
 
 def _value(
-    tx: InstructionTranslatorBase,
-    method: BoundDraw,
-    args: list[VariableTracker],
-    kwargs: dict[str, VariableTracker],
+    tx: Translator, method: BoundDraw, args: Args, kwargs: Keywords
 ) -> VariableTracker | None:
     """What a method gives; None if that is left to stock."""
     compilation = None if tx.output.export else current()

@@ -44,8 +44,8 @@ import graphmend_bc as gm
 from graphmend_bc.dynamo.calls.known_calls import known_call
 
 
-def matches(met: gm.BreakSite):  # a break at what looks like a call of zlib.crc32
-    return {met.offset: gm.MarkCallee()} if met.callee == "crc32" else None
+def matches(site: gm.BreakSite):  # a break at what looks like a call of zlib.crc32
+    return {site.offset: gm.MarkCallee()} if site.callee == "crc32" else None
 
 
 def checksum(callee, tx, function, args, kwargs):  # the call's value; None: as without the rule

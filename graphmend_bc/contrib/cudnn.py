@@ -196,9 +196,9 @@ class Blocks(Feature):
             raise block.refused("The graph breaks inside it.")
 
 
-def _matches(met: BreakSite) -> Rewrites | None:
-    known = met.gb_type and met.callee == "flags" and met.op.name != "CALL_FUNCTION_EX"
-    return {met.offset: MarkCallee(in_order=False)} if known else None
+def _matches(site: BreakSite) -> Rewrites | None:
+    known = site.gb_type and site.callee == "flags" and site.op.name != "CALL_FUNCTION_EX"
+    return {site.offset: MarkCallee(in_order=False)} if known else None
 
 
 EXTENSION: Final = Extension(

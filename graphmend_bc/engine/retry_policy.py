@@ -300,7 +300,7 @@ class RetryPolicy:
         return self.flips.flip(blind, self._place(found), last=False)
 
     def _flip(self, compilation: Compilation, failed: Failed) -> bool:
-        """Speculate otherwise, if the way that was taken for granted does not trace."""
+        """Speculate otherwise, if what was assumed cannot be traced."""
         error, found = failed.error, failed.found
         if found is not None and attempt.is_break(error):
             # The way of this very call: the other one would not be that of the graph's first call.

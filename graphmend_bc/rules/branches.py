@@ -1,4 +1,4 @@
-"""Branches: one arm is taken, both are computed, or one is taken for granted."""
+"""Branches: one arm is taken, both are computed, or one is assumed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from graphmend_bc.rewriting.plan import AskTruth, LiftBranch
 from graphmend_bc.rules.rule import DATA_DEPENDENT, BreakSite, Rewrites, Rule
 
 
-def _matches_where(met: BreakSite) -> Rewrites | None:
-    return {met.offset: LiftBranch()} if met.is_branch else None
+def _matches_where(site: BreakSite) -> Rewrites | None:
+    return {site.offset: LiftBranch()} if site.is_branch else None
 
 
 WHERE = Rule(
@@ -25,8 +25,8 @@ WHERE = Rule(
 """Both arms are computed, and `torch.where` selects one result."""
 
 
-def _matches_cond(met: BreakSite) -> Rewrites | None:
-    return {met.offset: LiftBranch(conditional=True)} if met.is_branch else None
+def _matches_cond(site: BreakSite) -> Rewrites | None:
+    return {site.offset: LiftBranch(conditional=True)} if site.is_branch else None
 
 
 def _helps_cond(refused: Refused) -> bool:
@@ -51,9 +51,9 @@ COND = Rule(
 """Only the arm that is taken runs, inside the graph, by `torch.cond`."""
 
 
-def _matches_speculate(met: BreakSite) -> Rewrites | None:
-    asks = met.op.name == "UNARY_NOT" or (met.is_condition and not met.guards_loop)
-    return {met.offset: AskTruth()} if asks else None
+def _matches_speculate(site: BreakSite) -> Rewrites | None:
+    asks = site.op.name == "UNARY_NOT" or (site.is_condition and not site.guards_loop)
+    return {site.offset: AskTruth()} if asks else None
 
 
 SPECULATE = Rule(
@@ -62,10 +62,10 @@ SPECULATE = Rule(
 """The likely arm is compiled alone, and the condition is checked after the graph."""
 
 
-def _matches_each(met: BreakSite) -> Rewrites | None:
-    if not met.is_condition or met.guards_loop:
+def _matches_each(site: BreakSite) -> Rewrites | None:
+    if not site.is_condition or site.guards_loop:
         return None
-    jumps = jumps_of_decision(met.graph, met.block)
+    jumps = jumps_of_decision(site.graph, site.block)
     return dict.fromkeys(jumps, AskTruth()) if len(jumps) > 1 else None
 
 

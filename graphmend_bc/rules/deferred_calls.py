@@ -8,8 +8,8 @@ from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
 
-def _matches(met: BreakSite) -> Rewrites | None:
-    return {met.offset: MarkCallee()} if met.is_call and met.gb_type else None
+def _matches(site: BreakSite) -> Rewrites | None:
+    return {site.offset: MarkCallee()} if site.is_call and site.gb_type else None
 
 
 DEFER = Rule(

@@ -17,14 +17,14 @@ _KNOWN_TO_BREAK = {
 """By break types that mean many things: the callee at which a value is wanted."""
 
 
-def _matches_hoist(met: BreakSite) -> Rewrites | None:
-    if met.callee != _KNOWN_TO_BREAK.get(met.gb_type, met.callee):
+def _matches_hoist(site: BreakSite) -> Rewrites | None:
+    if site.callee != _KNOWN_TO_BREAK.get(site.gb_type, site.callee):
         return None
-    if not met.gb_type:
+    if not site.gb_type:
         return None
-    if is_subscript(met.op):
-        return {met.offset: CallOperation()}
-    return {met.offset: MarkCallee()} if met.is_call else None
+    if is_subscript(site.op):
+        return {site.offset: CallOperation()}
+    return {site.offset: MarkCallee()} if site.is_call else None
 
 
 HOIST = Rule(
@@ -46,9 +46,9 @@ HOIST = Rule(
 """A value that depends on the inputs only is computed before the graph and becomes an input."""
 
 
-def _matches_bounds(met: BreakSite) -> Rewrites | None:
-    known = met.gb_type and met.op.name in SLICES
-    return {met.offset: MarkOperands()} if known else None
+def _matches_bounds(site: BreakSite) -> Rewrites | None:
+    known = site.gb_type and site.op.name in SLICES
+    return {site.offset: MarkOperands()} if known else None
 
 
 BOUNDS = Rule(

@@ -7,8 +7,8 @@ from graphmend_bc.rewriting.plan import LiftLoop, LiftRound
 from graphmend_bc.rules.rule import DATA_DEPENDENT, BreakSite, Rewrites, Rule
 
 
-def _matches_loop(met: BreakSite) -> Rewrites | None:
-    return {met.offset: LiftLoop()} if met.guards_loop else None
+def _matches_loop(site: BreakSite) -> Rewrites | None:
+    return {site.offset: LiftLoop()} if site.guards_loop else None
 
 
 LOOP = Rule(
@@ -22,8 +22,8 @@ LOOP = Rule(
 """A while loop becomes `torch.while_loop`."""
 
 
-def _matches_entered(met: BreakSite) -> Rewrites | None:
-    return {met.offset: LiftLoop(entered=True)} if met.guards_loop else None
+def _matches_entered(site: BreakSite) -> Rewrites | None:
+    return {site.offset: LiftLoop(entered=True)} if site.guards_loop else None
 
 
 ENTERED = Rule(
@@ -37,8 +37,8 @@ ENTERED = Rule(
 """A while loop becomes `torch.while_loop`; its first iteration is speculated on."""
 
 
-def _matches_round(met: BreakSite) -> Rewrites | None:
-    return {met.offset: LiftRound()} if met.ends_round else None
+def _matches_round(site: BreakSite) -> Rewrites | None:
+    return {site.offset: LiftRound()} if site.ends_round else None
 
 
 ROUND = Rule(

@@ -9,11 +9,11 @@ from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
 
-def _matches(met: BreakSite) -> Rewrites | None:
+def _matches(site: BreakSite) -> Rewrites | None:
     # Dynamo calls a function that caches its results by way of `getattr_and_trace`.
-    names = NAMES if met.code.co_name != "getattr_and_trace" else {"fn"}
-    known = met.gb_type and met.callee in names
-    return {met.offset: MarkCallee(in_order=False)} if known else None
+    names = NAMES if site.code.co_name != "getattr_and_trace" else {"fn"}
+    known = site.gb_type and site.callee in names
+    return {site.offset: MarkCallee(in_order=False)} if known else None
 
 
 PROBE = Rule(

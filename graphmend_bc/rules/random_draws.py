@@ -12,9 +12,9 @@ from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.runtime.draws import PYTHON_DRAWS
 
 
-def _matches_draw(met: BreakSite) -> Rewrites | None:
-    known = met.gb_type and draws_on_host(met.code)
-    return {met.offset: Outline()} if known else None
+def _matches_draw(site: BreakSite) -> Rewrites | None:
+    known = site.gb_type and draws_on_host(site.code)
+    return {site.offset: Outline()} if known else None
 
 
 DRAW = Rule(
@@ -35,10 +35,10 @@ DRAW = Rule(
 """A function that draws from NumPy's generator on the host runs before the graph."""
 
 
-def _matches_drawn(met: BreakSite) -> Rewrites | None:
-    drawn = met.callee in DRAWS or met.callee in PYTHON_DRAWS
-    known = met.gb_type and drawn and "capture" in config.strategies
-    return {met.offset: Capture()} if known else None
+def _matches_drawn(site: BreakSite) -> Rewrites | None:
+    drawn = site.callee in DRAWS or site.callee in PYTHON_DRAWS
+    known = site.gb_type and drawn and "capture" in config.strategies
+    return {site.offset: Capture()} if known else None
 
 
 DRAWN = Rule(
@@ -67,9 +67,9 @@ DRAWN = Rule(
 """A number from NumPy's generator or Python's is drawn before the graph and is a symbol in it."""
 
 
-def _matches_chosen(met: BreakSite) -> Rewrites | None:
-    known = met.gb_type and met.callee in PYTHON_DRAWS
-    return {met.offset: MarkCallee(in_order=False)} if known else None
+def _matches_chosen(site: BreakSite) -> Rewrites | None:
+    known = site.gb_type and site.callee in PYTHON_DRAWS
+    return {site.offset: MarkCallee(in_order=False)} if known else None
 
 
 CHOSEN = Rule(

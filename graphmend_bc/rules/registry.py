@@ -44,8 +44,8 @@ def register_rule(rule: Rule) -> Registration:
 
     Example:
         >>> from graphmend_bc import MarkCallee, Rule, register_rule
-        >>> def matches(met):
-        ...     return {met.offset: MarkCallee()} if met.callee == "my_log" else None
+        >>> def matches(site):
+        ...     return {site.offset: MarkCallee()} if site.callee == "my_log" else None
         >>> handle = register_rule(Rule("my-log", "defer", 4, matches, handler="defer"))
         >>> handle.remove()
     """
@@ -68,22 +68,22 @@ def handlers() -> dict[str, Callable[..., Any]]:
     return {name: handler for name, handler in found.items() if callable(handler)}
 
 
-def candidates_at(met: BreakSite, lost: Mapping[str, str] = NOTHING_LOST) -> tuple[Candidate, ...]:
+def candidates_at(site: BreakSite, lost: Mapping[str, str] = NOTHING_LOST) -> tuple[Candidate, ...]:
     """The rules that know a break, the cheapest first, as far as they are on.
 
     Args:
-        met: the break.
+        site: the break.
         lost: as for `is_on`.
 
     Raises:
         Refused: there is none.
     """
-    found = [here for rule in all_rules() if (here := rule.at(met)) is not None]
+    found = [here for rule in all_rules() if (here := rule.at(site)) is not None]
     if not found:
-        known = LEFT.get(met.gb_type) or PARTLY.get(met.gb_type, "")
-        if met.is_call:
+        known = LEFT.get(site.gb_type) or PARTLY.get(site.gb_type, "")
+        if site.is_call:
             raise Refused("call-not-traced", known)
-        raise Refused("unhandled-instruction", known or f"The instruction is {met.op.name}.")
+        raise Refused("unhandled-instruction", known or f"The instruction is {site.op.name}.")
     allowed = tuple(here for here in found if is_on(here.rule, lost))
     if not allowed:
         for here in found:

@@ -186,9 +186,9 @@ def _noticed(site: Site, detail: str) -> SiteRefused:
     return SiteRefused(Refused("leaf-noticed", detail), site)
 
 
-def _matches(met: BreakSite) -> Rewrites | None:
-    known = met.op.name == "STORE_ATTR" and met.op.arg == "requires_grad"
-    return {met.offset: CallOperation()} if known else None
+def _matches(site: BreakSite) -> Rewrites | None:
+    known = site.op.name == "STORE_ATTR" and site.op.arg == "requires_grad"
+    return {site.offset: CallOperation()} if known else None
 
 
 # The second since torch 2.15, which traces it where nothing that leaves the graph depends on it.

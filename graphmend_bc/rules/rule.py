@@ -122,7 +122,7 @@ class Rule:
 
     Example:
         >>> from graphmend_bc.rewriting.plan import MarkCallee
-        >>> Rule("mine", "defer", 5, lambda met: {met.offset: MarkCallee()}).name
+        >>> Rule("mine", "defer", 5, lambda site: {site.offset: MarkCallee()}).name
         'mine'
     """
 
@@ -136,11 +136,11 @@ class Rule:
     needs: frozenset[str] = frozenset()
     planned_ahead: bool = False
 
-    def at(self, met: BreakSite) -> Candidate | None:
+    def at(self, site: BreakSite) -> Candidate | None:
         """The rule at one site, or None if it does not apply there."""
-        if met.gb_type and self.gb_types and met.gb_type not in self.gb_types:
+        if site.gb_type and self.gb_types and site.gb_type not in self.gb_types:
             return None
-        found = self.matches(met)
+        found = self.matches(site)
         if found is None:
             return None
         return Candidate(

@@ -13,8 +13,8 @@ _ASKING = frozenset(
 )
 
 
-def _matches_ask(met: BreakSite) -> Rewrites | None:
-    return {met.offset: MarkCallee(with_use=True)} if met.callee in _ASKING else None
+def _matches_ask(site: BreakSite) -> Rewrites | None:
+    return {site.offset: MarkCallee(with_use=True)} if site.callee in _ASKING else None
 
 
 ASK = Rule(
@@ -39,8 +39,8 @@ CAPTURABLE = frozenset(
 )
 
 
-def _matches_capture(met: BreakSite) -> Rewrites | None:
-    return {met.offset: Capture()} if met.gb_type else None
+def _matches_capture(site: BreakSite) -> Rewrites | None:
+    return {site.offset: Capture()} if site.gb_type else None
 
 
 CAPTURE = Rule(

@@ -24,8 +24,8 @@ from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.runtime import Marker, Speculate
 
 
-def _matches(met: BreakSite) -> Rewrites | None:
-    return {met.offset: MarkCallee()} if met.callee in ("sort", "sorted") else None
+def _matches(site: BreakSite) -> Rewrites | None:
+    return {site.offset: MarkCallee()} if site.callee in ("sort", "sorted") else None
 
 
 def _sorting(
@@ -92,7 +92,7 @@ class _Key:
         self.tracer, self.key, self.place = tracer, key, place
 
     def __lt__(self, other: _Key) -> bool:
-        """Whether the tensor is less than another, taken for granted."""
+        """Whether the tensor is less than another, which is assumed and checked."""
         less = method(self.tracer.tx, "lt", self.key, other.key)
         return bool(self.tracer.speculate(less, Speculate(self.tracer.site)).as_python_constant())
 

@@ -97,9 +97,9 @@ def _speculations_hold(tx: InstructionTranslatorBase, trace: Trace) -> bool:
     return all(evaluate_concretely(tx, trace, wrong) is False for _, wrong in trace.speculations)
 
 
-def _matches_library(met: BreakSite) -> Rewrites | None:
-    known = met.gb_type and polyfill_by(met.code) is not None
-    return {met.offset: Outline()} if known else None
+def _matches_library(site: BreakSite) -> Rewrites | None:
+    known = site.gb_type and polyfill_by(site.code) is not None
+    return {site.offset: Outline()} if known else None
 
 
 LIBRARY = Rule(
@@ -113,10 +113,10 @@ LIBRARY = Rule(
 """`functools.cached_property` and `logging.getLogger` are traced without the locks they hold."""
 
 
-def _matches_once(met: BreakSite) -> Rewrites | None:
-    code = met.code
-    known = met.gb_type and preparation_by(code) is not None and polyfill_by(code) is None
-    return {met.offset: Outline()} if known else None
+def _matches_once(site: BreakSite) -> Rewrites | None:
+    code = site.code
+    known = site.gb_type and preparation_by(code) is not None and polyfill_by(code) is None
+    return {site.offset: Outline()} if known else None
 
 
 ONCE = Rule("once", "once", 2, _matches_once, handler=prepared)
@@ -147,10 +147,10 @@ def _copied(
 copied = known_call("copy", _copied)
 
 
-def _matches_copies(met: BreakSite) -> Rewrites | None:
+def _matches_copies(site: BreakSite) -> Rewrites | None:
     # `copier` is the name in the code of `copy.copy`.
-    known = met.gb_type and met.callee in ("copier", "copy")
-    return {met.offset: MarkCallee(in_order=False)} if known else None
+    known = site.gb_type and site.callee in ("copier", "copy")
+    return {site.offset: MarkCallee(in_order=False)} if known else None
 
 
 COPIES = Rule(

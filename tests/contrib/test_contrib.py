@@ -227,7 +227,7 @@ def test_every_extension_comes_and_goes() -> None:
 def test_a_name_of_ours_is_taken() -> None:
     with gm.config.patch(contrib=False), gm.enabled():
         pass
-    handle = gm.register_rule(Rule("rows", "speculate", 1, lambda met: None))
+    handle = gm.register_rule(Rule("rows", "speculate", 1, lambda break_site: None))
     try:
         with pytest.raises(ValueError, match="named 'rows' already"):
             gm.enable()
@@ -269,7 +269,7 @@ def test_an_extension_of_the_users() -> None:
 
 
 def test_an_extension_is_registered_whole_or_not_at_all() -> None:
-    rules = tuple(Rule(name, "where", 1, lambda met: None) for name in ("mine", "where"))
+    rules = tuple(Rule(name, "where", 1, lambda break_site: None) for name in ("mine", "where"))
     with pytest.raises(ValueError, match="named 'where' already"):
         gm.register(gm.Extension("mine", rules, {(__name__, "tell"): Observer(CALLED)}))
     assert "mine" not in {rule.name for rule in all_rules()}

@@ -265,8 +265,8 @@ def legal_somewhere(f: Any) -> list[dict[str, Any]]:
     for rule in all_rules():
         for op in graph_of(f.__code__).listing.ops:
             for gb_type in sorted(rule.gb_types)[:1] or ["UserError"]:
-                met = BreakSite(f.__code__, op.offset, gb_type)
-                if rule.at(met) is not None:
+                break_site = BreakSite(f.__code__, op.offset, gb_type)
+                if rule.at(break_site) is not None:
                     made = {"offset": op.offset, "rule": rule.name, "gb_type": gb_type}
                     found.append({**made, "refused": []})
     return found

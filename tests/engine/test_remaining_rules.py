@@ -353,7 +353,7 @@ MINE = gm.Rule(
     "mine",
     "where",
     1,
-    lambda met: {met.offset: gm.LiftBranch()} if met.is_branch else None,
+    lambda break_site: {break_site.offset: gm.LiftBranch()} if break_site.is_branch else None,
 )
 SAME = gm.Rule("same", "where", 2, MINE.matches)
 
@@ -402,7 +402,9 @@ def test_what_is_left_to_try_lies_above_what_was_tried(tried: int) -> None:
         return refused.reason.code != "arm-raises"
 
     shapes = (LiftBranch(), LiftBranch(conditional=True), AskTruth())
-    rules = [Rule(f"rule {n}", "where", n, lambda met, n=n: {8: shapes[n]}) for n in range(3)]
+    rules = [
+        Rule(f"rule {n}", "where", n, lambda break_site, n=n: {8: shapes[n]}) for n in range(3)
+    ]
     rules[2] = replace(rules[2], helps=helps)
     candidates = tuple(here for rule in rules if (here := rule.at(MET)) is not None)
     assert [here.rewrites[8].rule for here in candidates] == ["rule 0", "rule 1", "rule 2"]

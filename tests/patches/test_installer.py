@@ -195,9 +195,9 @@ def test_rules_that_are_off_decline_and_come_back() -> None:
 
 
 def test_a_rule_of_the_users_is_off_where_one_of_ours_that_is_like_it_is() -> None:
-    ours = gm.Rule("mine", "hoist", 59, lambda met: None)
-    other = gm.Rule("other", "speculate", 59, lambda met: None)
-    named = gm.Rule("named", "speculate", 59, lambda met: None, handler="hoist")
+    ours = gm.Rule("mine", "hoist", 59, lambda break_site: None)
+    other = gm.Rule("other", "speculate", 59, lambda break_site: None)
+    named = gm.Rule("named", "speculate", 59, lambda break_site: None, handler="hoist")
     lost = {capabilities.COMPUTED_GUARDS: "has no f"}
     assert [is_on(rule, lost) for rule in (ours, other, named)] == [False, True, False]
 

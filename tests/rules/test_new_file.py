@@ -18,8 +18,8 @@ from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import Rule
 
 
-def _matches(met):
-    return {met.offset: MarkCallee()} if met.callee == "crc32" else None
+def _matches(site):
+    return {site.offset: MarkCallee()} if site.callee == "crc32" else None
 
 
 def _checksum(callee, tx, function, args, kwargs):

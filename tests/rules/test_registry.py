@@ -62,8 +62,8 @@ def vendor_trace(x: torch.Tensor) -> None:
 
 
 def test_a_rule_of_the_users() -> None:
-    def matches(met: BreakSite) -> dict[int, Rewrite] | None:
-        return {met.offset: gm.MarkCallee()} if met.callee == "vendor_trace" else None
+    def matches(break_site: BreakSite) -> dict[int, Rewrite] | None:
+        return {break_site.offset: gm.MarkCallee()} if break_site.callee == "vendor_trace" else None
 
     handle = register_rule(Rule("vendor-trace", "defer", 4, matches, handler="defer"))
     try:
@@ -80,7 +80,7 @@ def test_bad_rules_are_told() -> None:
     with pytest.raises(TypeError, match="A rule is expected"):
         gm.register_rule("where")
     with pytest.raises(ValueError, match="named 'where' already"):
-        gm.register_rule(Rule("where", "where", 1, lambda met: None))
+        gm.register_rule(Rule("where", "where", 1, lambda break_site: None))
 
 
 @pytest.mark.parametrize(("off", "strategy"), [((), "where"), (("where",), "cond")])

@@ -99,7 +99,7 @@ def test_what_is_valid_is_taken() -> None:
 def test_a_rule_of_the_users_can_be_switched_off_once_it_is_there() -> None:
     with pytest.raises(ValueError, match="'speculate', 'where'"):
         gm.config.patch(rules_off=("tell-home",))
-    registered = gm.register_rule(gm.Rule("tell-home", "defer", 4, lambda met: None))
+    registered = gm.register_rule(gm.Rule("tell-home", "defer", 4, lambda break_site: None))
     with gm.config.patch(rules_off=("tell-home",)):
         registered.remove()
 

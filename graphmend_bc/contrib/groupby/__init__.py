@@ -11,8 +11,8 @@ from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
 
-def _matches(met: BreakSite) -> Rewrites | None:
-    return {met.offset: MarkCallee(in_order=False)} if met.gb_type and met.is_call else None
+def _matches(site: BreakSite) -> Rewrites | None:
+    return {site.offset: MarkCallee(in_order=False)} if site.gb_type and site.is_call else None
 
 
 EXTENSION: Final = Extension(

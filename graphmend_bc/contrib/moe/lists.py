@@ -156,8 +156,8 @@ def _source(node: Node, *, is_tuple: bool) -> Node | None:
     return None if named or len(node.args) != 1 else cast(Node, node.args[0])
 
 
-def _matches(met: BreakSite) -> Rewrites | None:
-    return {met.offset: MarkCallee()} if met.callee == "tolist" else None
+def _matches(site: BreakSite) -> Rewrites | None:
+    return {site.offset: MarkCallee()} if site.callee == "tolist" else None
 
 
 RULE: Final = Rule(

@@ -128,8 +128,8 @@ def _is_never_last(trace: Trace, mask: Node) -> bool:
     return False
 
 
-def _matches(met: BreakSite) -> Rewrites | None:
-    return {met.offset: MarkOperands()} if met.op.name == "GET_ITER" else None
+def _matches(site: BreakSite) -> Rewrites | None:
+    return {site.offset: MarkOperands()} if site.op.name == "GET_ITER" else None
 
 
 RULE: Final = Rule(

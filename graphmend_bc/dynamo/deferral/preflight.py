@@ -28,7 +28,7 @@ class Preflight(Feature):
         may_raise: the effects it looks at, as it wants them.
         handled: those whose exception a handler of the program's would meet.
         objects: the arguments that it looks at, as it wants them.
-        whole: effects that get an object as it is.
+        whole: effects whose arguments hold an object itself, not a copy of it.
     """
 
     ahead: EffectPreflight = field(default_factory=EffectPreflight)

@@ -168,7 +168,7 @@ _GRAD_ON, _GRAD_OFF = Before(True), Before(False)
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor | torch.UntypedStorage:
-    """A copy of a tensor's storage; a tensor that is all of it is copied with less ado."""
+    """A copy of a tensor's storage; a tensor that is all of it is cloned, which costs less."""
     storage = tensor.untyped_storage()
     if (
         tensor.is_contiguous()

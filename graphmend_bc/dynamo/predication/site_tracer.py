@@ -158,7 +158,7 @@ class SiteTracer:
         return truth
 
     def speculate(self, condition: TensorVariable, primitive: Speculate) -> VariableTracker:
-        """The truth value of the condition, taken for granted.
+        """The truth value of the condition, which is assumed.
 
         Raises:
             Refused: there would be no place for the check, or no end to the speculations.

@@ -161,7 +161,7 @@ def region() -> CheckpointRegion | None:
 
 
 def stops_early() -> bool:
-    """Whether a checkpoint is around what is running whose recomputation ends amid its code."""
+    """Whether there is a checkpoint around whose recomputation may end before its code does."""
     around = region()
     return around is not None and bool(getattr(around.region, "early_stop", True))
 

@@ -1,4 +1,4 @@
-"""Truth values and sizes that are taken for granted and checked after the graph.
+"""Truth values and sizes that are assumed, and checked after the graph.
 
 May import: before_graph, trace, graph.
 """

@@ -45,8 +45,8 @@ class CallPlans:
         original, offset = plans.state.rewrites.original(found.code, found.offset)
         if offset < 0 or trace.known(Survey) is not None:
             return None
-        met, site = BreakSite(original, offset), site_of(original, offset)
-        if not self._may_mark(met, site):
+        break_site, site = BreakSite(original, offset), site_of(original, offset)
+        if not self._may_mark(break_site, site):
             return None
         if not plans.is_planned(site) and plans.left.known(original, site) is not None:
             if not plans.start_as_input(original, site):
@@ -64,12 +64,17 @@ class CallPlans:
             return MarkedCallee(site, rewrite.rule)
         if not isinstance(rewrite, MarkCallee):
             raise NotReplaceable
-        return mark_of(met.graph, met.op, site, rewrite)
+        return mark_of(break_site.graph, break_site.op, site, rewrite)
 
-    def _may_mark(self, met: BreakSite, site: Site) -> bool:
+    def _may_mark(self, break_site: BreakSite, site: Site) -> bool:
         """Whether a site is a call of the program's, not one of a primitive, and may be mended."""
         plans, state = self.plans, self.plans.state
-        if plans.suspends or plans.off or not met.is_call or state.leaves_alone(met.code):
+        if (
+            plans.suspends
+            or plans.off
+            or not break_site.is_call
+            or state.leaves_alone(break_site.code)
+        ):
             return False
         return site not in plans.declined and site not in state.given_up
 

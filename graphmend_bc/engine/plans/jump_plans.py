@@ -55,10 +55,10 @@ class JumpPlans:
             return None
         if state.leaves_alone(original) or plans.left.known(original, site) is not None:
             return None
-        met = BreakSite(original, place)
-        if met.ends_round:
+        break_site = BreakSite(original, place)
+        if break_site.ends_round:
             return None  # the new form of such a loop is entered before its first round
-        if not self._may_write(met):
+        if not self._may_write(break_site):
             return None
         plans.breaks.setdefault(site, Break(original, place, _JUMP, gb_id_of(_JUMP), ""))
         return plans.code_for(original) if plans.start(original, site) else None
@@ -86,7 +86,7 @@ class JumpPlans:
         plans.climb(site, refused)
         return plans.code_for(original)
 
-    def _may_write(self, met: BreakSite) -> bool:
-        key = identity_of(met.code)
-        self.written[key] += len(met.graph.listing.ops)
+    def _may_write(self, break_site: BreakSite) -> bool:
+        key = identity_of(break_site.code)
+        self.written[key] += len(break_site.graph.listing.ops)
         return self.written[key] <= _OPS

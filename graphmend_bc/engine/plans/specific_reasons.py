@@ -53,14 +53,14 @@ def _of_kind(refused: Refused, site: Site, found: Break | None, code: CodeType) 
     if refused.reason.code == "unhandled-instruction" or site.opname not in CALLS:
         detail = detail or f"The instruction is {site.opname}."
         return Refused("unhandled-instruction", detail, HINTS.get(gb_type, ()))
-    met = BreakSite(code, site.offset, gb_type)
-    called = f"'{met.callee}'" if met.callee else ""
+    break_site = BreakSite(code, site.offset, gb_type)
+    called = f"'{break_site.callee}'" if break_site.callee else ""
     if called and called not in detail:
-        detail = f"{called} is called{_which_is(met.callee, found)}. {detail}".rstrip()
+        detail = f"{called} is called{_which_is(break_site.callee, found)}. {detail}".rstrip()
     enters = code.co_name in ("__enter__", "__exit__") or code.co_filename == contextlib.__file__
     hints = ENTERED if enters else HINTS.get(gb_type, ())
     in_library = found is not None and bool(found.caller)
-    if not (hints or in_library) and called and _is_dropped(met):
+    if not (hints or in_library) and called and _is_dropped(break_site):
         hints = (
             f"If {called} changes nothing that the compiled function reads, add the function to "
             "graphmend_bc.config.effects: its calls run after the graph then.",
@@ -80,9 +80,9 @@ _SKIPPED = re.compile(r"module: (?P<module>[\w.]+), qualname: (?P<qualname>[\w.<
 """How Dynamo names a function that it was told not to trace."""
 
 
-def _is_dropped(met: BreakSite) -> bool:
+def _is_dropped(break_site: BreakSite) -> bool:
     """Whether nobody uses what a call gives."""
-    after = met.graph.listing.ops[met.op.index + 1 : met.op.index + 2]
+    after = break_site.graph.listing.ops[break_site.op.index + 1 : break_site.op.index + 2]
     return bool(after) and after[0].name == "POP_TOP"
 
 

@@ -44,20 +44,20 @@ class Surveys:
         original, place = state.rewrites.original(code, offset)
         if place < 0 or plans.suspends or state.leaves_alone(original):
             return None
-        site, met = site_of(original, place), BreakSite(original, place)
+        site, break_site = site_of(original, place), BreakSite(original, place)
         if plans.is_planned(site) or site in self.unplanned:
             return None
         if site in plans.declined or site in state.given_up:
             return None
         if plans.left.known(original, site) is not None:
             return None
-        if not met.is_condition or met.guards_loop or met.ends_round:
+        if not break_site.is_condition or break_site.guards_loop or break_site.ends_round:
             return None
         try:
-            candidates_at(met, self.plans.state.lost)
+            candidates_at(break_site, self.plans.state.lost)
         except Refused:
             return None
-        way = speculation_at(met.graph, met.op, site, alone=True)
+        way = speculation_at(break_site.graph, break_site.op, site, alone=True)
         return None if way.unbounded else way
 
     def way_after(self, site: Site, refused: Refused) -> Speculate | None:
@@ -77,8 +77,8 @@ class Surveys:
             return None
         if not left or left[0].rule is not SPECULATE:
             return None
-        met = BreakSite(code, site.offset)
-        return speculation_at(met.graph, met.op, site, alone=False)
+        break_site = BreakSite(code, site.offset)
+        return speculation_at(break_site.graph, break_site.op, site, alone=False)
 
     def learn(self, survey: Survey) -> None:
         """Change the plans for all that an attempt met before and after it had failed."""

@@ -90,7 +90,7 @@ class Program:
             return f"nothing is refused with {self.declines!r}"
         if self.forgets in {mend.strategy for mend in report.mends}:
             return f"a mend by {self.forgets!r} is not forgotten"
-        if state.unfit or (self.mends and self.whole and state.eager_calls):
+        if state.left_to_stock or (self.mends and self.whole and state.eager_calls):
             return "it is not compiled"
         if self.whole and breaks:
             return f"the graph breaks: {breaks[0]}"

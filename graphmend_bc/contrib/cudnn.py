@@ -20,7 +20,7 @@ from torch._dynamo.variables.ctx_manager import ContextWrappingVariable
 from torch.fx import Node
 
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
-from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, asked, guard_on
+from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, answer_of, guard_on
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.graph.fx_nodes import is_torchs_own, tensors_of
@@ -60,14 +60,14 @@ def _block(
 
 def _try(make: Callable[[], contextlib.AbstractContextManager[Any]]) -> None:
     """Enter and leave a block; refuse if the flags are others afterwards."""
-    before = asked(_state)
+    before = answer_of(_state)
     try:
         with make():
             pass
     except Exception as error:
         pass_on(error)
         raise Refused("flags-not-neutral", f"It raises {type(error).__name__}.") from error
-    if before is NO_ANSWER or asked(_state) != before:
+    if before is NO_ANSWER or answer_of(_state) != before:
         raise Refused("flags-not-neutral", "Leaving the block does not put back every flag.")
     guard_on(f"{_CODE} flags", _state)
 

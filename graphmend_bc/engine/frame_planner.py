@@ -83,10 +83,10 @@ class FramePlanner:
         return self.calls.mark_at(trace, found, is_marked)
 
     def survey_at(self, code: CodeType, offset: int) -> Speculate | None:
-        return self.surveys.way_at(code, offset)
+        return self.surveys.survey_at(code, offset)
 
     def speculation_after(self, site: Site, refused: Refused) -> Speculate | None:
-        return self.surveys.way_after(site, refused)
+        return self.surveys.speculation_after(site, refused)
 
 
 @dataclass(frozen=True, slots=True)

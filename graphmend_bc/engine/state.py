@@ -64,8 +64,8 @@ class MendingState:
         frames: what was counted of mended frames.
         draw_mismatches: how often a call before a graph gave what the graph is not made for.
         eager_calls: how often a call of a frame was left to eager Python.
-        unfit: frames that are compiled as stock does, because their guards do not hold or mending
-            does not pay.
+        left_to_stock: frames that are compiled as stock does, because their guards do not hold or
+            mending does not pay.
         forgotten: frames whose compiled versions were forgotten, and none was compiled since.
         hoisted: how often a frame was compiled with the value of a site as an input.
         limit: entries at which those of dead code are dropped.
@@ -87,7 +87,7 @@ class MendingState:
     given_up: dict[Site, Refused] = field(default_factory=dict)
     guarded: set[Site] = field(default_factory=set)
     frames: dict[CodeId, FrameCounts] = field(default_factory=dict)
-    unfit: set[CodeId] = field(default_factory=set)
+    left_to_stock: set[CodeId] = field(default_factory=set)
     forgotten: set[CodeId] = field(default_factory=set)
     hoisted: Counter[tuple[CodeId, Site]] = field(default_factory=Counter)
     draw_mismatches: Counter[Site] = field(default_factory=Counter)
@@ -106,7 +106,7 @@ class MendingState:
             self.hoisted.clear()
             self.draw_mismatches.clear()
             self.eager_calls.clear()
-            self.unfit.clear()
+            self.left_to_stock.clear()
             self.guarded.clear()
             self.forgotten.clear()
             self.frames.clear()
@@ -120,7 +120,7 @@ class MendingState:
         with self.lock:
             if self._size() < self.limit:
                 return
-            for keys in (self.mended, self.left_alone, self.unfit, self.forgotten):
+            for keys in (self.mended, self.left_alone, self.left_to_stock, self.forgotten):
                 keys.difference_update([key for key in keys.copy() if not key.is_alive])
             for by_code in (self.proven, self.eager_calls, self.frames):
                 _drop(by_code, lambda key: key.is_alive)
@@ -137,7 +137,14 @@ class MendingState:
             self.limit = max(_ENOUGH, 2 * self._size())
 
     def _size(self) -> int:
-        ours = (self.mended, self.proven, self.history, self.given_up, self.hoisted, self.unfit)
+        ours = (
+            self.mended,
+            self.proven,
+            self.history,
+            self.given_up,
+            self.hoisted,
+            self.left_to_stock,
+        )
         frames = (self.frames, self.guarded, self.forgotten)
         breaks = (self.breaks.cut, self.breaks.left)
         counts = (
@@ -292,7 +299,7 @@ class MendingState:
         """
         key = identity_of(code)
         with self.lock:
-            self.unfit.add(key)
+            self.left_to_stock.add(key)
             self.counts_of(code).left = True
             others = [counts.sites for other, counts in self.frames.items() if other != key]
             self.report.withdraw(self.counts_of(code).sites.difference(*others))
@@ -366,7 +373,7 @@ class MendingState:
             log.info("%s runs without compilation in this call. %r", site_of(code, 0), error)
             return
         with self.lock:
-            self.unfit.add(identity_of(code))
+            self.left_to_stock.add(identity_of(code))
         log.warning(
             "graphmend_bc leaves %s as it is, because the guards of its mended graph fail: %r",
             site_of(code, 0),

@@ -58,7 +58,7 @@ class Outcome:
         names = [known.name for known in fields(self) if known.name != "site"]
         return replace(self, **{n: getattr(self, n) - getattr(before, n) for n in names})
 
-    def told(self) -> str:
+    def in_words(self) -> str:
         """What happened, and what `lost_ns` went into."""
         said = []
         if self.failed_checks or not self.raised:
@@ -75,7 +75,7 @@ class Outcome:
         return "; ".join([*said, ", ".join(lost)] if lost else said)
 
     def __str__(self) -> str:
-        return f"{self.site}: {self.told()}"
+        return f"{self.site}: {self.in_words()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphmend_bc.dynamo.patches import capabilities
-from graphmend_bc.dynamo.predication.tensor_predicates import asked_predicate
+from graphmend_bc.dynamo.predication.tensor_predicates import predicate_of_read
 from graphmend_bc.dynamo.symbols.captures import captured
 from graphmend_bc.rewriting.plan import Capture, MarkCallee
 from graphmend_bc.rules.rule import DATA_DEPENDENT, BreakSite, Rewrites, Rule
@@ -23,7 +23,7 @@ ASK = Rule(
     40,
     _matches_ask,
     DATA_DEPENDENT,
-    handler=asked_predicate,
+    handler=predicate_of_read,
     needs=frozenset({capabilities.HOST_READS}),
 )
 """A truth value or number read from a tensor becomes a predicate of the graph."""

@@ -60,7 +60,7 @@ def start(plans: Plans, function: Callable[..., Any]) -> bool:
 def test_the_way_that_the_bytecode_suggests(
     function: Callable[..., Any], way: tuple[bool, bool] | None
 ) -> None:
-    found = surveys_of(function).way_at(function.__code__, jump_of(function))
+    found = surveys_of(function).survey_at(function.__code__, jump_of(function))
     assert (None if found is None else (found.likely, found.firm)) == way
 
 
@@ -68,13 +68,13 @@ def test_nowhere_that_a_plan_or_a_decline_covers() -> None:
     code, jump = branching.__code__, jump_of(branching)
     surveys, site = surveys_of(branching), site_of(branching.__code__, jump)
     surveys.unplanned.add(site)
-    assert surveys.way_at(code, jump) is None
+    assert surveys.survey_at(code, jump) is None
     surveys.unplanned.clear()
     surveys.plans.state.given_up[site] = Refused("speculation-missed")
-    assert surveys.way_at(code, jump) is None
+    assert surveys.survey_at(code, jump) is None
     surveys.plans.state.given_up.clear()
     assert start(surveys.plans, branching)
-    assert surveys.way_at(code, jump) is None
+    assert surveys.survey_at(code, jump) is None
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,6 @@ def test_nowhere_that_a_plan_or_a_decline_covers() -> None:
 def test_what_is_planned_next_for_a_branch(code: str, speculates: bool) -> None:
     """After a reason that `cond` does not help with, the branch is speculated on."""
     surveys, site = surveys_of(branching), site_of(branching.__code__, jump_of(branching))
-    assert surveys.way_after(site, Refused(code)) is None  # nothing is planned
+    assert surveys.speculation_after(site, Refused(code)) is None  # nothing is planned
     assert start(surveys.plans, branching)
-    assert (surveys.way_after(site, Refused(code)) is not None) is speculates
+    assert (surveys.speculation_after(site, Refused(code)) is not None) is speculates

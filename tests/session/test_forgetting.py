@@ -72,7 +72,7 @@ def fill(state: MendingState, code: CodeType) -> None:
     state.leaves_call(code)
     state.unguarded(code, RuntimeError())
     state.left_alone.add(key)
-    state.unfit.add(key)
+    state.left_to_stock.add(key)
     state.note(Mend("where", site))
     state.note(Decline.of(Refused("call-not-traced"), site))
 

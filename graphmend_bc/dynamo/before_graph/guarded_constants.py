@@ -41,7 +41,7 @@ def _answer(
         return None
     if not probe.fixed:
         _check_unset(tx, callee.compilation.trace)
-    value = asked(probe.ask)
+    value = answer_of(probe.ask)
     if type(value) not in (bool, int, str, type(None)):
         raise Refused("probe-not-fixed", "It gives no constant.")
     guard_on(probe.name, probe.ask)
@@ -52,7 +52,7 @@ def _answer(
 probed = known_call("probe", _answer)
 
 
-def asked(ask: Callable[[], Any]) -> Any:
+def answer_of(ask: Callable[[], Any]) -> Any:
     """The answer, or that there is none."""
     try:
         return ask()
@@ -68,7 +68,7 @@ def guard_on(name: str, ask: Callable[[], Any]) -> None:
         name: names the question; the same for the same question.
         ask: the function; what it gives is compared by type and value.
     """
-    again = Slice(name, (), partial(asked, ask))
+    again = Slice(name, (), partial(answer_of, ask))
     install_guard(HoistedSource(name, again).make_guard(GuardBuilder.CONSTANT_MATCH))
 
 

@@ -30,7 +30,7 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import MarkedCallee, Marker, Speculate
 
 
-def asked_predicate(
+def predicate_of_read(
     tx: InstructionTranslatorBase,
     compilation: Compilation,
     mark: Marker,

@@ -24,7 +24,7 @@ from graphmend_bc import config
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
 from graphmend_bc.dynamo.before_graph.graph_slice import Slice
-from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, asked
+from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, answer_of
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.random_draws.drawn_values import HostDraw, HostDraws, check_always_runs
 from graphmend_bc.dynamo.random_draws.python_random import bound_draw, generator_of
@@ -127,12 +127,14 @@ def _guarded(callee: KnownCalleeVariable, tx: InstructionTranslatorBase, draw: H
     found = callee.compilation.trace.of(HostDraws)
     draws = (*found.draws, draw)
     values = [value for each in draws for value in each.values_in(tx)]
-    drawn = asked(partial(_foreseen, draws, *values))
+    drawn = answer_of(partial(_foreseen, draws, *values))
     if drawn is NO_ANSWER:
         raise Refused("hoist-not-input", "It raises.")
     sources = tuple(source for each in draws for source in each.sources)
     label = f"{callee.site.name}:{callee.site.lineno} chooses {next(_numbers)}"
-    piece = Slice(label, sources, lambda *values: repr(asked(partial(_foreseen, draws, *values))))
+    piece = Slice(
+        label, sources, lambda *values: repr(answer_of(partial(_foreseen, draws, *values)))
+    )
     install_guard(HoistedSource(label, piece).make_guard(GuardBuilder.CONSTANT_MATCH))
     found.add(tx, callee.compilation, callee.site, draw, drawn)
     return drawn

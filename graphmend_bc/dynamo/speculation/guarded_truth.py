@@ -16,7 +16,7 @@ from torch.fx import Node
 
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
 from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
-from graphmend_bc.dynamo.before_graph.guarded_constants import asked
+from graphmend_bc.dynamo.before_graph.guarded_constants import answer_of
 from graphmend_bc.dynamo.before_graph.hoist import evaluated
 from graphmend_bc.dynamo.graph.fx_nodes import storages
 from graphmend_bc.dynamo.trace.compilation import Compilation
@@ -94,4 +94,4 @@ class _Asked(Slice):
     """Where computing raises there is no answer, and the frame is compiled anew."""
 
     def fresh(self, scope: dict[str, Any]) -> Any:
-        return asked(lambda: Slice.fresh(self, scope))
+        return answer_of(lambda: Slice.fresh(self, scope))

@@ -124,6 +124,6 @@ def begin_with(state: MendingState, code: CodeType, outcomes: CheckOutcomes) -> 
         state.guarded |= outcomes.guarded
         for site, reason in outcomes.given_up.items():
             state.given_up.setdefault(site, Refused(reason, _EARLIER))
-        is_left = identity_of(code) in state.unfit
+        is_left = identity_of(code) in state.left_to_stock
     if outcomes.left and not is_left:
         state.leave_frame(code, _EARLIER)

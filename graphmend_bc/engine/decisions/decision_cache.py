@@ -57,11 +57,11 @@ class DecisionCache:
 
     Attributes:
         files: the directory, once it was used.
-        told: True once something was logged.
+        has_logged: True once something was logged.
     """
 
     files: EntryFiles | None = field(default=None)
-    told: bool = False
+    has_logged: bool = False
 
     def read(self, subject: Subject) -> Proven | None:
         """The plan that worked for a code object, or None."""
@@ -113,8 +113,8 @@ class DecisionCache:
 
     def _tell(self, error: Exception) -> None:
         pass_on(error)
-        if not self.told:
-            self.told = True
+        if not self.has_logged:
+            self.has_logged = True
             log.warning(
                 "graphmend_bc does without the decisions that are kept on disk where they cannot be"
                 " used: %s Set GRAPHMEND_BC_CACHE_DIR to another directory, or"

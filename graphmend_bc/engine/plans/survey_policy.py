@@ -30,7 +30,7 @@ class Surveys:
     plans: Plans
     unplanned: set[Site] = field(default_factory=set)
 
-    def way_at(self, code: CodeType, offset: int) -> Speculate | None:
+    def survey_at(self, code: CodeType, offset: int) -> Speculate | None:
         """How an attempt goes on at a jump on a tensor that no plan covers.
 
         Args:
@@ -60,7 +60,7 @@ class Surveys:
         way = speculation_at(break_site.graph, break_site.op, site, alone=True)
         return None if way.unbounded else way
 
-    def way_after(self, site: Site, refused: Refused) -> Speculate | None:
+    def speculation_after(self, site: Site, refused: Refused) -> Speculate | None:
         """The speculation that is planned next for a branch; None if something else is.
 
         Args:

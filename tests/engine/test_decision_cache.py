@@ -18,6 +18,7 @@ import torch
 import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.code.analysis.blocks import graph_of
+from graphmend_bc.engine.decisions import decision_cache
 from graphmend_bc.engine.decisions.decision_cache import DecisionCache
 from graphmend_bc.engine.decisions.entry_files import LARGEST, EntryFiles
 from graphmend_bc.reporting.report import FrameResult
@@ -439,3 +440,11 @@ def test_switched_off_nothing_is_written(on_disk: Path) -> None:
     with gm.enabled(cache=False):
         torch.compile(load(BRANCH).f, backend="eager")(X)
     assert not on_disk.exists()
+
+
+def test_every_setting_on_which_plans_depend_is_part_of_the_key() -> None:
+    """A new setting belongs into `_SETTINGS`, or among those that change no plan."""
+    change_none = {"enabled", "strict_versions", "attach", "disk_cache", "cache_dir"}
+    elsewhere = {"effects", "retrace_limit"}  # by their code; another name of `attempt_limit`
+    known = {name for name in gm.config.get_config_copy() if name.islower()}
+    assert known == {*decision_cache._SETTINGS, *change_none, *elsewhere}

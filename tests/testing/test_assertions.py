@@ -120,3 +120,14 @@ def test_gradients_are_compared() -> None:
 def test_there_must_be_calls() -> None:
     with pytest.raises(ValueError, match="none is given"):
         assert_exact(scaled)
+
+
+def test_a_message_attributed_to_the_caller_is_equal() -> None:
+    """Its place is in the assertion, in eager Python and mended alike."""
+
+    def told(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        logging.getLogger("program").warning("here", stacklevel=2)
+        return y + 1
+
+    assert_exact(told, UP, DOWN, UP)

@@ -14,6 +14,9 @@ from graphmend_bc.runtime.site import Site
 _MACHINERY = ("torch._dynamo.", "graphmend_bc.")
 """Modules whose frames eager Python does not have."""
 
+_CALLERS = ("graphmend_bc.testing.",)
+"""Ours that call eager Python and compiled code alike."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallPlace:
@@ -67,7 +70,8 @@ def call_at(
 
 def is_machinery(module_globals: dict[str, Any]) -> bool:
     """True for globals of a module whose frames eager Python does not have."""
-    return str(module_globals.get("__name__", "")).startswith(_MACHINERY)
+    name = str(module_globals.get("__name__", ""))
+    return name.startswith(_MACHINERY) and not name.startswith(_CALLERS)
 
 
 def callers(count: int, below: int) -> list[CallPlace]:

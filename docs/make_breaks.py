@@ -8,10 +8,14 @@ without an argument, the installed one's.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import sys
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 import torch
 
@@ -142,8 +146,23 @@ def page(registries: Iterable[Path]) -> str:
 
 
 def _about(rule: Rule) -> str:
-    first = (sys.modules[rule.matches.__module__].__doc__ or "").split("\n")[0]
+    """The first line of what is said of a rule: below its name, else at the top of its file."""
+    module = sys.modules[rule.matches.__module__]
+    first = (_said_below(module, rule) or module.__doc__ or "").split("\n")[0]
     return f"{first} (contrib: {HOMES[rule.name]})" if rule.name in HOMES else first
+
+
+def _said_below(module: ModuleType, rule: Rule) -> str:
+    """The text below the assignment of a rule; empty if there is none."""
+    body = ast.parse(inspect.getsource(module)).body
+    for statement, following in pairwise(body):
+        match statement, following:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ) if getattr(module, name) is rule:
+                return text
+    return ""
 
 
 if __name__ == "__main__":

@@ -36,9 +36,11 @@ def test_the_page_has_every_break_type_of_this_torch() -> None:
 
 
 def test_the_page_has_every_rule() -> None:
-    text = (DOCS / "breaks.md").read_text(encoding="utf-8")
+    text, maker = (DOCS / "breaks.md").read_text(encoding="utf-8"), _maker()
     for rule in BUILT_IN:
-        assert f"| `{rule.name}` | `{rule.strategy}` | {rule.cost} |" in text
+        about = maker._about(rule)
+        assert f"| `{rule.name}` | `{rule.strategy}` | {rule.cost} | {about} |" in text
+    assert len({maker._about(rule) for rule in BUILT_IN}) == len(BUILT_IN)
 
 
 def test_rules_differ_in_name_and_use_known_strategies() -> None:

@@ -11,17 +11,12 @@ environments are printed first where they differ.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from measuring import Sample, quartiles
-
-Key = tuple[str, str, str]
-"""Program, measure, arm."""
+from measuring import Key, grouped, quartiles, read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +41,8 @@ def read(path: Path) -> Results:
     Raises:
         ValueError: it is none.
     """
-    try:
-        known: Any = json.loads(path.read_text(encoding="utf-8"))
-        values: dict[Key, list[float]] = {}
-        for sample in (Sample(**entry) for entry in known["samples"]):
-            values.setdefault((sample.subject, sample.measure, sample.arm), []).append(sample.value)
-        return Results(dict(known["environment"]), values)
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path} is no file of results that can be compared: {error}") from error
+    environment, samples = read_json(path)
+    return Results(environment, grouped(samples))
 
 
 def lines_of(before: Results, after: Results, arm: str | None, least: float) -> list[str]:

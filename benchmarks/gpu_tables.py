@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from measuring import Sample
+from measuring import Key, Sample, grouped, read_json
 
-_Values = dict[tuple[str, str, str], list[float]]
-"""By program, arm and measure."""
+_Values = Mapping[Key, Sequence[float]]
 
 
 def markdown(
@@ -27,9 +25,7 @@ def markdown(
     Returns:
         Markdown.
     """
-    values: _Values = {}
-    for s in samples:
-        values.setdefault((s.subject, s.arm, s.measure), []).append(s.value)
+    values = grouped(samples)
     on = ", ".join(f"{name} {value}" for name, value in environment.items())
     parts = [f"Measured on: {on}."]
     for mode in ("default", "reduce-overhead"):
@@ -57,7 +53,7 @@ def _times(values: _Values, mode: str) -> str:
     heads += ["not bit for bit: eager again / stock / mended"]
     rows = []
     for name in _programs(values):
-        besides = values.get((name, "stock", f"{mode}: eager beside"))
+        besides = values.get((name, f"{mode}: eager beside", "stock"))
         if besides is None:
             continue
         eager = statistics.median(besides)
@@ -73,10 +69,10 @@ def _times(values: _Values, mode: str) -> str:
 
 
 def _speedup(values: _Values, name: str, arm: str, mode: str) -> str:
-    if (name, arm, f"{mode}: failed") in values:
+    if (name, f"{mode}: failed", arm) in values:
         return "an error"
-    besides = values[name, arm, f"{mode}: eager beside"]
-    pairs = zip(besides, values[name, arm, f"{mode}: call"], strict=True)
+    besides = values[name, f"{mode}: eager beside", arm]
+    pairs = zip(besides, values[name, f"{mode}: call", arm], strict=True)
     ratios = sorted(eager / call for eager, call in pairs)
     return f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
 
@@ -108,7 +104,7 @@ def _alone(values: _Values) -> str:
     rows = []
     for name in _programs(values):
         for mode in ("default", "reduce-overhead"):
-            if (name, "cond alone", f"{mode}: call") not in values:
+            if (name, f"{mode}: call", "cond alone") not in values:
                 continue
             cells = [_speedup(values, name, arm, mode) for arm in arms]
             counts = [
@@ -120,7 +116,7 @@ def _alone(values: _Values) -> str:
 
 
 def _one(values: _Values, name: str, arm: str, measure: str) -> float | None:
-    found = values.get((name, arm, measure))
+    found = values.get((name, measure, arm))
     return found[0] if found else None
 
 
@@ -130,9 +126,7 @@ def _text(value: float | None, form: str) -> str:
 
 def main() -> None:
     """Print the tables of a file of results: `python benchmarks/gpu_tables.py gpu.json`."""
-    found = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    samples = [Sample(**sample) for sample in found["samples"]]
-    print(markdown(found["environment"], samples), end="")
+    print(markdown(*read_json(Path(sys.argv[1]))), end="")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 from life_programs import PROGRAMS
-from measuring import Sample, progress, start_arm, write_json
+from measuring import Sample, grouped, progress, start_arm, write_json
 
 ARMS = ("eager", "stock", "mended")
 _AT_REST = 50
@@ -76,9 +76,7 @@ def print_life(samples: list[Sample]) -> None:
         "| program | stock: first call, all calls, at rest | mended to stock: first | all | rest |"
     )
     print("|---|---|---|---|---|")
-    found: dict[tuple[str, str, str], list[float]] = {}
-    for s in samples:
-        found.setdefault((s.subject, s.measure, s.arm), []).append(s.value)
+    found = grouped(samples)
     for name in names:
         cells, stock = [], []
         for what in ("first call", "all calls", "at rest"):

@@ -11,9 +11,10 @@ import resource
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch._dynamo.utils import compilation_time_metrics, counters
@@ -124,6 +125,31 @@ def environment() -> dict[str, str]:
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         found["commit"] = subprocess.check_output(git, text=True, stderr=subprocess.DEVNULL).strip()
     return found
+
+
+Key = tuple[str, str, str]
+"""Program, measure, arm."""
+
+
+def grouped(samples: Iterable[Sample]) -> dict[Key, list[float]]:
+    """The values by what they were measured of, in the order of the samples."""
+    found: dict[Key, list[float]] = {}
+    for s in samples:
+        found.setdefault((s.subject, s.measure, s.arm), []).append(s.value)
+    return found
+
+
+def read_json(path: Path) -> tuple[dict[str, str], list[Sample]]:
+    """What `write_json` wrote: what was measured on, and the samples.
+
+    Raises:
+        ValueError: it is no such file.
+    """
+    try:
+        known: Any = json.loads(path.read_text(encoding="utf-8"))
+        return dict(known["environment"]), [Sample(**entry) for entry in known["samples"]]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{path} is no file of results: {error}") from error
 
 
 def write_json(path: Path, samples: Sequence[Sample]) -> None:

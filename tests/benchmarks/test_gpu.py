@@ -9,7 +9,7 @@ import gpu
 import pytest
 from device_counts import DeviceCounts, counts_of
 from gpu_tables import markdown
-from measuring import Sample
+from measuring import Sample, read_json
 
 
 def test_what_a_trace_counts() -> None:
@@ -69,6 +69,4 @@ def test_without_a_gpu_it_says_what_is_missing(
 
 def test_committed_tables_are_those_of_the_committed_results() -> None:
     results = Path(__file__).parents[2] / "docs" / "results"
-    found = json.loads((results / "gpu.json").read_text())
-    samples = [Sample(**sample) for sample in found["samples"]]
-    assert markdown(found["environment"], samples) == (results / "gpu.md").read_text()
+    assert markdown(*read_json(results / "gpu.json")) == (results / "gpu.md").read_text()

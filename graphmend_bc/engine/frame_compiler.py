@@ -128,27 +128,24 @@ class Frame(Attempts):
     def _after_failure(self, compilation: Compilation, failed: Failed) -> Outcome | Next:
         """What follows an attempt that failed."""
         error = failed.error
-        try:
-            attempt.clean_up(error)
-            self._note_failed(compilation, failed)
-            if isinstance(error, FrameLeft):
-                return self._leave(compilation, error)
-            is_left = compilation.left_break and attempt.is_break(error)
-            if is_left or (compilation.takes_up is not None and attempt.is_skip(error)):
-                return self._end(compilation, failed)
-            if self.taken_up or self._goes_on(compilation, failed):
-                return Next.ATTEMPT
-            if not attempt.is_break(error):
-                return self._compile_unmended(failed)
-            if (whole := self._compile_whole_as_stock(compilation)) is not None:
-                return whole
-            if not self.wants_errors:
-                return Next.STOCK
-            report_result(self.state, self.plans, self.code, compilation.trace, {})
-            self._explain(error)
-            return failed
-        finally:
-            del error
+        attempt.clean_up(error)
+        self._note_failed(compilation, failed)
+        if isinstance(error, FrameLeft):
+            return self._leave(compilation, error)
+        is_left = compilation.left_break and attempt.is_break(error)
+        if is_left or (compilation.takes_up is not None and attempt.is_skip(error)):
+            return self._end(compilation, failed)
+        if self.taken_up or self._goes_on(compilation, failed):
+            return Next.ATTEMPT
+        if not attempt.is_break(error):
+            return self._compile_unmended(failed)
+        if (whole := self._compile_whole_as_stock(compilation)) is not None:
+            return whole
+        if not self.wants_errors:
+            return Next.STOCK
+        report_result(self.state, self.plans, self.code, compilation.trace, {})
+        self._explain(error)
+        return failed
 
     def _takes_up(self, compilation: Compilation, error: Exception) -> bool:
         """Whether an attempt ends at a break, because another one may do something about it."""
@@ -284,7 +281,7 @@ class Frame(Attempts):
                 return whole
             return self._end(compilation, failed)
         finally:
-            del error
+            del error, failed  # the traceback of a later error holds this frame
 
     def _end(self, compilation: Compilation, failed: Failed) -> Failed:
         """Accept that Dynamo does not compile the frame."""

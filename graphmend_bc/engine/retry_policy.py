@@ -86,13 +86,13 @@ class RetryPolicy:
             trace: the attempt.
             failed: what it ended with.
         """
-        error, found = failed.error, failed.found
+        error = failed.error
         if (survey := trace.known(Survey)) is not None:
             refused = [f"{why.reason.code} at {site}" for site, why in survey.refused.items()]
             return ", ".join([*refused, *(self._described(found) for found in survey.found)])
         if isinstance(error, SiteRefused):
             return f"{error.refused.reason.code} at {', '.join(map(str, error.sites))}"
-        if found is None:
+        if (found := failed.found) is None:
             return type(error).__name__
         if isinstance(error, NotReplaceable):
             return f"A plan for the next attempt at {self._site(found)}"
@@ -168,7 +168,7 @@ class RetryPolicy:
 
     def _learn(self, compilation: Compilation, failed: Failed) -> bool:
         trace, plans = compilation.trace, self.plans
-        error, found = failed.error, failed.found
+        error = failed.error
         plans.unmet -= {*trace.used, *trace.refused}
         plans.gb_types |= trace.gb_types
         if (survey := trace.known(Survey)) is not None:
@@ -187,6 +187,7 @@ class RetryPolicy:
             # A resume function holds sites that no plan has; declined, they mean nothing.
             climbed = plans.climb_all(error.sites, error.refused)
             return climbed or len(plans.declined) > known
+        found = failed.found
         if found is not None and found.gb_type in _PROGRAM_ERRORS:
             return False
         stops = attempt.is_break(error) or self._asks_symbol(error, found)

@@ -11,30 +11,19 @@ from graphmend_bc.engine.decisions.check_outcomes import CheckOutcomes
 from graphmend_bc.engine.decisions.decisions import BadDecisionsError, Subject, decoded, encoded
 from graphmend_bc.engine.decisions.proven_plan import Proven
 from graphmend_bc.engine.plans.rewrite_cache import site_of
+from graphmend_bc.rewriting.plan import Plan
 from graphmend_bc.rules.registry import candidates_at
 from graphmend_bc.rules.rule import BreakSite
-
-
-def branching(x):  # type: ignore[no-untyped-def]
-    if x.sum() > 0:
-        x = x * 2
-    return x
-
+from tests.engine.test_survey_policy import branching, jump_of
 
 CODE = branching.__code__
 SUBJECT = Subject(CODE, {})
-(JUMP,) = (
-    op.offset
-    for op in BreakSite(CODE, 0).graph.listing.ops
-    if "JUMP_IF" in op.name or "JUMP_FORWARD_IF" in op.name
-)
+JUMP = jump_of(branching)
 SITE = site_of(CODE, JUMP)
 
 
 def proven(rule: str = "where") -> Proven:
     (found,) = (c for c in candidates_at(BreakSite(CODE, JUMP)) if c.rule.name == rule)
-    from graphmend_bc.rewriting.plan import Plan
-
     plan = Plan().with_all(found.rewrites)
     return Proven(
         plan, {SITE: "Data-dependent branching"}, {SITE: ("alias-escapes",)}, CheckOutcomes()

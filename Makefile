@@ -10,6 +10,7 @@
 #     make census  every architecture of transformers, shrunk: whole before and after (hours; ARGS="--sample 60")
 #     make matrix  the tests on each supported pair of Python and torch (hours; ARGS='-s "suite(3.11, 2.15.0)"')
 #     make bench   what mending costs at compile time and per call (ARGS=--quick is shorter)
+#     make bench-aimnet  AIMNet2, an interatomic potential: an hour, most of it stock's compiler
 #     make bench-gpu  the same on a GPU, in nine minutes; needs a build of torch for CUDA
 
 PYTHON ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo python3)
@@ -24,7 +25,7 @@ CLANG_FORMAT ?= $(BIN)/clang-format
 RESULTS := benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
 
-.PHONY: build test orders fuzz demo lint bench bench-gpu census matrix sanitize refleaks clean
+.PHONY: build test orders fuzz demo lint bench bench-aimnet bench-gpu census matrix sanitize refleaks clean
 
 build: $(STAMP)
 
@@ -72,6 +73,20 @@ bench: build
 	$(BIN)/python benchmarks/effects.py --json $(RESULTS)/effects.json
 	$(BIN)/python benchmarks/life_cost.py --json $(RESULTS)/life_cost.json
 	$(BIN)/python benchmarks/control_flow.py $(ARGS) --json $(RESULTS)/control_flow.json
+
+# Each version of the model lies in a folder of its own; torch and numpy are those of the environment.
+AIMNET := build/aimnet-0.2.0 build/aimnet-0.2.5
+TOOLKIT_0.2.0 := 0.3.1
+TOOLKIT_0.2.5 := 0.4.1
+
+build/aimnet-%: | build
+	$(BIN)/python -m pip install --no-deps --target $@ aimnet==$* nvalchemi-toolkit-ops==$(TOOLKIT_$*) \
+		warp-lang==1.19.0 h5py==3.16.0 click pyyaml
+
+bench-aimnet: build $(AIMNET)
+	mkdir -p $(RESULTS)
+	$(BIN)/python benchmarks/aimnet.py --package $(word 1,$(AIMNET)) --fixed $(word 2,$(AIMNET)) \
+		--json $(RESULTS)/aimnet.json $(ARGS)
 
 bench-gpu: build
 	$(BIN)/python benchmarks/gpu.py --out $(RESULTS) $(ARGS)

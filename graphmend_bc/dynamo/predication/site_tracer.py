@@ -23,7 +23,7 @@ from graphmend_bc.dynamo.predication.next_rule import go_on_with_next_rule
 from graphmend_bc.dynamo.speculation.speculate import Checks, speculate
 from graphmend_bc.dynamo.speculation.survey import goes_on_after
 from graphmend_bc.dynamo.symbols.known_integers import number_in
-from graphmend_bc.dynamo.trace.checkpoint import Checkpoint
+from graphmend_bc.dynamo.trace.checkpoint import Checkpoint, Position
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.tracing import inline, is_true
 from graphmend_bc.dynamo.trace.truth_overrides import check_truth_is_plain
@@ -68,10 +68,11 @@ class SiteTracer:
         Raises:
             Refused: it could not be shown to be exact.
         """
+        position = Position.in_graph(self.tx.output.graph)
         predicate = self.truth(condition)
         if self.recorder.draws and not depth_of(self.trace):
             self.trace.of(Checks).drawn.append(predicate)
-        self.checkpoint = Checkpoint.of(self.trace, self.tx.output)
+        self.checkpoint = Checkpoint.of(self.trace, self.tx.output, position)
         if primitive.conditional:
             return self._conditional(predicate, when_true, when_false, live_ins)
         taken = self._arm(when_true, live_ins, predicate, True)
@@ -127,8 +128,9 @@ class SiteTracer:
         Raises:
             Refused: it could not be shown to be exact.
         """
+        position = Position.in_graph(self.tx.output.graph)
         first = self.truth(condition)
-        self.checkpoint = Checkpoint.of(self.trace, self.tx.output)
+        self.checkpoint = Checkpoint.of(self.trace, self.tx.output, position)
         arm = self._arm(test, live_ins, first, primitive.first)
         second = arm.result.realize()
         if arm.writes:

@@ -60,7 +60,10 @@ class Checks(Feature):
         trace = compilation.trace
         check_index_bounds(tx, trace)
         # A draw that only a predicate needs must happen even if both arms turn out to be the same.
-        trace.kept += [value for value in self.drawn if not value.as_proxy().node.users]
+        # A predicate that was taken back has another one in its place.
+        alive = set(tx.output.graph.nodes) if self.drawn else set()
+        drawn = [(value, value.as_proxy().node) for value in self.drawn]
+        trace.kept += [value for value, node in drawn if node in alive and not node.users]
         self.drawn.clear()
         if not trace.speculations or trace.questions:
             return

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch._dynamo.output_graph import OutputGraph
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 from graphmend_bc.dynamo.graph.fx_nodes import last_node, nodes_after
 from graphmend_bc.dynamo.trace.compilation import Trace
@@ -29,28 +29,65 @@ _UNCHANGED = ("effects", "speculations", "kept", "questions")
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """Where a graph ended, and which names its nodes had.
+
+    Attributes:
+        last: its last node.
+        names, counts: what FX noted to keep names apart.
+    """
+
+    last: Node | None
+    names: frozenset[str]
+    counts: Mapping[str, int]
+
+    @classmethod
+    def in_graph(cls, graph: Graph) -> Position:
+        """The end of a graph as it is now."""
+        space = graph._graph_namespace
+        return cls(last_node(graph), frozenset(space._used_names), dict(space._base_count))
+
+    def free_names(self, graph: Graph) -> None:
+        """Let the names of nodes that were taken back be given again.
+
+        Another process may know by then which rule works here. Its graph must have the same names,
+        or torch's caches would not find what was compiled.
+        """
+        space = graph._graph_namespace
+        space._used_names = {*self.names, *(node.name for node in graph.nodes)}
+        space._base_count = dict(self.counts)
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """Taken before something is traced that may be refused.
 
     Attributes:
         trace: the attempt.
         output: Dynamo's side of it.
-        last: the last node by then.
+        position: where the graph ended by then.
         world: what cannot be taken back; see `is_restorable`.
         notes: what is noted of sites.
     """
 
     trace: Trace
     output: OutputGraph
-    last: Node | None
+    position: Position
     world: object
     notes: Mapping[str, Any]
 
     @classmethod
-    def of(cls, trace: Trace, output: OutputGraph) -> Checkpoint:
-        """A trace as it is now."""
+    def of(cls, trace: Trace, output: OutputGraph, position: Position | None = None) -> Checkpoint:
+        """A trace as it is now.
+
+        Args:
+            trace: the attempt.
+            output: Dynamo's side of it.
+            position: an earlier end of the graph, to which operators are taken back.
+        """
         notes = {name: getattr(trace, name).copy() for name in _RESTORED}
-        return cls(trace, output, last_node(output.graph), _world(trace, output), notes)
+        position = position or Position.in_graph(output.graph)
+        return cls(trace, output, position, _world(trace, output), notes)
 
     def is_restorable(self) -> bool:
         """Whether nothing has changed but the graph and what is noted of sites."""
@@ -58,10 +95,11 @@ class Checkpoint:
 
     def restore(self) -> None:
         """Take back the operators that were added since."""
-        added = nodes_after(self.output.graph, self.last)
+        added = nodes_after(self.output.graph, self.position.last)
         for node in reversed(added):
             if node.op not in _OF_INPUTS:
                 self.output.remove_node(node)
+        self.position.free_names(self.output.graph)
         if (recorder := self.trace.recorder) is not None:
             recorder.forget(added)
         for name, noted in self.notes.items():

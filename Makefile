@@ -9,8 +9,8 @@
 #     make refleaks  the same under a debug build of CPython, where there is one
 #     make census  every architecture of transformers, shrunk: whole before and after (hours; ARGS="--sample 60")
 #     make matrix  the tests on each supported pair of Python and torch (hours; ARGS='-s "suite(3.11, 2.15.0)"')
-#     make bench   what mending costs at compile time and per call (ARGS=--quick is shorter)
-#     make bench-aimnet  AIMNet2, an interatomic potential: an hour, most of it stock's compiler
+#     make bench   what mending gives and costs, in half an hour, with tables and pictures (RESULTS=folder)
+#     make bench-aimnet  AIMNet2, an interatomic potential, and its fix by hand (ten minutes)
 #     make bench-gpu  the same on a GPU, in nine minutes; needs a build of torch for CUDA
 
 PYTHON ?= $(shell python3.11 -c 'print("python3.11")' 2>/dev/null || echo python3)
@@ -22,7 +22,7 @@ COUNT ?= 20000
 SEED ?= 0
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CLANG_FORMAT ?= $(BIN)/clang-format
-RESULTS := benchmarks/results
+RESULTS ?= benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
 
 .PHONY: build test orders fuzz demo lint bench bench-aimnet bench-gpu census matrix sanitize refleaks clean
@@ -66,13 +66,17 @@ lint: build
 		$(CC) -std=c11 -O2 -Wall -Wextra -Werror -I "$$headers" -S -o - $$file >/dev/null || exit 1; \
 	done
 
+# What it measures is in the docstring of each; docs/results has the results that the docs quote.
 bench: build
 	mkdir -p $(RESULTS)
-	$(BIN)/python benchmarks/compile_cost.py --json $(RESULTS)/compile_cost.json
-	$(BIN)/python benchmarks/frame_hooks.py --json $(RESULTS)/frame_hooks.json
+	$(BIN)/python -m pip install -q -c constraints.txt 'matplotlib>=3.9'
+	$(BIN)/python benchmarks/speed.py --json $(RESULTS)/speed.json $(ARGS)
+	$(BIN)/python benchmarks/life_cost.py --repeats 1 --json $(RESULTS)/life_cost.json --lives $(RESULTS)/lives.json
 	$(BIN)/python benchmarks/effects.py --json $(RESULTS)/effects.json
-	$(BIN)/python benchmarks/life_cost.py --json $(RESULTS)/life_cost.json
-	$(BIN)/python benchmarks/control_flow.py $(ARGS) --json $(RESULTS)/control_flow.json
+	$(BIN)/python benchmarks/growth.py --json $(RESULTS)/growth.json
+	$(BIN)/python benchmarks/frame_hooks.py --json $(RESULTS)/frame_hooks.json
+	$(BIN)/python benchmarks/tables.py $(RESULTS)
+	$(BIN)/python benchmarks/pictures.py $(RESULTS)
 
 # Each version of the model lies in a folder of its own; torch and numpy are those of the environment.
 AIMNET := build/aimnet-0.2.0 build/aimnet-0.2.5

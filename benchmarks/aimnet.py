@@ -7,7 +7,7 @@ Energy and forces of one molecule, on the CPU in one thread, with random weights
 compiled by stock torch, by stock with its options for numbers and shapes that come from data,
 mended, and as its authors fixed it by hand (0.2.5; `twin`). The unfixed version, 0.2.0, asks
 `.item()` in every layer. Each arm is a process of its own; the calls of all arms take turns.
-Compiling takes most of the half hour or more; `--backend eager` shows graphs in two minutes.
+Ten minutes, most of them compilers; `--backend eager` needs three.
 
     first call       processor seconds, kernels compiled anew
     second process   the same with the caches that the first one left

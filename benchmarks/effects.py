@@ -1,28 +1,24 @@
 """What messages and metrics cost in compiled code: stock, mended, and deleted by hand.
 
-    python benchmarks/effects.py [--rounds 15] [--calls 50] [--backend inductor] [--json PATH]
+    python benchmarks/effects.py [--rounds 9] [--calls 50] [--backend inductor] [--json PATH]
 
 Two programs that log a lot, a training step and an inference loop, each with the logger's level on
 and off. Three arms: `stock` torch.compile, `mended`, and `deleted`, the same program without its
 effects. Compiled once for each arm; then the arms take turns, so that what slows the machine slows
 all alike. The first round is discarded. The output goes to a stream that drops it.
 
-Measures, times as median and quartiles:
+Measures:
 
     graphs      graphs compiled for one call
     transfers   how often a call reads values of the graph on the host, mended only
-    per call    wall time of a call that compiles nothing, backward and optimizer included
-    / deleted   ratio of the medians to the arm without effects, of wall time and of CPU time;
-                the latter says more on a machine that others use too. One thread computes.
+    wall        seconds of a call that compiles nothing, backward and optimizer included
+    processor   the same in processor time, which says more on a machine that others use too
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
-import platform
-import statistics
 import time
 import types
 from collections.abc import Callable
@@ -31,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from measuring import Sample, progress, write_json
 from torch._dynamo.utils import counters
 
 import graphmend_bc as gm
@@ -170,70 +167,45 @@ def transfers_of(call: Callable[[], None]) -> int:
     return count
 
 
-def measure(subject: Subject, rounds: int, calls: int, backend: str) -> dict[str, Any]:
-    """All arms of one subject.
-
-    Returns:
-        Name, and for each arm the graphs, the transfers, and for each round the seconds of wall
-        time and of CPU time per call.
-    """
+def measure(subject: Subject, rounds: int, calls: int, backend: str) -> list[Sample]:
+    """All arms of one subject."""
     logger.setLevel(subject.level)
     torch._dynamo.reset()
     arms = {arm: build(subject, arm, backend) for arm in ARMS}
     gm.disable()
-    wall: dict[str, list[float]] = {arm: [] for arm in ARMS}
-    cpu: dict[str, list[float]] = {arm: [] for arm in ARMS}
+    samples = [Sample(subject.name, "graphs", name, arm.graphs) for name, arm in arms.items()]
+    samples.append(Sample(subject.name, "transfers", "mended", arms["mended"].transfers))
     for number in range(rounds + 1):
         # Another arm first each time: the first after a pause is slower.
         for arm in ARMS[number % 3 :] + ARMS[: number % 3]:
             start, cpu_start = time.perf_counter(), time.process_time()
             for _ in range(calls):
                 arms[arm].call()
+            wall, cpu = time.perf_counter() - start, time.process_time() - cpu_start
             if number:
-                wall[arm].append((time.perf_counter() - start) / calls)
-                cpu[arm].append((time.process_time() - cpu_start) / calls)
-    facts = {arm: (arms[arm].graphs, arms[arm].transfers) for arm in ARMS}
-    return {"subject": subject.name, "facts": facts, "wall": wall, "cpu": cpu}
-
-
-def print_table(results: list[dict[str, Any]]) -> None:
-    """A row for each subject and arm."""
-    heads = f"{'':27} {'':8} {'graphs':>6} {'transfers':>9}  {'per call (quartiles)':31}"
-    print(f"{heads} / deleted wall, CPU")
-    for result in results:
-        base = {clock: statistics.median(result[clock]["deleted"]) for clock in ("wall", "cpu")}
-        for arm in ARMS:
-            graphs, transfers = result["facts"][arm]
-            times = [1e6 * s for s in result["wall"][arm]]
-            low, median, high = statistics.quantiles(times, n=4, method="inclusive")
-            cell = f"{median:9.1f} us ({low:.1f} - {high:.1f})"
-            ratio = {clock: statistics.median(result[clock][arm]) / base[clock] for clock in base}
-            shown = transfers if arm == "mended" else ""
-            name = f"{result['subject']:27} {arm:8}"
-            print(
-                f"{name} {graphs:6} {shown:>9}  {cell:31} {ratio['wall']:.3f}, {ratio['cpu']:.3f}"
-            )
+                samples.append(Sample(subject.name, "wall", arm, wall / calls))
+                samples.append(Sample(subject.name, "processor", arm, cpu / calls))
+    return samples
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=15, help="rounds to keep")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds to keep")
     parser.add_argument("--calls", type=int, default=50, help="calls in a round of an arm")
     parser.add_argument("--backend", default="inductor")
-    parser.add_argument("--json", type=Path, help="write all samples here")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write every sample here")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # stock's breaks are no news
     logger.propagate = False
     logger.addHandler(Drop())
-    results = [
-        measure(subject, options.rounds, options.calls, options.backend) for subject in SUBJECTS
-    ]
-    print(f"torch {torch.__version__}, Python {platform.python_version()}, {options.backend}")
-    print_table(results)
+    samples: list[Sample] = []
+    for done, subject in enumerate(SUBJECTS):
+        progress(done, len(SUBJECTS), subject.name)
+        samples += measure(subject, options.rounds, options.calls, options.backend)
+    progress(len(SUBJECTS), len(SUBJECTS), "")
     if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        report = {"options": {k: str(v) for k, v in vars(options).items()}, "results": results}
-        options.json.write_text(json.dumps(report, indent=1))
+        write_json(options.json, samples)
 
 
 if __name__ == "__main__":

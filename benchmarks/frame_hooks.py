@@ -1,10 +1,10 @@
 """What the frame hooks cost: pure Python calls beside them, and calls of an attached function.
 
-    python benchmarks/frame_hooks.py [--json out.json] [--seconds 1.0]
+    python benchmarks/frame_hooks.py [--seconds 1.0] [--json PATH]
 
-First table: calls per second of a recursive Python function that nobody attaches to, while nothing
+First, calls per second of a recursive Python function that nobody attaches to, while nothing
 is attached (1.00), while a target is waited for, once it was seen, while a pattern is waited for,
-and inside a profile. Second table: microseconds per call of a small compiled function that is
+and inside a profile. Second, seconds of a call of a small compiled function that is
 attached, and of torch.compile's own wrapper of it.
 
 The conditions take turns in short rounds, so that a slow moment of the machine meets all of them;
@@ -14,14 +14,13 @@ the best round of each counts.
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import torch
+from measuring import Sample, write_json
 
 import graphmend_bc as gm
 
@@ -111,7 +110,7 @@ def python_calls(seconds: float, rounds: int = 10, n: int = 18) -> dict[str, flo
 
 
 def compiled_calls(backend: str, seconds: float, rounds: int = 20) -> dict[str, float]:
-    """Microseconds per call of one compiled function, by both ways to it."""
+    """Seconds of a call of one compiled function, by the way to it."""
     torch._dynamo.reset()
     wrapper = torch.compile(wrapped, backend=backend)
     ways: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -132,39 +131,26 @@ def compiled_calls(backend: str, seconds: float, rounds: int = 20) -> dict[str, 
 
                 work()
                 best[name] = min(best[name], best_seconds(work, seconds / rounds) / BATCH)
-    return {name: taken * 1e6 for name, taken in best.items()}
-
-
-def print_rows(
-    title: str, rows: dict[str, float], unit: str, slower: Callable[[float], float]
-) -> None:
-    print(f"{title:<38} {unit:>14} {'slowdown':>9}")
-    for name, value in rows.items():
-        print(f"{name:<38} {value:>14,.2f} {slower(value):>9.2f}")
-    print()
+    return best
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write every sample here")
     parser.add_argument("--seconds", type=float, default=1.0, help="time for each row")
     parser.add_argument(
         "--backends", nargs="+", default=["eager", "inductor"], help="of the compiled function"
     )
     args = parser.parse_args()
-    python = python_calls(args.seconds)
-    compiled = {backend: compiled_calls(backend, args.seconds) for backend in args.backends}
-    first = python["nothing attached"]
-    print(f"CPython {platform.python_version()}, torch {torch.__version__}\n")
-    print_rows("pure Python function", python, "calls/s", lambda value: first / value)
-    for backend, rows in compiled.items():
-        direct = rows["wrapper of torch.compile"]
-        title = f"compiled function, backend {backend}"
-        print_rows(title, rows, "us per call", lambda value, direct=direct: value / direct)
+    samples = [
+        Sample(condition, "Python calls a second", "mended", value)
+        for condition, value in python_calls(args.seconds).items()
+    ]
+    for backend in args.backends:
+        for way, seconds in compiled_calls(backend, args.seconds).items():
+            samples.append(Sample(f"backend {backend}", "call", way, seconds))
     if args.json:
-        versions = {"python": platform.python_version(), "torch": torch.__version__}
-        figures = {"python_calls_per_second": python, "compiled_us_per_call": compiled}
-        args.json.write_text(json.dumps(versions | figures, indent=2), encoding="utf-8")
+        write_json(args.json, samples)
 
 
 if __name__ == "__main__":

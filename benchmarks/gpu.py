@@ -38,15 +38,15 @@ from typing import Any
 
 import torch
 from device_counts import measured_counts
-from gpu_programs import Program, Ready, programs
 from gpu_tables import markdown
 from measuring import Sample, environment, progress, start_arm, write_json
+from programs import Program, Ready, programs
 from torch._dynamo.utils import counters
 from torch._inductor.utils import fresh_cache
-from torch.utils._pytree import tree_leaves
 
 import graphmend_bc as gm
 
+CUDA = torch.device("cuda")
 MODES = ("default", "reduce-overhead")
 ALONE = ("where", "cond", "speculate")
 """Strategies that are compared with each other."""
@@ -70,10 +70,10 @@ class Bench:
     def run(self, name: str, program: Program) -> None:
         """Measure all arms of a program."""
         eager = program.make("stock", self.device)
-        call, expected = eager.caller(eager.model), self._results(eager, eager.model)
+        call, expected = eager.caller(eager.model), eager.results(eager.model)
         self._note(name, "default", "eager", self._counts(call))
         self._peak(name, "eager", call)
-        arms = ["stock", "mended", "twin"]
+        arms = ["stock", "mended"] if program.is_whole else ["stock", "mended", "twin"]
         arms += [f"{only} alone" for only in ALONE] if program.compares else []
         for arm in arms:
             with _choice_of(arm), fresh_cache():
@@ -106,7 +106,7 @@ class Bench:
         figures["graphs"] = counters["stats"]["unique_graphs"]
         for _ in range(WARM_UP):
             call()
-        figures["error"] = _distance(self._results(ready, compiled), expected)
+        figures["error"] = _distance(ready.results(compiled), expected)
         counts = self._counts(call)
         figures["skips"] = counters["inductor"]["cudagraph_skips"]
         figures["re-recordings"] = _recorded_again(self.device)
@@ -142,18 +142,9 @@ class Bench:
             compiled = (
                 ready.model if arm == "eager" else torch.compile(ready.model, backend="eager")
             )
-            pairs = zip(self._results(ready, compiled), expected, strict=True)
+            pairs = zip(ready.results(compiled), expected, strict=True)
             differing = sum(not torch.equal(one, other) for one, other in pairs)
             self._sample(name, "default", arm, "differs", differing)
-
-    def _results(self, ready: Ready, function: Callable[..., Any]) -> list[torch.Tensor]:
-        """Copies of what a call returns, and of the gradients if it trains."""
-        result = ready.caller(function)()
-        leaves = [leaf for leaf in tree_leaves(_plain(result)) if isinstance(leaf, torch.Tensor)]
-        if ready.trains:
-            assert isinstance(ready.model, torch.nn.Module)
-            leaves += [p.grad for p in ready.model.parameters() if p.grad is not None]
-        return [leaf.detach().clone() for leaf in leaves]
 
     def _counts(self, call: Callable[[], Any]) -> dict[str, float]:
         if self.device.type != "cuda":
@@ -183,10 +174,6 @@ class Bench:
 
     def _sample(self, name: str, mode: str, arm: str, measure: str, value: float) -> None:
         self.samples.append(Sample(name, f"{mode}: {measure}", arm, value))
-
-
-def _plain(result: Any) -> Any:
-    return result.to_tuple() if hasattr(result, "to_tuple") else result
 
 
 def _distance(found: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
@@ -223,7 +210,7 @@ def _choice_of(arm: str) -> Iterator[None]:
 def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=8.5, help="begin nothing after (8.5)")
-    parser.add_argument("--only", nargs="+", choices=list(programs()), metavar="NAME")
+    parser.add_argument("--only", nargs="+", choices=list(programs(CUDA)), metavar="NAME")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), metavar="FOLDER")
     parser.add_argument("--dry-run", action="store_true", help="on the CPU, to test the benchmark")
     return parser.parse_args(argv)
@@ -241,9 +228,10 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # stock's breaks are no news
     warnings.simplefilter("ignore")  # of TF32, of torch's profiler
-    start, bench = time.monotonic(), Bench(torch.device("cpu" if args.dry_run else "cuda"))
+    start, bench = time.monotonic(), Bench(torch.device("cpu") if args.dry_run else CUDA)
     torch.compile(lambda x: x + 1)(torch.ones(2, device=bench.device))  # loads what torch needs
-    chosen = {n: p for n, p in programs().items() if args.only is None or n in args.only}
+    known = programs(bench.device).items()
+    chosen = {n: p for n, p in known if args.only is None or n in args.only}
     args.out.mkdir(parents=True, exist_ok=True)
     left_out: list[str] = []
     for done, (name, program) in enumerate(chosen.items()):

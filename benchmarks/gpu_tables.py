@@ -71,7 +71,9 @@ def _times(values: _Values, mode: str) -> str:
 def _speedup(values: _Values, name: str, arm: str, mode: str) -> str:
     if (name, f"{mode}: failed", arm) in values:
         return "an error"
-    besides = values[name, f"{mode}: eager beside", arm]
+    besides = values.get((name, f"{mode}: eager beside", arm), ())
+    if not besides:
+        return "-"
     pairs = zip(besides, values[name, f"{mode}: call", arm], strict=True)
     ratios = sorted(eager / call for eager, call in pairs)
     return f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}]"

@@ -1,16 +1,26 @@
-"""How trace time grows with the sites of a function and with the layers of a model."""
+"""How trace time grows with the sites of a function and with the layers of a model.
+
+    python benchmarks/growth.py [--sizes 3] [--repeats 2] [--json PATH]
+
+Processor seconds of the first call, backend "eager": stock, mended, and `twin`, with `torch.where`
+written by hand. The arms take turns; the first round is discarded.
+"""
 
 from __future__ import annotations
 
+import argparse
+import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
-from measuring import ARMS, Sample, cpu_seconds, progress, start_arm
-from twins import small
+from measuring import ARMS, Sample, cpu_seconds, progress, start_arm, write_json
+from twins import forms
 
-SITES = (1, 10, 100)
+SITES = (1, 10, 30, 100)
 LAYERS = (1, 6, 24, 96)
+WIDTH = 64
 
 
 def with_sites(count: int, is_twin: bool) -> Callable[..., Any]:
@@ -32,27 +42,27 @@ def with_sites(count: int, is_twin: bool) -> Callable[..., Any]:
 def with_layers(count: int, is_twin: bool) -> Callable[..., Any]:
     """An MLP each of whose layers passes the same branch."""
     torch.manual_seed(0)
-    model = small.ClampMLPTwin(count) if is_twin else small.ClampMLP(count)
-    return model
+    return (forms.LayerLoopTwin if is_twin else forms.LayerLoop)(WIDTH, count)
 
 
 def measure_growth(repeats: int, sizes: int) -> list[Sample]:
-    """Trace time, backend "eager", of each size in every arm, interleaved.
+    """Trace time of each size in every arm.
 
     Args:
         repeats: rounds to keep; one more is discarded.
         sizes: how many of the sizes to measure, from the smallest.
     """
-    cases = [(f"{n} site(s)", with_sites, n, torch.ones(8)) for n in SITES[:sizes]]
-    cases += [(f"{n} layer(s)", with_layers, n, torch.ones(8, small.WIDTH)) for n in LAYERS[:sizes]]
+    cases = [(f"{n} sites", with_sites, n, torch.ones(8)) for n in SITES[:sizes]]
+    cases += [(f"{n} layers", with_layers, n, torch.ones(8, WIDTH)) for n in LAYERS[:sizes]]
     samples = []
-    for done, (name, make, count, x) in enumerate(cases, 1):
-        progress(done, len(cases), f"growth: {name}")
+    for done, (name, make, count, x) in enumerate(cases):
+        progress(done, len(cases), name)
         for kept in range(repeats + 1):
             for arm in ARMS:
                 seconds = _trace(make(count, arm == "twin"), arm, x)
                 if kept:
                     samples.append(Sample(name, "trace", arm, seconds))
+    progress(len(cases), len(cases), "")
     return samples
 
 
@@ -62,3 +72,20 @@ def _trace(function: Callable[..., Any], arm: str, x: torch.Tensor) -> float:
         start = cpu_seconds()
         torch.compile(function, backend="eager")(x)
         return cpu_seconds() - start
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sizes", type=int, default=3, help="how many sizes (3 of 4)")
+    parser.add_argument("--repeats", type=int, default=2, help="rounds to keep (2)")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write every sample here")
+    args = parser.parse_args(argv)
+    logging.getLogger("torch._dynamo").setLevel(logging.ERROR)
+    torch.set_num_threads(1)
+    samples = measure_growth(args.repeats, args.sizes)
+    if args.json:
+        write_json(args.json, samples)
+
+
+if __name__ == "__main__":
+    main()

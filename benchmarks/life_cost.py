@@ -1,10 +1,17 @@
 """What a program costs over its life: processor seconds of all calls so far, for each arm.
 
-Each arm runs in a process of its own, and the arms take turns. The table has the first call, all
-calls together, and one call at rest; the ratios are mended to stock. With matplotlib installed
-`--plot` draws calls against seconds, where one sees whether and when mending pays back.
+    python benchmarks/life_cost.py [NAME ...] [--repeats 3] [--json PATH] [--lives PATH]
 
-    python benchmarks/life_cost.py --json life_cost.json --plot life_cost.svg
+Each arm runs in a process of its own, and the arms take turns. Measures:
+
+    first call, all calls   seconds
+    at rest                 seconds of a call, median of the last ones
+    compilations            graphs compiled in all calls
+    late compilations       graphs compiled after the third call
+    failed checks           calls whose speculation was wrong
+
+`--lives` is a file for the seconds after each call, from which `pictures.py` draws calls against
+seconds: there one sees whether and when mending pays back.
 """
 
 from __future__ import annotations
@@ -16,20 +23,39 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import torch
 from life_programs import PROGRAMS
-from measuring import Sample, grouped, progress, start_arm, write_json
+from measuring import Sample, progress, start_arm, write_json
+from torch._dynamo.utils import counters
+
+import graphmend_bc as gm
 
 ARMS = ("eager", "stock", "mended")
 _AT_REST = 50
 """Calls at the end, whose median is a call at rest; half of them, where there are fewer."""
 
 
-def measure(name: str, arm: str, calls: int, backend: str) -> list[float]:
-    """Processor seconds up to the end of each call, in this process."""
+@dataclass(frozen=True, slots=True)
+class Lived:
+    """A life of one arm.
+
+    Attributes:
+        ends: processor seconds up to the end of each call.
+        graphs: graphs compiled until then.
+        failed: calls whose check failed.
+    """
+
+    ends: list[float]
+    graphs: list[int]
+    failed: int
+
+
+def measure(name: str, arm: str, calls: int, backend: str) -> Lived:
+    """One life, in this process."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -37,15 +63,17 @@ def measure(name: str, arm: str, calls: int, backend: str) -> list[float]:
     start_arm(arm)
     torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2))  # what torch loads when it must
     run = function if arm == "eager" else torch.compile(function, backend=backend)
-    ends = []
+    counters.clear()
+    ends, graphs = [], []
     start = time.process_time()
     for call in arguments:
         run(*call)
         ends.append(time.process_time() - start)
-    return ends
+        graphs.append(counters["stats"]["unique_graphs"])
+    return Lived(ends, graphs, gm.report().speculated.failed if arm == "mended" else 0)
 
 
-def measured(name: str, arm: str, calls: int, backend: str) -> list[float]:
+def measured(name: str, arm: str, calls: int, backend: str) -> Lived:
     """The same in a process of its own."""
     here = [sys.executable, str(Path(__file__).resolve()), "--calls", str(calls)]
     done = subprocess.run(
@@ -54,61 +82,22 @@ def measured(name: str, arm: str, calls: int, backend: str) -> list[float]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    ends: list[float] = json.loads(done.stdout.splitlines()[-1])
-    return ends
+    return Lived(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def of_life(name: str, arm: str, ends: list[float]) -> list[Sample]:
+def of_life(name: str, arm: str, life: Lived) -> list[Sample]:
     """The figures of one arm's life."""
+    ends, graphs = life.ends, life.graphs
     last = ends[-min(_AT_REST, len(ends) // 2 + 1) - 1 :]
     rest = [b - a for a, b in pairwise(last)] or ends
     return [
         Sample(name, "first call", arm, ends[0]),
         Sample(name, "all calls", arm, ends[-1]),
         Sample(name, "at rest", arm, statistics.median(rest)),
+        Sample(name, "compilations", arm, graphs[-1]),
+        Sample(name, "late compilations", arm, graphs[-1] - graphs[:3][-1]),
+        Sample(name, "failed checks", arm, life.failed),
     ]
-
-
-def print_life(samples: list[Sample]) -> None:
-    """Prints a row a program: stock's seconds, and the ratios mended to stock with their spread."""
-    names = list(dict.fromkeys(sample.subject for sample in samples))
-    print(
-        "| program | stock: first call, all calls, at rest | mended to stock: first | all | rest |"
-    )
-    print("|---|---|---|---|---|")
-    found = grouped(samples)
-    for name in names:
-        cells, stock = [], []
-        for what in ("first call", "all calls", "at rest"):
-            pairs = zip(found[name, what, "mended"], found[name, what, "stock"], strict=True)
-            ratios = [mended / of_stock for mended, of_stock in pairs]
-            cells.append(f"{statistics.median(ratios):.2f} [{min(ratios):.2f}, {max(ratios):.2f}]")
-            middle = statistics.median(found[name, what, "stock"])
-            stock.append(f"{middle * 1e6:.0f} us" if what == "at rest" else f"{middle:.2f} s")
-        print(f"| {name} | {', '.join(stock)} | {' | '.join(cells)} |")
-
-
-def plot(lives: dict[str, dict[str, list[float]]], path: Path) -> None:
-    """Draws the last life of each arm, a panel for each program."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    columns = 3
-    rows = -(-len(lives) // columns)
-    figure, axes = pyplot.subplots(rows, columns, figsize=(4 * columns, 3 * rows), squeeze=False)
-    for axis in axes.flat[len(lives) :]:
-        axis.axis("off")
-    for axis, (name, arms) in zip(axes.flat, lives.items(), strict=False):
-        for arm, ends in arms.items():
-            axis.plot(range(1, len(ends) + 1), ends, label=arm)
-        axis.set_title(name)
-        axis.set_xlabel("calls")
-        axis.set_ylabel("processor seconds")
-    axes.flat[0].legend()
-    figure.tight_layout()
-    figure.savefig(path)
 
 
 def main() -> None:
@@ -117,12 +106,12 @@ def main() -> None:
     parser.add_argument("--calls", type=int, help="calls of each program; its own number if none")
     parser.add_argument("--repeats", type=int, default=3, help="processes of each arm")
     parser.add_argument("--backend", default="eager", help="backend of torch.compile")
-    parser.add_argument("--json", type=Path, help="file for every sample")
-    parser.add_argument("--plot", type=Path, help="file for a chart; needs matplotlib")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write every sample here")
+    parser.add_argument("--lives", type=Path, metavar="PATH", help="write the last lives here")
     parser.add_argument("--only", nargs=2, metavar=("NAME", "ARM"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
-        print(json.dumps(measure(*options.only, options.calls, options.backend)))
+        print(json.dumps(asdict(measure(*options.only, options.calls, options.backend))))
         return
     if unknown := set(options.names) - PROGRAMS.keys():
         parser.error(f"no such programs: {', '.join(sorted(unknown))}")
@@ -135,14 +124,14 @@ def main() -> None:
             progress(repeat * len(names) + number, total, name)
             for arm in ARMS if repeat % 2 == 0 else reversed(ARMS):
                 calls = options.calls or PROGRAMS[name].calls
-                lives[name][arm] = measured(name, arm, calls, options.backend)
-                samples += of_life(name, arm, lives[name][arm])
+                life = measured(name, arm, calls, options.backend)
+                lives[name][arm] = [round(end, 5) for end in life.ends]
+                samples += of_life(name, arm, life)
     progress(total, total, "")
-    print_life(samples)
     if options.json:
         write_json(options.json, samples)
-    if options.plot:
-        plot(lives, options.plot)
+    if options.lives:
+        options.lives.write_text(json.dumps(lives) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

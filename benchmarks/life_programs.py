@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import models
 import torch
 from site_programs import PROGRAMS as SITES
 from site_programs import Calls, defined
@@ -154,43 +155,16 @@ def _repeated(name: str, count: int = 300) -> Life:
     return Life(build, count)
 
 
-def _model(make: Callable[[], Any], calls: int) -> Life:
+def _model(name: str, calls: int) -> Life:
     """A model of transformers."""
 
     def build(number: int) -> tuple[Any, Calls]:
-        model = make().eval()
+        model = models.build(name).model
         tokens = torch.arange(24).reshape(2, 12)
         return (lambda tokens: model(tokens, use_cache=False)[0]), [(tokens,)] * number
 
     return Life(build, calls)
 
-
-def _bert() -> Any:
-    from transformers import BertConfig, BertModel
-
-    return BertModel(BertConfig(**_SIZES))
-
-
-def _llama() -> Any:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    return LlamaForCausalLM(LlamaConfig(**_SIZES, num_key_value_heads=4))
-
-
-def _mixtral() -> Any:
-    from transformers import MixtralConfig, MixtralForCausalLM
-
-    sizes = {**_SIZES, "num_hidden_layers": 2}
-    return MixtralForCausalLM(MixtralConfig(**sizes, num_key_value_heads=4, num_local_experts=4))
-
-
-_SIZES = {
-    "vocab_size": 128,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 4,
-}
 
 PROGRAMS: dict[str, Life] = {
     "early exit": _program(_EARLY_EXIT, lambda count: [(torch.ones(8, 64),)] * count),
@@ -217,8 +191,8 @@ PROGRAMS: dict[str, Life] = {
             "1000 operators",
         )
     },
-    "BERT, no break": _model(_bert, 1),
-    "LLaMA, no break": _model(_llama, 1),
-    "Mixtral": _model(_mixtral, 3),
+    "BERT, no break": _model("BERT", 1),
+    "LLaMA, no break": _model("LLaMA", 1),
+    "Mixtral": _model("Mixtral", 3),
 }
 """By name, what makes the function and how often it is called."""

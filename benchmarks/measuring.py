@@ -1,4 +1,4 @@
-"""What the benchmarks share: fresh starts, samples, tables, JSON."""
+"""What the benchmarks share: fresh starts, samples, JSON."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import resource
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch._dynamo.utils import compilation_time_metrics, counters
+from torch.profiler import ProfilerActivity, profile
 
 import graphmend_bc as gm
 
@@ -58,13 +59,6 @@ def start_arm(arm: str) -> None:
         gm.reset()
 
 
-def switch(arm: str) -> None:
-    """Switches mending and leaves compiled code in place."""
-    gm.disable()
-    if arm == "mended":
-        gm.enable()
-
-
 def cpu_seconds() -> float:
     """Processor time of this process and of the compilers it ran.
 
@@ -76,32 +70,32 @@ def cpu_seconds() -> float:
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
+def profiled(call: Callable[[], Any]) -> tuple[int, int]:
+    """What a call does on the CPU.
+
+    Returns:
+        Most bytes that torch's allocator had handed out at one time, and how many graphs ran that
+        Inductor had compiled.
+    """
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        call()
+    assert profiler.profiler is not None
+    assert profiler.profiler.kineto_results is not None
+    events = profiler.profiler.kineto_results.events()
+    changes = [(e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]"]
+    now = peak = 0
+    for _, change in sorted(changes, key=lambda entry: entry[0]):
+        now += change
+        peak = max(peak, now)
+    return peak, sum("Call CompiledFxGraph" in e.name() for e in events)
+
+
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     """Lower quartile, median and upper quartile; one value is all three."""
     if len(values) < 2:
         return values[0], values[0], values[0]
     low, median, high = statistics.quantiles(values, n=4, method="inclusive")
     return low, median, high
-
-
-def spread(values: Sequence[float]) -> str:
-    """Median and quartiles of seconds, in ms or us; a count stays a count."""
-    low, median, high = quartiles(values)
-    if isinstance(values[0], int):
-        return f"{median:8.0f}"
-    scale, unit = (1e3, "ms") if median >= 1e-3 else (1e6, "us")
-    return f"{median * scale:8.2f} {unit} [{low * scale:.2f}, {high * scale:.2f}]"
-
-
-def print_table(samples: Sequence[Sample]) -> None:
-    """Prints a row for each subject and measure, and a column for each arm."""
-    values: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for s in samples:
-        values.setdefault((s.subject, s.measure), {}).setdefault(s.arm, []).append(s.value)
-    print(f"{'':20} {'':10}", *(f"{arm:28}" for arm in ARMS))
-    for (subject, name), arms in values.items():
-        cells = (spread(arms[arm]) if arm in arms else "" for arm in ARMS)
-        print(f"{subject:20} {name:10}", *(f"{cell:28}" for cell in cells))
 
 
 def progress(done: int, total: int, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Small Hugging Face models that break under stock ``torch.compile``.
+"""Small Hugging Face models, most of which break under stock ``torch.compile``.
 
 Each has the published configuration of its architecture with the sizes shrunk, random weights and
 fixed inputs: nothing is fetched. What matters for graph breaks is kept: the kinds of layers, the
@@ -48,6 +48,25 @@ def bart() -> Case:
     return Case(model, _encoder_decoder_inputs())
 
 
+def bert() -> Case:
+    """BERT, which has no break."""
+    config = transformers.BertConfig(**_SIZES)
+    return Case(transformers.BertModel(config), _decoder_inputs())
+
+
+def llama() -> Case:
+    """LLaMA, which has no break."""
+    config = transformers.LlamaConfig(**_SIZES, num_key_value_heads=4)
+    return Case(transformers.LlamaForCausalLM(config), _decoder_inputs())
+
+
+def mixtral() -> Case:
+    """A mixture of experts that are reached or not."""
+    sizes = {**_SIZES, "num_hidden_layers": 2}
+    config = transformers.MixtralConfig(**sizes, num_key_value_heads=4, num_local_experts=4)
+    return Case(transformers.MixtralForCausalLM(config), _decoder_inputs())
+
+
 def biogpt() -> Case:
     """BioGPT as microsoft/biogpt has it."""
     config = transformers.BioGptConfig(
@@ -73,6 +92,14 @@ def pegasus() -> Case:
     return Case(transformers.PegasusForCausalLM(config), _decoder_inputs())
 
 
+_SIZES = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+}
+
 MODELS: dict[str, Callable[[], Case]] = {
     "T5": t5,
     "BART": bart,
@@ -80,13 +107,17 @@ MODELS: dict[str, Callable[[], Case]] = {
     "Blenderbot": blenderbot,
     "Pegasus": pegasus,
 }
+"""Models that break."""
+
+OTHERS: dict[str, Callable[[], Case]] = {"BERT": bert, "LLaMA": llama, "Mixtral": mixtral}
+"""Models without a break, and one of experts."""
 
 
 def build(name: str) -> Case:
-    """Returns the model of that name in ``MODELS``, with the same weights on every call."""
+    """The model of that name in ``MODELS`` or ``OTHERS``, with the same weights on every call."""
     transformers.logging.set_verbosity_warning()
     torch.manual_seed(0)
-    case = MODELS[name]()
+    case = {**MODELS, **OTHERS}[name]()
     case.model.eval()
     return case
 

@@ -1,4 +1,4 @@
-"""The programs of the GPU benchmark, as an engineer wrote them and as one would fix them."""
+"""The programs of the benchmarks, as an engineer wrote them and as one would fix them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from side_by_side import SUBJECTS, Build, Subject
-from twins import families
+from torch.utils._pytree import tree_leaves
+from twins import families, forms
 
-FORM_WIDTH, FORM_BATCH = 1024, 256
+TWIN = "twin"
+"""The arm that is fixed by hand; all others run the program as it is."""
+
+SCALE = 1e6
+"""Factor by which an input that takes the unlikely arm is larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,7 @@ class Ready:
         args, kwargs: of every call.
         prepare: what the caller does with the arguments before the call, outside the graph.
         settle: what the caller does with the result, outside the graph.
-        trains: whether a call is a training step; the loss is the result, or its first part.
+        trains: whether a call is a training step; the loss is made of the first result.
     """
 
     model: Callable[..., Any]
@@ -46,39 +50,120 @@ class Ready:
             if self.trains:
                 assert isinstance(self.model, torch.nn.Module)
                 self.model.zero_grad(set_to_none=True)
-                result[0].backward()
+                _loss(result).backward()
             return result
 
         return call
 
+    def results(self, function: Callable[..., Any]) -> list[torch.Tensor]:
+        """Copies of what a call returns, and of the gradients if it trains."""
+        result = plain(self.caller(function)())
+        leaves = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        if self.trains:
+            assert isinstance(self.model, torch.nn.Module)
+            leaves += [p.grad for p in self.model.parameters() if p.grad is not None]
+        return [leaf.detach().clone() for leaf in leaves]
+
+
+def plain(result: Any) -> Any:
+    """The result without the class that transformers gives it."""
+    return result.to_tuple() if hasattr(result, "to_tuple") else result
+
+
+def _loss(result: Any) -> torch.Tensor:
+    first: torch.Tensor = tree_leaves(plain(result))[0]
+    return first if first.ndim == 0 else first.square().mean()
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program of the benchmark.
+    """A program of the benchmarks.
 
     Attributes:
-        make: builds an arm, "stock" or "twin", on a device, with the same weights and inputs.
-        compares: also measure it with each strategy for branches alone.
+        make: builds an arm, `TWIN` or another, on a device, with the same weights and inputs.
+        compares: also measure it with each strategy for branches alone, on a GPU.
+        trains: measure a training step as well; the program must not be one already.
+        misses: the factor on an input that takes the arm that was not speculated on; else None.
+        is_whole: it has no break, so nothing was fixed by hand.
     """
 
     make: Callable[[str, torch.device], Ready]
     compares: bool = False
+    trains: bool = False
+    misses: float | None = None
+    is_whole: bool = False
 
 
-def _form(subject: Subject) -> Program:
-    def make(arm: str, device: torch.device) -> Ready:
-        build = Build(subject, FORM_WIDTH, FORM_BATCH, device)
-        model = build.models[arm]
-        return Ready(model, (build.x,), settle=model.settle)
+def programs(device: torch.device) -> dict[str, Program]:
+    """All programs by name, the most telling first.
 
-    return Program(make, subject.name in ("clamp", "dear arm"))
+    Args:
+        device: on a GPU models have the sizes of base models, on the CPU small ones.
+
+    Models of transformers are there if the version is the one whose code they break in, 4.52.
+    """
+    is_small = device.type == "cpu"
+    sizes = families.SMALL if is_small else families.BASE
+    found = {name: _family(name, kind, sizes) for name, kind in families.FAMILIES.items()}
+    if has_transformers():
+        names = {"BART": False, "T5": False} | ({"BERT": True, "LLaMA": True} if is_small else {})
+        for name, is_whole in names.items():
+            make = _small_transformers(name) if is_small else _transformers(name)
+            found[f"{name}, transformers 4.52"] = Program(make, is_whole=is_whole)
+    width, batch = (64, 16) if is_small else (1024, 256)
+    return found | {form.name: _form(form, width, batch) for form in FORMS}
 
 
-def _family(name: str, kind: type[families.Family]) -> Program:
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A form; the names of its classes in `twins/forms.py` are `cls` and `cls` + "Twin"."""
+
+    name: str
+    cls: str
+    misses: float | None = None
+    trains: bool = False
+    is_whole: bool = False
+
+
+FORMS = (
+    _Form("early return", "EarlyReturn", trains=True),
+    _Form("clamp", "Clamp", trains=True),
+    _Form("ternary", "Ternary"),
+    _Form("short circuit", "ShortCircuit"),
+    _Form("nested ifs", "Nested"),
+    _Form("layer loop", "LayerLoop", trains=True),
+    _Form("raise guard", "RaiseGuard", float("nan")),
+    _Form("assert", "AssertGuard", SCALE),
+    _Form("Python value", "PythonValue", SCALE, trains=True),
+    _Form("break", "Break", SCALE),
+    _Form("while loop", "WhileLoop"),
+    _Form("dear arm", "DearArm"),
+    _Form("partial op", "PartialOp"),
+    _Form("steering item", "Steering", SCALE),
+    _Form("buffer update", "BufferUpdate"),  # a miss raises the peak: there is no second one
+    _Form("in-place arm", "InPlace", SCALE),
+    _Form("log only", "LogOnly"),
+    _Form("nothing to mend", "Whole", is_whole=True),
+)
+
+
+def _form(form: _Form, width: int, batch: int) -> Program:
     def make(arm: str, device: torch.device) -> Ready:
         torch.manual_seed(0)
-        model = (getattr(families, kind.__name__ + "Twin") if arm == "twin" else kind)()
-        model = model.to(device).train(kind.trains)
+        name = form.cls + ("Twin" if arm == TWIN else "")
+        model: forms.Form = getattr(forms, name)(width).eval().to(device)
+        x = torch.randn(batch, width, generator=torch.Generator().manual_seed(1))
+        return Ready(model, (x.to(device),), settle=model.settle)
+
+    compares = form.name in ("clamp", "dear arm")
+    return Program(make, compares, form.trains, form.misses, form.is_whole)
+
+
+def _family(name: str, kind: type[families.Family], sizes: families.Sizes) -> Program:
+    def make(arm: str, device: torch.device) -> Ready:
+        torch.manual_seed(0)
+        built = getattr(families, kind.__name__ + "Twin") if arm == TWIN else kind
+        model = built(sizes).to(device).train(kind.trains)
         torch.manual_seed(1)
         inputs = model.inputs()
         if device.type == "cuda" and not kind.trains:
@@ -93,10 +178,12 @@ def _family(name: str, kind: type[families.Family]) -> Program:
             **({} if prepare is None else {"prepare": prepare}),
         )
 
-    return Program(make, name.startswith("clamped"))
+    return Program(make, name.startswith("clamped"), trains=not kind.trains)
 
 
-def _transformers(name: str) -> Program:
+def _transformers(name: str) -> Callable[[str, torch.device], Ready]:
+    """A model as large as a base model, in half precision if it clamps there."""
+
     def make(arm: str, device: torch.device) -> Ready:
         import transformers
         from twins import hugging_face
@@ -108,7 +195,7 @@ def _transformers(name: str) -> Program:
             config = transformers.BartConfig(**sizes, encoder_ffn_dim=3072, decoder_ffn_dim=3072)
             kind = transformers.BartForConditionalGeneration
         torch.manual_seed(0)
-        model = (getattr(hugging_face, f"{name.title()}Twin") if arm == "twin" else kind)(config)
+        model = (getattr(hugging_face, f"{name.title()}Twin") if arm == TWIN else kind)(config)
         model = model.to(device).eval()
         if device.type == "cuda" and name == "BART":
             model = model.half()
@@ -117,18 +204,24 @@ def _transformers(name: str) -> Program:
         inputs = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}
         return Ready(model, kwargs={**inputs, "decoder_input_ids": tokens[:, :64].flip(1)})
 
-    return Program(make)
+    return make
 
 
-def programs() -> dict[str, Program]:
-    """All programs by name, the most telling first.
+def _small_transformers(name: str) -> Callable[[str, torch.device], Ready]:
+    """A model of a laptop's size."""
 
-    Models of transformers are there if the version is the one whose code they break in, 4.52.
-    """
-    found = {name: _family(name, kind) for name, kind in families.FAMILIES.items()}
-    if has_transformers():
-        found |= {f"{name}, transformers 4.52": _transformers(name) for name in ("BART", "T5")}
-    return found | {subject.name: _form(subject) for subject in SUBJECTS}
+    def make(arm: str, device: torch.device) -> Ready:
+        from models import build
+        from twins import hugging_face
+
+        case = build(name)
+        model = case.model
+        if arm == TWIN:
+            model = getattr(hugging_face, f"{name.title()}Twin")(case.model.config)
+            model.to(case.model.dtype).eval().load_state_dict(case.model.state_dict())
+        return Ready(model, kwargs=case.inputs)
+
+    return make
 
 
 def has_transformers() -> bool:

@@ -88,6 +88,49 @@ def _section(release: str, mode: str, rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def markdown(rows: Iterable[Row]) -> str:
+    """Two tables, a row for each release and mode: what became whole, and what first calls cost."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["status"] == "ok":
+            groups[f"transformers {row['transformers']}", row["mode"]].append(row)
+    whole = ["| | ran | whole: stock | mended | breaks: stock | mended | wrong, and stock is not |"]
+    whole.append("|---|---|---|---|---|---|---|")
+    costs = [
+        "| first call, mended / stock | models | median | nine in ten below | worst | seconds "
+    ]
+    costs[0] += "in all | attempts: median, nine in ten below, worst |"
+    costs.append("|---|---|---|---|---|---|---|")
+    for (release, mode), ran in sorted(groups.items()):
+        stock = sum(is_whole(row["stock"]) for row in ran)
+        mended = sum(is_whole(row["mended"]) and not row.get("failed_checks") for row in ran)
+        wrong = sum(verdict(row) in BAD for row in ran)
+        breaks = f"{_breaks(ran, 'stock')} | {_breaks(ran, 'mended')}"
+        whole.append(
+            f"| {release}, {mode} | {len(ran)} | {stock} | {mended} | {breaks} | {wrong} |"
+        )
+        for name, is_one in (("broken under stock", False), ("whole under stock", True)):
+            chosen = [row for row in ran if is_whole(row["stock"]) is is_one]
+            if chosen:
+                costs.append(f"| {mode}, {name} | {len(chosen)} | {_costs(chosen)} |")
+    return "\n".join([*whole, "", *costs]) + "\n"
+
+
+def _costs(rows: Sequence[Row]) -> str:
+    pairs = [(row["stock"]["seconds"][0], row["mended"]["seconds"][0]) for row in rows]
+    stock, mended = map(sum, zip(*pairs, strict=True))
+    ratios = _three([mended / max(stock, 1e-9) for stock, mended in pairs], ".2f", " | ")
+    attempts = [1 + sum(row["mended"].get("attempts", ())) for row in rows]
+    return f"{ratios} | {stock:.1f} -> {mended:.1f} | {_three(attempts, '.0f', ', ')}"
+
+
+def _three(values: Sequence[float], form: str, between: str) -> str:
+    """Median, what nine in ten are below, and the largest."""
+    ordered = sorted(values)
+    middle, ninth = statistics.median(ordered), ordered[int(0.9 * (len(ordered) - 1))]
+    return between.join(format(value, form) for value in (middle, ninth, ordered[-1]))
+
+
 def _breaks(rows: Iterable[Row], arm: str) -> int:
     return sum(row[arm]["breaks"] for row in rows)
 
@@ -108,9 +151,8 @@ def _first_calls(name: str, rows: Sequence[Row]) -> list[str]:
 
 
 def _spread(values: Sequence[float], form: str) -> str:
-    ordered = sorted(values)
-    middle, ninth = statistics.median(ordered), ordered[int(0.9 * (len(ordered) - 1))]
-    return f"median {middle:{form}}, nine in ten below {ninth:{form}}, worst {ordered[-1]:{form}}"
+    middle, ninth, worst = _three(values, form, " ").split()
+    return f"median {middle}, nine in ten below {ninth}, worst {worst}"
 
 
 def _ranked(rows: Iterable[Row], arm: str, by_place: bool, most: int = 60) -> list[str]:

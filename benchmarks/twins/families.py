@@ -1,11 +1,12 @@
 """Families of models that break, reduced to what breaks them, each beside its hand-fixed twin.
 
-They need torch alone, so they run where transformers does not. The sizes are those of a base model.
+They need torch alone, so they run where transformers does not.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,13 +17,33 @@ logger = logging.getLogger("benchmarks.families")
 logger.propagate = False
 logger.addHandler(logging.NullHandler())
 
-WIDTH, HEADS, LAYERS, ROWS, LENGTH = 768, 12, 6, 8, 128
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Of a model and its inputs."""
+
+    width: int
+    heads: int
+    layers: int
+    rows: int
+    length: int
+
+
+BASE = Sizes(width=768, heads=12, layers=6, rows=8, length=128)
+"""Those of a base model."""
+
+SMALL = Sizes(width=128, heads=4, layers=3, rows=2, length=32)
+"""For a CPU: a call takes milliseconds."""
 
 
 class Family(nn.Module):
     """A model; `settle` is what the caller of its twin does with the result, after the graph."""
 
     trains = False
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.sizes = sizes
 
     def settle(self, result: Any) -> Any:
         return result
@@ -31,15 +52,16 @@ class Family(nn.Module):
 class Attention(nn.Module):
     """Self-attention and a feed-forward part, each with its residual and norm."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.project, self.merge = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-        self.first_norm, self.second_norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.heads = heads
+        self.project, self.merge = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.first_norm, self.second_norm = nn.LayerNorm(width), nn.LayerNorm(width)
 
     def forward(self, x: torch.Tensor, phases: torch.Tensor | None = None) -> torch.Tensor:
-        rows, length, _ = x.shape
-        parts = self.project(x).view(rows, length, 3, HEADS, WIDTH // HEADS)
+        rows, length, width = x.shape
+        parts = self.project(x).view(rows, length, 3, self.heads, width // self.heads)
         query, key, value = parts.transpose(1, 3).unbind(2)
         if phases is not None:
             query, key = query * phases.cos(), key * phases.cos()
@@ -51,12 +73,17 @@ class Attention(nn.Module):
 class Stack(Family):
     """Some such layers; half precision on a GPU."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(Attention() for _ in range(LAYERS))
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        layers = (Attention(sizes.width, sizes.heads) for _ in range(sizes.layers))
+        self.layers = nn.ModuleList(layers)
+
+    def states(self) -> torch.Tensor:
+        """Hidden states."""
+        return torch.randn(self.sizes.rows, self.sizes.length, self.sizes.width)
 
     def inputs(self) -> tuple[torch.Tensor, ...]:
-        return (torch.randn(ROWS, LENGTH, WIDTH),)
+        return (self.states(),)
 
 
 class Clamped(Stack):
@@ -106,12 +133,13 @@ class WarnedTwin(Warned):
 class Compared(Stack):
     """As MoLFormer: every layer compares masks and raises if it cannot go on."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("expected", torch.ones(ROWS, LENGTH, dtype=torch.bool))
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        ones = torch.ones(sizes.rows, sizes.length, dtype=torch.bool)
+        self.register_buffer("expected", ones)
 
     def inputs(self) -> tuple[torch.Tensor, ...]:
-        return torch.randn(ROWS, LENGTH, WIDTH), torch.ones(ROWS, LENGTH, dtype=torch.bool)
+        return self.states(), torch.ones(self.sizes.rows, self.sizes.length, dtype=torch.bool)
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:
@@ -138,14 +166,14 @@ class ComparedTwin(Compared):
 class LongContext(Stack):
     """As Phi with longrope: the frequencies depend on the largest position."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        width = WIDTH // HEADS
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        width = sizes.width // sizes.heads
         self.register_buffer("short", torch.linspace(1, 0.001, width))
         self.register_buffer("long", torch.linspace(0.5, 0.0005, width))
 
     def inputs(self) -> tuple[torch.Tensor, ...]:
-        return torch.randn(ROWS, LENGTH, WIDTH), torch.arange(LENGTH)
+        return self.states(), torch.arange(self.sizes.length)
 
     def forward(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:
@@ -169,12 +197,12 @@ class PolicyStep(Stack):
 
     trains = True
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.act, self.style = nn.Linear(WIDTH, 14), nn.Linear(WIDTH, 64)
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        self.act, self.style = nn.Linear(sizes.width, 14), nn.Linear(sizes.width, 64)
 
     def inputs(self) -> tuple[torch.Tensor, ...]:
-        return torch.randn(ROWS, LENGTH, WIDTH), torch.randn(ROWS, LENGTH, 14)
+        return self.states(), torch.randn(self.sizes.rows, self.sizes.length, 14)
 
     def losses(self, x: torch.Tensor, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         for layer in self.layers:
@@ -204,21 +232,23 @@ class PolicyStepTwin(PolicyStep):
 class PerMolecule(Family):
     """As an interatomic potential: how many molecules there are is read from the data."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Linear(16, WIDTH)
-        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS))
-        self.out = nn.Linear(WIDTH, 1)
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes)
+        width = sizes.width
+        self.embed = nn.Linear(16, width)
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(sizes.layers))
+        self.out = nn.Linear(width, 1)
 
     def inputs(self) -> tuple[torch.Tensor, ...]:
-        return torch.randn(ROWS * LENGTH, 16), torch.arange(ROWS * LENGTH) // LENGTH
+        atoms = self.sizes.rows * self.sizes.length
+        return torch.randn(atoms, 16), torch.arange(atoms) // self.sizes.length
 
     def forward(self, atoms: torch.Tensor, owners: torch.Tensor) -> torch.Tensor:
         x = F.silu(self.embed(atoms))
         for layer in self.layers:
             count = int(owners[-1].item()) + 1
-            means = torch.zeros(count, WIDTH, dtype=x.dtype, device=x.device)
-            x = x + F.silu(layer(x)) + means.index_add(0, owners, x)[owners] / LENGTH
+            means = torch.zeros(count, x.shape[1], dtype=x.dtype, device=x.device)
+            x = x + F.silu(layer(x)) + means.index_add(0, owners, x)[owners] / 100
         energies = torch.zeros(count, 1, dtype=x.dtype, device=x.device)
         return energies.index_add(0, owners, self.out(x))
 
@@ -232,8 +262,8 @@ class PerMoleculeTwin(PerMolecule):
     def forward(self, atoms: torch.Tensor, owners: torch.Tensor, count: int) -> torch.Tensor:
         x = F.silu(self.embed(atoms))
         for layer in self.layers:
-            means = torch.zeros(count, WIDTH, dtype=x.dtype, device=x.device)
-            x = x + F.silu(layer(x)) + means.index_add(0, owners, x)[owners] / LENGTH
+            means = torch.zeros(count, x.shape[1], dtype=x.dtype, device=x.device)
+            x = x + F.silu(layer(x)) + means.index_add(0, owners, x)[owners] / 100
         energies = torch.zeros(count, 1, dtype=x.dtype, device=x.device)
         return energies.index_add(0, owners, self.out(x))
 

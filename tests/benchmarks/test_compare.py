@@ -38,7 +38,7 @@ def test_machines_that_differ_are_named(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out.splitlines()[0].endswith("-> 9.9")
 
 
-@pytest.mark.parametrize("name", ["life_cost", "trace_without_breaks", "gpu"])
+@pytest.mark.parametrize("name", ["life_cost", "speed", "gpu"])
 def test_committed_results_can_be_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(RESULTS / f"{name}.json")
     assert compare.main([path, path]) == 0

@@ -80,6 +80,7 @@ strategies: tuple[str, ...] = (
     "once",
     "copy",
     "polyfill",
+    "accumulate",
 )
 """The strategies that may be used; a site that needs another one is declined (`strategy-off`)."""
 

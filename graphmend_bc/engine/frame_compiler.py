@@ -33,6 +33,7 @@ from graphmend_bc.engine.outcomes.failure_policy import Recompiled, leaves_frame
 from graphmend_bc.engine.outcomes.failures import report_failure
 from graphmend_bc.engine.outcomes.recompile_charges import charge_recompilation, charge_version
 from graphmend_bc.engine.outcomes.results import report_result, save_decisions
+from graphmend_bc.engine.plans.expected_sites import is_expected
 from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.engine.traced import Failed, Outcome, Traced
@@ -185,7 +186,12 @@ class Frame(Attempts):
         entries = eager_fallback.counted_versions(self.code)
         limit = attempt.recompile_limit()
         known = Recompiled(
-            entries, limit, self.wants_errors, counts.asserts, self._follows_what_varies()
+            entries,
+            limit,
+            one_graph=self.wants_errors,
+            asserts=counts.asserts,
+            breaks=counts.breaks,
+            varies=self._follows_what_varies(),
         )
         if not leaves_frame(known):
             return
@@ -318,7 +324,9 @@ class Frame(Attempts):
             asserts = trace.known(Assertions)
             met = asserts is not None and bool(asserts.met)
             stored = trace.of(StoredIntegers).names
-            self.state.counts_of(self.code).note_compiled(asserts=met, stored=stored)
+            breaks = not all(is_expected(self.plans.rewrite_at(site)) for site in trace.used)
+            counts = self.state.counts_of(self.code)
+            counts.note_compiled(breaks=breaks, asserts=met, stored=stored)
         if (truths := trace.known(GuardedTruths)) is not None:
             charge_version(self.state, self.code, truths.values)
         rollback = trace.known(Rollback)

@@ -60,6 +60,7 @@ class MendingState:
         on_frame: called with each frame's result.
         history: how the speculations at each site went.
         given_up: sites that are not mended any more, and why.
+        unexpected: sites that a rule expected, and that it did not carry.
         guarded: conditions that flip: they are computed before the graph and guarded.
         frames: what was counted of mended frames.
         draw_mismatches: how often a call before a graph gave what the graph is not made for.
@@ -85,6 +86,7 @@ class MendingState:
     on_frame: list[Callable[[FrameResult], None]] = field(default_factory=list)
     history: dict[Site, History] = field(default_factory=dict)
     given_up: dict[Site, Refused] = field(default_factory=dict)
+    unexpected: set[Site] = field(default_factory=set)
     guarded: set[Site] = field(default_factory=set)
     frames: dict[CodeId, FrameCounts] = field(default_factory=dict)
     left_to_stock: set[CodeId] = field(default_factory=set)
@@ -108,6 +110,7 @@ class MendingState:
             self.eager_calls.clear()
             self.left_to_stock.clear()
             self.guarded.clear()
+            self.unexpected.clear()
             self.forgotten.clear()
             self.frames.clear()
             self.mended = {key for key in self.mended if key.is_alive}
@@ -127,6 +130,7 @@ class MendingState:
             for by_site in (self.history, self.given_up, self.draw_mismatches):
                 _drop(by_site, lambda site: site.code.is_alive)
             self.guarded = {site for site in self.guarded if site.code.is_alive}
+            self.unexpected = {site for site in self.unexpected if site.code.is_alive}
             for counts in self.frames.values():
                 counts.sites = {site for site in counts.sites if site.code.is_alive}
                 _drop(counts.lists, lambda site: site.code.is_alive)

@@ -248,6 +248,11 @@ _ALL = (
         ("Keep the value a tensor.",),
     ),
     Reason(
+        "state-used",
+        "State that is added to is used for something else as well.",
+        ("Read it outside of what is compiled.",),
+    ),
+    Reason(
         "capture-fails",
         "A size or number known only when the graph runs is needed while the graph is traced.",
         ("Keep shapes static, for example by masking with torch.where.",),

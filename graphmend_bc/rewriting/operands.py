@@ -3,6 +3,7 @@
 x[a:b]               becomes  x[slice(*MarkedOperands(site, rule)((a, b)))]
 for e in rows: ...   becomes  for e in MarkedOperands(site, rule)((rows,))[0]: ...
 x[key]               becomes  CalledOperation(site, rule, getitem)((x, key))
+x.name               becomes  CalledOperation(site, rule, GetAttribute("name"))((x,))
 """
 
 from __future__ import annotations
@@ -12,11 +13,20 @@ from collections.abc import Callable
 from typing import Any
 
 from graphmend_bc.code import facts
+from graphmend_bc.code.analysis.producers import pushes_pair
 from graphmend_bc.code.assemble import Emit
 from graphmend_bc.code.listing import Op
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.calls import CallWriter
-from graphmend_bc.runtime import CalledOperation, MarkedOperands, SetAttribute, Site
+from graphmend_bc.rewriting.mark_callee import name_of
+from graphmend_bc.runtime import (
+    CalledOperation,
+    GetAttribute,
+    MarkedOperands,
+    SetAttribute,
+    Site,
+    set_item,
+)
 
 SLICES = facts.op_set("BUILD_SLICE", "BINARY_SLICE", "STORE_SLICE")
 
@@ -64,19 +74,24 @@ def write_operation(op: Op, site: Site, rule: str, writer: CallWriter) -> list[E
     """A call in place of the op.
 
     Args:
-        op: it fetches an item, or sets an attribute.
+        op: it fetches or sets an item or an attribute.
         site, rule, writer: as for `write_marked_operands`.
 
     Raises:
         Refused: an instruction of another kind.
     """
     function: Callable[..., Any]
+    count, after = 2, []
     if is_subscript(op):
-        function, drop = operator.getitem, False
+        function = operator.getitem
     elif op.name == "STORE_ATTR":
-        function, drop = SetAttribute(op.arg), True
+        function, after = SetAttribute(op.arg), [writer.emit("POP_TOP")]
+    elif op.name == "STORE_SUBSCR":
+        function, count, after = set_item, 3, [writer.emit("POP_TOP")]
+    elif op.name in ("LOAD_ATTR", "LOAD_METHOD"):
+        function, count = GetAttribute(name_of(op.arg)), 1
+        after = writer.as_callee() if pushes_pair(op) else []
     else:
         raise Refused("unhandled-instruction", f"{op.name} does not become a call.")
     call = writer.callable_under_top(CalledOperation(site, rule, function))
-    pop = [writer.emit("POP_TOP")] if drop else []
-    return [writer.emit("BUILD_TUPLE", 2), *call, *writer.call(1), *pop]
+    return [writer.emit("BUILD_TUPLE", count), *call, *writer.call(1), *after]

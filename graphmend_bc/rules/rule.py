@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import CodeType
@@ -117,6 +117,7 @@ class Rule:
             values, have none.
         needs: what it cannot do without, of `dynamo/patches/capabilities.py`. A rule of yours that
             says nothing needs what ours of its strategy do.
+        expects: where it is planned when a code object is first met, although nothing breaks there.
         planned_ahead: whether conditions that look as if they asked a tensor are planned with it
             before Dynamo meets them.
 
@@ -135,6 +136,7 @@ class Rule:
     handler: Callable[..., Any] | str | None = None
     needs: frozenset[str] = frozenset()
     planned_ahead: bool = False
+    expects: Callable[[CodeType], Collection[int]] | None = None
 
     def at(self, site: BreakSite) -> Candidate | None:
         """The rule at one site, or None if it does not apply there."""

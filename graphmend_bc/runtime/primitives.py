@@ -168,6 +168,26 @@ class SetAttribute:
 
 
 @dataclass(frozen=True, slots=True)
+class GetAttribute:
+    """What reading an attribute does with its operand.
+
+    Attributes:
+        name: of the attribute.
+    """
+
+    name: str
+
+    def __call__(self, owner: Any) -> Any:
+        """Read."""
+        return getattr(owner, self.name)
+
+
+def set_item(value: Any, container: Any, key: Any) -> None:
+    """What an assignment to an item does with its operands."""
+    container[key] = value
+
+
+@dataclass(frozen=True, slots=True)
 class Outlined(Marker):
     """A function as a whole."""
 

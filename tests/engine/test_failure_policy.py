@@ -288,7 +288,7 @@ def f(x):
     y = x * 2
     if y.isnan().any():
         raise ValueError("nan")
-    seen.append(y)
+    seen.append([y])
     return y + 1
 """
 
@@ -307,6 +307,12 @@ def test_what_changes_in_every_call() -> None:
     assert mended.rest.launches >= 20
     assert mended.rest.launches <= stock.rest.launches
     assert reasons(mended) == {"mending-does-not-pay"}
+
+
+def test_what_is_only_added_to() -> None:
+    stock, mended = both(GROWING.replace("[y]", "y"), [(torch.randn(4),) for _ in range(40)])
+    assert mended.total.compilations == 1 < stock.total.compilations
+    assert not reasons(mended)
 
 
 def conditions(count: int) -> str:
@@ -378,7 +384,7 @@ def test_assertion_is_not_left_to_stock() -> None:
         seen = []
 
         def f(x):
-            seen.append(1)
+            seen.append([1])
             assert x.sum() > 0
             return x * 2
         """,

@@ -22,7 +22,15 @@ from torch._dynamo.variables.constant import ConstantVariable
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.tracing import as_break, inline
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import CalledOperation, Marker, Outlined, SetAttribute, Site
+from graphmend_bc.runtime import (
+    CalledOperation,
+    GetAttribute,
+    Marker,
+    Outlined,
+    SetAttribute,
+    Site,
+    set_item,
+)
 
 Handler = Callable[
     [InstructionTranslatorBase, Compilation, Marker, list[VariableTracker]], VariableTracker
@@ -72,11 +80,23 @@ def marker_as_python(
     if not isinstance(marker, CalledOperation):
         return args[0]
     operands = args[0].unpack_var_sequence(tx)
+    if isinstance(marker.function, GetAttribute):
+        return read_attribute(tx, operands[0], marker.function.name)
+    if marker.function is set_item:
+        return inline(tx, set_item, *operands)
     if not isinstance(marker.function, SetAttribute):
         return BuiltinVariable(marker.function).call_function(tx, operands, {})
     value, owner = operands
     name = ConstantVariable.create(marker.function.name)
     return inline(tx, _assign, owner, name, value)
+
+
+def read_attribute(
+    tx: InstructionTranslatorBase, owner: VariableTracker, name: str
+) -> VariableTracker:
+    """Trace the reading of an attribute."""
+    read: VariableTracker = VariableTracker.build(tx, getattr)
+    return read.call_function(tx, [owner, ConstantVariable.create(name)], {})
 
 
 def _assign(owner: Any, name: str, value: Any) -> None:

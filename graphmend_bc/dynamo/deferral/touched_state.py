@@ -53,6 +53,17 @@ def touched_by(
     return frozenset(names), found, unplaced
 
 
+def places_named(tx: InstructionTranslatorBase, name: str) -> list[Source]:
+    """Where a trace has read something under a name.
+
+    Args:
+        tx: translator of the innermost frame.
+        name: of an attribute, a global or a variable of a closure.
+    """
+    parts = (part for source, _ in _read(tx) for part in _parts(source))
+    return [part for part in dict.fromkeys(parts) if name in _names(part)]
+
+
 def _read(
     tx: InstructionTranslatorBase,
 ) -> Iterator[tuple[Source, VariableTracker | None]]:

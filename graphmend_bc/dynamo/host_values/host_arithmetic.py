@@ -15,7 +15,9 @@ from graphmend_bc.catalog.observers import PRINT_BREAK
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.host_values.host_value import ComputedVariable, HostVariable, host_among
 from graphmend_bc.dynamo.host_values.opaque_variable import OpaqueIterable
+from graphmend_bc.dynamo.host_values.state_value import with_traced
 from graphmend_bc.dynamo.symbols.captures import check_truths, refuse_symbols
+from graphmend_bc.dynamo.trace.compilation import SiteRefused
 
 _NUMBERS = (int, float, bool)
 _TOTAL = frozenset(
@@ -70,7 +72,12 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
                 if self.fn not in _WHOLE:
                     raise
                 raise exc.Unsupported(f"{self.fn.__name__}: {error}", PRINT_BREAK) from error
-        return computed_on_host(host, self.fn, list(args), kwargs)
+        try:
+            return computed_on_host(host, self.fn, list(args), kwargs)
+        except SiteRefused:
+            if (traced := with_traced(args)) is None:
+                raise
+            return call_function(self, tx, traced, kwargs)
 
     return call_function
 

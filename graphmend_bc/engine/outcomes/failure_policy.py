@@ -132,6 +132,7 @@ class Recompiled:
         limit: that limit; past it Dynamo runs the frame eagerly for good.
         one_graph: True if a graph break of it is an error.
         asserts: True if it has an `assert` that stock would tell by another exception.
+        breaks: True if stock would break its graph.
         varies: True if it goes on after a break at a value for which the function was compiled too
             often.
     """
@@ -140,6 +141,7 @@ class Recompiled:
     limit: int
     one_graph: bool = False
     asserts: bool = False
+    breaks: bool = True
     varies: bool = False
 
 
@@ -152,7 +154,7 @@ def leaves_frame(known: Recompiled) -> bool:
     Args:
         known: what was counted.
     """
-    if known.one_graph or known.asserts:
+    if known.one_graph or known.asserts or not known.breaks:
         return False
     limit = min(known.limit, _IF_VARIES) if known.varies else known.limit
     return 1 < limit <= known.entries + 1

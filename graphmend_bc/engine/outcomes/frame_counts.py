@@ -17,6 +17,7 @@ class FrameCounts:
     Attributes:
         compiled: how often it was compiled with a mend.
         changes: how often that was thrown away because checks failed.
+        breaks: whether stock would break its graph; its limit of versions counts otherwise.
         asserts: whether an `assert` on a tensor is mended in it.
         stored: names of the sources of integers that it stores in objects.
         sites: what was mended in it, or in what it calls.
@@ -30,6 +31,7 @@ class FrameCounts:
 
     compiled: int = 0
     changes: int = 0
+    breaks: bool = False
     asserts: bool = False
     stored: frozenset[str] = frozenset()
     sites: set[Site] = field(default_factory=set)
@@ -54,8 +56,9 @@ class FrameCounts:
         new = [site for site, value in version if (site, value) not in known]
         return (new or [version[0][0]])[0] if known else None
 
-    def note_compiled(self, *, asserts: bool, stored: AbstractSet[str]) -> None:
+    def note_compiled(self, *, breaks: bool, asserts: bool, stored: AbstractSet[str]) -> None:
         """It was compiled with a mend once more."""
         self.compiled += 1
+        self.breaks |= breaks
         self.asserts |= asserts
         self.stored |= stored

@@ -15,6 +15,7 @@ from graphmend_bc.dynamo.frames.internal_errors import InternalError
 from graphmend_bc.dynamo.trace.compilation import TakesPartLate, TextsMoved
 from graphmend_bc.engine.decisions.suggestions import Suggestions
 from graphmend_bc.engine.outcomes.failures import report_failure
+from graphmend_bc.engine.plans.expected_sites import expected, is_expected
 from graphmend_bc.engine.plans.frame_breaks import FrameBreaks
 from graphmend_bc.engine.plans.remaining_rules import planned_ahead, remaining_rules
 from graphmend_bc.engine.plans.rewrite_cache import site_of
@@ -115,7 +116,8 @@ class Plans:
         key = identity_of(code)
         try:
             if key not in self.by_code:
-                self._set(code, state.without_given_up(key, self._known_plan(code)))
+                known = self._with_expected(code, self._known_plan(code))
+                self._set(code, state.without_given_up(key, known))
             rewritten = state.rewrites.rewritten(code, self.by_code[key])
             code_notes.carry_notes_over(code, rewritten)
             return rewritten
@@ -153,6 +155,23 @@ class Plans:
         for site, reasons in proven.refused.items():
             self.passed_over.setdefault(site, [Refused(reason) for reason in reasons])
         return proven.plan
+
+    def _with_expected(self, code: CodeType, plan: Plan) -> Plan:
+        """A plan with what is known to help although nothing breaks there."""
+        try:
+            wider = plan.with_all(expected(code, self.state.unexpected, self.state.lost))
+            self.state.rewrites.rewritten(code, wider)
+        except Refused:
+            return plan
+        return wider
+
+    def _stop_expecting(self, site: Site) -> bool:
+        """Leave such a site as it is, here and in other frames; False if it is none."""
+        if not is_expected(self.rewrite_at(site)):
+            return False
+        self.state.unexpected.add(site)
+        self.take_out(site)
+        return True
 
     def marks_calls_in(self, code: CodeType) -> bool:
         """Whether calls that only observe are marked where a code object makes them."""
@@ -403,6 +422,8 @@ class Plans:
         Returns:
             False if the attempt need not be repeated: a mark that is declined does nothing.
         """
+        if self._stop_expecting(site):
+            return True
         self._note_refusal(site, refused)
         if not self.is_planned(site):
             self._decline(site, refused)
@@ -455,5 +476,6 @@ class Plans:
 
     def drop(self, site: Site, refused: Refused) -> None:
         """Decline a site."""
-        self._decline(site, refused)
-        self.take_out(site)
+        if not self._stop_expecting(site):
+            self._decline(site, refused)
+            self.take_out(site)

@@ -1,0 +1,156 @@
+"""State that a trace only adds to: `m.n += 1`, `m.values.append(v)`, `m.counts[key] += 1`.
+
+Dynamo guards on what it reads, so a frame that stores what it has read is compiled anew in each
+call. Here nothing is read while tracing: the sum is made after the graph, from what is there then.
+What the compiled code assumes of the state is its type, and that nothing else in the trace reads
+or changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from torch._dynamo.guards import install_guard
+from torch._dynamo.source import AttrSource, GlobalStateSource
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.lazy import LazyVariableTracker
+from torch._guards import Guard, Source
+
+from graphmend_bc.dynamo.deferral.touched_state import places_named, reader, touched_by, value_at
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
+from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.signal_handlers import pass_on
+
+VALUES: Final = (int, float, str)
+_INT64: Final = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is added to.
+
+    Attributes:
+        site: where.
+        place: of a number or a text, or of the container that is added to.
+        kind: its type.
+        owner: the place of the object whose attribute it is; None for a container.
+        name: of the attribute; for a dict, the key.
+        item: the type of the item; None but for a dict.
+    """
+
+    site: Site
+    place: Source
+    kind: type
+    owner: Source | None = None
+    name: object = None
+    item: type | None = None
+
+    def is_as_assumed(self, value: object) -> bool:
+        """Whether what is at the place is what the compiled code takes for granted."""
+        if type(value) is not self.kind:
+            return False
+        if self.item is None:
+            return is_known(value)
+        assert isinstance(value, dict)
+        found = value.get(self.name)
+        return type(found) is self.item and is_known(found)
+
+
+def is_known(value: object) -> bool:
+    """False for a number that no float may be able to hold."""
+    return type(value) is not int or value in _INT64
+
+
+@dataclass(slots=True, eq=False)
+class AccumulatedState(Feature):
+    """The state that an attempt adds to.
+
+    Attributes:
+        found: each place, with what is assumed of it.
+        lazies: the containers among them, as Dynamo would trace them.
+    """
+
+    order: ClassVar[int] = 91  # after `SharedState`: what ends the graph may touch more
+
+    found: list[State] = field(default_factory=list)
+    lazies: list[tuple[State, LazyVariableTracker]] = field(default_factory=list)
+
+    def on_graph_end(
+        self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
+    ) -> None:
+        """Refuse state that the trace reads or changes in another way, and guard on that."""
+        if not self.found:
+            return
+        names, touched, unplaced = touched_by(tx)
+        containers = {id(value_at(tx, s.place)): s for s in self.found if s.owner is None}
+        for state in self.found:
+            if state.owner is not None and self._is_used(tx, state, names):
+                raise _used(state, f"'{state.name}' is used elsewhere in what is compiled.")
+        for state, lazy in self.lazies:
+            if lazy.is_realized():
+                raise _used(state, "It is used elsewhere in what is compiled.")
+        for value in touched.values():
+            if (shared := containers.get(id(value))) is not None:
+                raise _used(shared, "It is used elsewhere in what is compiled.")
+        if containers and unplaced:
+            raise _used(self.found[0], "It is not known where the function has an object from.")
+        _guard(tuple(self.found), [*touched])
+
+    def _is_used(self, tx: InstructionTranslatorBase, state: State, names: Container[str]) -> bool:
+        """Whether the trace reads or stores an attribute that may be this one in another way."""
+        assert state.owner is not None
+        kind, name = type(value_at(tx, state.owner)), str(state.name)
+        own = {known.owner for known in self.found if known.name == name}
+        for item, values in tx.output.side_effects.store_attr_mutations.items():
+            if name in values and item.source not in own and item.python_type() is kind:
+                return True
+        return name in names and any(
+            not isinstance(place, AttrSource) or _type_at(tx, place.base) in (None, kind)
+            for place in places_named(tx, name)
+        )
+
+
+def _type_at(tx: InstructionTranslatorBase, place: Source) -> type | None:
+    """The type of what is at a place; None if that is not known."""
+    try:
+        return type(value_at(tx, place))
+    except Exception as error:
+        pass_on(error)
+        return None
+
+
+def _used(state: State, detail: str) -> SiteRefused:
+    return SiteRefused(Refused("state-used", detail), state.site)
+
+
+def _guard(found: Sequence[State], touched: Sequence[Source]) -> None:
+    """Guard on the types of state, and on no other object of the trace being the same."""
+    read_state = reader([state.place for state in found])
+    attributes = [state for state in found if state.owner is not None]
+    read_owners = reader([state.owner for state in attributes if state.owner is not None])
+    names = [state.name for state in attributes]
+    read_touched = reader(touched)
+
+    def make(builder: Any, guard: Guard) -> None:
+        scope = builder.scope["G"]
+
+        def holds(local: Any) -> bool:
+            try:
+                values, owners = read_state(local, scope), read_owners(local, scope)
+                others = {id(each) for each in read_touched(local, scope)}
+            except Exception as error:
+                pass_on(error)
+                return False
+            assumed = all(s.is_as_assumed(value) for s, value in zip(found, values, strict=True))
+            places = {(id(o), name) for o, name in zip(owners, names, strict=True)}
+            own = {id(v) for s, v in zip(found, values, strict=True) if s.owner is None}
+            return assumed and len(places) == len(names) and others.isdisjoint(own)
+
+        what = ["state that is added to is of the same type, and used for nothing else"]
+        builder.guard_manager.root.add_lambda_guard(holds, what, guard.user_stack)
+
+    install_guard(GlobalStateSource().make_guard(make))

@@ -19,7 +19,7 @@ from measuring import ARMS, Sample, cpu_seconds, progress, start_arm, write_json
 from twins import forms
 
 SITES = (1, 10, 30, 100)
-LAYERS = (1, 6, 24, 96)
+LAYERS = (2, 6, 24, 96)
 WIDTH = 64
 
 

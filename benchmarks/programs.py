@@ -178,7 +178,7 @@ def _family(name: str, kind: type[families.Family], sizes: families.Sizes) -> Pr
             **({} if prepare is None else {"prepare": prepare}),
         )
 
-    return Program(make, name.startswith("clamped"), trains=not kind.trains)
+    return Program(make, name.startswith("clamped"), trains=kind.may_train)
 
 
 def _transformers(name: str) -> Callable[[str, torch.device], Ready]:

@@ -50,7 +50,7 @@ ARMS = ("eager", *COMPILED)
 WARM_UP = 40
 """Calls before anything is timed: enough for a wrong speculation to be given up."""
 
-TRACES = 5
+TRACES = 3
 """Rounds in which each arm is traced."""
 
 BLOCK = 0.05

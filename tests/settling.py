@@ -20,8 +20,16 @@ from graphmend_bc.reporting.report import Report
 
 TWO_NUMBERS = """
 def f(x):
+    a = 1.5 if x[0] > 0 else True
+    b = 3 if x[1] > 0 else False
+    return (x * a + 1) * b
+"""
+"""No graph selects between a number and a truth value."""
+
+SELECTED = """
+def f(x):
     a = 1.5 if x[0] > 0 else 2
-    b = 3 if x[1] > 0 else 0.5
+    b = 3 if x[1] > 0 else 5
     return (x * a + 1) * b
 """
 
@@ -40,7 +48,7 @@ def conditions_in_loop(rounds: int) -> str:
 def f(x):
     total = x.new_zeros(())
     for i in range({rounds}):
-        total = total + (2 if x[i] > 0 else 3)
+        total = total + (2 if x[i] > 0 else True)
     return total
 """
 
@@ -164,6 +172,13 @@ def live(
             return Life(after, after - before, state.report_now())
     finally:
         convert_frame.compile_frame = stock
+
+
+def both(source: str, calls: list[tuple[Any, ...]], rest: int = 20) -> tuple[Life, Life]:
+    """A program under stock and mended; that it gives what eager Python gives is checked."""
+    stock, mended = (live(source, calls, rest, mends=mends) for mends in (False, True))
+    assert mended.rest.compilations == mended.rest.attempts == 0
+    return stock, mended
 
 
 def _defined(source: str) -> Callable[..., Any]:

@@ -37,9 +37,15 @@ SMALL = Sizes(width=128, heads=4, layers=3, rows=2, length=32)
 
 
 class Family(nn.Module):
-    """A model; `settle` is what the caller of its twin does with the result, after the graph."""
+    """A model; `settle` is what the caller of its twin does with the result, after the graph.
+
+    Attributes:
+        trains: it is a training step.
+        may_train: a training step of it is measured as well.
+    """
 
     trains = False
+    may_train = False
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -89,6 +95,8 @@ class Stack(Family):
 class Clamped(Stack):
     """As the encoder of BART: every layer clamps what half precision cannot hold."""
 
+    may_train = True
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:
             x = layer(x)
@@ -133,6 +141,8 @@ class WarnedTwin(Warned):
 class Compared(Stack):
     """As MoLFormer: every layer compares masks and raises if it cannot go on."""
 
+    may_train = True
+
     def __init__(self, sizes: Sizes) -> None:
         super().__init__(sizes)
         ones = torch.ones(sizes.rows, sizes.length, dtype=torch.bool)
@@ -165,6 +175,8 @@ class ComparedTwin(Compared):
 
 class LongContext(Stack):
     """As Phi with longrope: the frequencies depend on the largest position."""
+
+    may_train = True
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__(sizes)

@@ -67,6 +67,9 @@ class FramePlanner:
     def note_capture(self, code: CodeType, offset: int) -> Site:
         return self.plans.note_capture(code, offset)
 
+    def selects_number(self, site: Site) -> bool:
+        return self.plans.state.selects_number(site)
+
     def marks_calls_in(self, code: CodeType) -> bool:
         return not self.plans.off and self.plans.marks_calls_in(code)
 

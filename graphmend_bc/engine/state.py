@@ -27,6 +27,7 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline, FrameResult, Mend, Report
 from graphmend_bc.reporting.speculation_stats import History, Tally, speculated
 from graphmend_bc.rewriting import Plan
+from graphmend_bc.rewriting.plan import AskTruth
 from graphmend_bc.runtime import CodeId, Site, forget_dead_code, identity_of
 
 log = logging.getLogger("graphmend_bc")
@@ -62,6 +63,8 @@ class MendingState:
         given_up: sites that are not mended any more, and why.
         unexpected: sites that a rule expected, and that it did not carry.
         guarded: conditions that flip: they are computed before the graph and guarded.
+        numbers: branches whose arms give numbers, of which the graph could select one.
+        unselectable: such branches for which that was tried and did not do.
         frames: what was counted of mended frames.
         draw_mismatches: how often a call before a graph gave what the graph is not made for.
         eager_calls: how often a call of a frame was left to eager Python.
@@ -88,6 +91,8 @@ class MendingState:
     given_up: dict[Site, Refused] = field(default_factory=dict)
     unexpected: set[Site] = field(default_factory=set)
     guarded: set[Site] = field(default_factory=set)
+    numbers: set[Site] = field(default_factory=set)
+    unselectable: set[Site] = field(default_factory=set)
     frames: dict[CodeId, FrameCounts] = field(default_factory=dict)
     left_to_stock: set[CodeId] = field(default_factory=set)
     forgotten: set[CodeId] = field(default_factory=set)
@@ -111,6 +116,8 @@ class MendingState:
             self.left_to_stock.clear()
             self.guarded.clear()
             self.unexpected.clear()
+            self.numbers.clear()
+            self.unselectable.clear()
             self.forgotten.clear()
             self.frames.clear()
             self.mended = {key for key in self.mended if key.is_alive}
@@ -129,8 +136,8 @@ class MendingState:
                 _drop(by_code, lambda key: key.is_alive)
             for by_site in (self.history, self.given_up, self.draw_mismatches):
                 _drop(by_site, lambda site: site.code.is_alive)
-            self.guarded = {site for site in self.guarded if site.code.is_alive}
-            self.unexpected = {site for site in self.unexpected if site.code.is_alive}
+            for sites in (self.guarded, self.unexpected, self.numbers, self.unselectable):
+                sites.difference_update([site for site in sites if not site.code.is_alive])
             for counts in self.frames.values():
                 counts.sites = {site for site in counts.sites if site.code.is_alive}
                 _drop(counts.lists, lambda site: site.code.is_alive)
@@ -387,10 +394,28 @@ class MendingState:
         self.note_decline(Decline.of(refused, site_of(code, 0)))
 
     def without_given_up(self, key: CodeId, plan: Plan) -> Plan:
-        """A plan without the sites that are not mended any more."""
+        """A plan without the sites that are not mended any more, or that are to be selected."""
         with self.lock:
             offsets = [site.offset for site in self.given_up if site.code is key]
+            selected = self.numbers & self.guarded
+            asked = plan.of_kind(AskTruth)
+            offsets += [s.offset for s in selected if s.code is key and s.offset in asked]
         return reduce(Plan.without, offsets, plan)
+
+    def selects_number(self, site: Site) -> bool:
+        """Note that the arms of a branch give numbers; True if the graph is to select one."""
+        with self.lock:
+            if site in self.unselectable:
+                return False
+            self.numbers.add(site)
+            return site in self.guarded
+
+    def stop_selecting(self, site: Site) -> None:
+        """A branch was to be selected, and its number is needed while the graph is traced."""
+        with self.lock:
+            if site in self.numbers and site in self.guarded:
+                self.numbers.discard(site)
+                self.unselectable.add(site)
 
 
 K = TypeVar("K")

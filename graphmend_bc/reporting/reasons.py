@@ -413,6 +413,11 @@ _ALL = (
         ("Move the branch or loop out of the autocast block.",),
     ),
     Reason(
+        "cond-and-cuda-graphs",
+        "The operator torch.cond would have Inductor run the whole graph without CUDA graphs.",
+        ("Compute both arms and select by torch.where.",),
+    ),
+    Reason(
         "mending-does-not-pay",
         "The function is compiled anew in too many calls, so stock Dynamo compiles it in pieces.",
         (

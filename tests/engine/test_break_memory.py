@@ -168,9 +168,9 @@ def test_a_flip_is_not_tried_in_a_function_that_gives_nothing() -> None:
 
         def note(x):
             if x.sum() > 0:
-                shown.append(x + 1)
+                shown.append([x + 1])
                 return
-            shown.append(x)
+            shown.append([x])
 
         def f(x, more=True):
             note(x)

@@ -16,7 +16,15 @@ from graphmend_bc.engine.decisions.decisions import BadDecisionsError, Subject, 
 from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.reporting.report import Report
 from tests.oracle import load
-from tests.settling import GROWING_LIST, TWO_NUMBERS, Counts, conditions_in_loop, live, signs
+from tests.settling import (
+    GROWING_LIST,
+    SELECTED,
+    TWO_NUMBERS,
+    Counts,
+    conditions_in_loop,
+    live,
+    signs,
+)
 
 
 def lives(source: str, calls: list[tuple[Any, ...]], where: Path) -> tuple[Counts, Report]:
@@ -31,6 +39,7 @@ def lives(source: str, calls: list[tuple[Any, ...]], where: Path) -> tuple[Count
     ("source", "outcome"),
     [
         (TWO_NUMBERS, "guarded"),
+        (SELECTED, "guarded"),
         (conditions_in_loop(20), "given_up"),
         (GROWING_LIST, "left"),
     ],

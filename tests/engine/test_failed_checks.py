@@ -20,6 +20,7 @@ class Known:
         self.history: dict[Site, History] = {}
         self.given_up: dict[Site, Refused] = {}
         self.guarded: set[Site] = set()
+        self.numbers: set[Site] = set()
         self.counts = FrameCounts()
         self.left: list[str] = []
 
@@ -61,6 +62,16 @@ def test_a_check_that_keeps_failing_is_flipped() -> None:
     assert known.history[at(1).site].respecialised == 1
     assert not known.given_up
     assert not known.left
+
+
+def test_where_the_graph_can_select_a_number_nothing_is_flipped() -> None:
+    known = Known()
+    known.numbers = {at(1).site, at(2).site, at(3, firm=True).site}
+    tally = tally_of(known, at(1), at(2), at(3, firm=True), at(4))
+    assert failing(known, tally, 0, 20) is not None
+    assert known.guarded == {at(1).site, at(2).site}
+    assert known.history[at(1).site].respecialised == 0
+    assert tally.retired
 
 
 def test_a_rare_failure_changes_nothing() -> None:

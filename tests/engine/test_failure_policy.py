@@ -18,7 +18,7 @@ from graphmend_bc.engine.outcomes.failure_policy import (
     leaves_frame,
 )
 from tests.oracle import check
-from tests.settling import GROWING_LIST, TWO_NUMBERS, Life, conditions_in_loop, live, signs
+from tests.settling import GROWING_LIST, TWO_NUMBERS, Life, both, conditions_in_loop, live, signs
 
 
 def failed(**counts: Any) -> FailedCheck:
@@ -88,13 +88,6 @@ def test_after_a_failed_check(known: FailedCheck, decision: OnFailure) -> None:
 )
 def test_frame_that_is_compiled_again(known: Recompiled, leaves: bool) -> None:
     assert leaves_frame(known) is leaves
-
-
-def both(source: str, calls: list[tuple[Any, ...]], rest: int = 20) -> tuple[Life, Life]:
-    """A program under stock and mended; that it gives what eager Python gives is checked."""
-    stock, mended = (live(source, calls, rest, mends=mends) for mends in (False, True))
-    assert mended.rest.compilations == mended.rest.attempts == 0
-    return stock, mended
 
 
 def reasons(life: Life) -> set[str]:

@@ -42,7 +42,7 @@ def run(
 
 
 def number(x: torch.Tensor) -> tuple[torch.Tensor, int]:
-    k = 2 if x.sum() > 0 else 3
+    k = 2 if x.sum() > 0 else True
     return x * k, k
 
 
@@ -168,7 +168,7 @@ def test_size_whose_graph_raises_too_often_is_declined_at_once() -> None:
 
 def test_condition_that_flips_and_cannot_be_guarded_is_not_mended() -> None:
     def drawn(x: torch.Tensor) -> tuple[torch.Tensor, int]:
-        k = 2 if torch.rand([]) < 0.5 else 3
+        k = 2 if torch.rand([]) < 0.5 else True
         return x * k, k
 
     torch.manual_seed(0)
@@ -198,7 +198,7 @@ import contextlib, json, torch
 import graphmend_bc as gm
 
 def f(x):
-    k = 2 if x.sum() > 0 else 3
+    k = 2 if x.sum() > 0 else True
     if x[0] > 9:
         raise ValueError
     return torch.linalg.cholesky((x * x).diag()) * k

@@ -77,6 +77,7 @@ def test_where_it_matters_it_is_speculated_on(body: str) -> None:
         mends = "capture@12 capture@13 speculate@14"
     else:
         also = " defer@14" * ("print" in body) + " capture@14" * ("_version" in body)
+        also += " accumulate@14" * ("append" in body)
         mends = f"capture@12 speculate@13{also}"
     check(ROUTED.format(body=body), calls, mends, None, None)
 

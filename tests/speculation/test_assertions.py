@@ -35,7 +35,7 @@ def test_effects_before_it_and_nothing_after(
             return x + 1
         """,
         CALLS,
-        mends="defer@3 speculate@6 defer@9",
+        mends="defer@3 accumulate@4 speculate@6 accumulate@7 defer@9",
         backend=backend,
         **options,
     )
@@ -90,7 +90,7 @@ def test_several_and_one_in_a_loop() -> None:
             return x
         """,
         [*CALLS, UP + 0.5, UP + 90],
-        mends="speculate@3 speculate@6 speculate@8",
+        mends="speculate@3 accumulate@5 speculate@6 speculate@8",
     )
 
 

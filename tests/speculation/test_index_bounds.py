@@ -31,7 +31,7 @@ PROGRAM = """
         table = torch.arange(12.0).reshape(3, 4).requires_grad_()
 
         def f(x, ids):
-            k = 2 if x.sum() > 0 else 3
+            k = 2 if x.sum() > 0 else True
             y = {use}
             return y * k, k
         """

@@ -30,7 +30,7 @@ _INT64: Final = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StatePlace:
     """What is added to.
 
     Attributes:
@@ -76,8 +76,8 @@ class AccumulatedState(Feature):
 
     order: ClassVar[int] = 91  # after `SharedState`: what ends the graph may touch more
 
-    found: list[State] = field(default_factory=list)
-    lazies: list[tuple[State, LazyVariableTracker]] = field(default_factory=list)
+    found: list[StatePlace] = field(default_factory=list)
+    lazies: list[tuple[StatePlace, LazyVariableTracker]] = field(default_factory=list)
 
     def on_graph_end(
         self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
@@ -100,7 +100,9 @@ class AccumulatedState(Feature):
             raise _used(self.found[0], "It is not known where the function has an object from.")
         _guard(tuple(self.found), [*touched])
 
-    def _is_used(self, tx: InstructionTranslatorBase, state: State, names: Container[str]) -> bool:
+    def _is_used(
+        self, tx: InstructionTranslatorBase, state: StatePlace, names: Container[str]
+    ) -> bool:
         """Whether the trace reads or stores an attribute that may be this one in another way."""
         assert state.owner is not None
         kind, name = type(value_at(tx, state.owner)), str(state.name)
@@ -123,11 +125,11 @@ def _type_at(tx: InstructionTranslatorBase, place: Source) -> type | None:
         return None
 
 
-def _used(state: State, detail: str) -> SiteRefused:
+def _used(state: StatePlace, detail: str) -> SiteRefused:
     return SiteRefused(Refused("state-used", detail), state.site)
 
 
-def _guard(found: Sequence[State], touched: Sequence[Source]) -> None:
+def _guard(found: Sequence[StatePlace], touched: Sequence[Source]) -> None:
     """Guard on the types of state, and on no other object of the trace being the same."""
     read_state = reader([state.place for state in found])
     attributes = [state for state in found if state.owner is not None]

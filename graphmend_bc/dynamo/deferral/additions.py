@@ -26,7 +26,7 @@ from graphmend_bc.dynamo.calls.markers import marker_as_python, read_attribute
 from graphmend_bc.dynamo.deferral.accumulated_state import (
     VALUES,
     AccumulatedState,
-    State,
+    StatePlace,
     is_known,
 )
 from graphmend_bc.dynamo.host_values.epilogue import EpilogueCallVariable
@@ -90,7 +90,7 @@ def _attribute(
     if type(value) not in VALUES or not is_known(value):
         return None
     place = AttrSource(owner.source, name)
-    state = State(site, place, type(value), owner.source, name)
+    state = StatePlace(site, place, type(value), owner.source, name)
     added = compilation.trace.of(AccumulatedState)
     added.found.append(state)
     compilation.trace.used[site] = "accumulate"
@@ -180,7 +180,7 @@ class AppendVariable(MarkedCalleeVariable):
         if found is None or kwargs or len(args) != 1 or not _is_kept(args[0]):
             method = read_attribute(tx, self.callee, self.name)
             return method.call_function(tx, args, kwargs)
-        state = State(self.site, found.place, type(found.value))
+        state = StatePlace(self.site, found.place, type(found.value))
         call = [PlaceVariable(found.place), ConstantVariable.create(self.name), args[0].realize()]
         _note(tx, self.compilation, state, found, _add, call)
         return ConstantVariable.create(None)
@@ -236,7 +236,7 @@ def _stored_item(
     item, added = value.operands
     if not isinstance(item, ItemVariable) or item.place != found.place or value.kind != item.kind:
         return None
-    state = State(item.site, found.place, dict, name=item.key, item=item.kind)
+    state = StatePlace(item.site, found.place, dict, name=item.key, item=item.kind)
     function = EpilogueCallVariable("__gm_operator", value.function)
     call = [PlaceVariable(found.place), ConstantVariable.create(item.key), function, added]
     _note(tx, compilation, state, found, _add_to_item, call)
@@ -246,7 +246,7 @@ def _stored_item(
 def _note(
     tx: InstructionTranslatorBase,
     compilation: Compilation,
-    state: State,
+    state: StatePlace,
     container: _Container,
     function: Callable[..., None],
     call: list[VariableTracker],

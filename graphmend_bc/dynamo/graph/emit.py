@@ -34,8 +34,10 @@ def _node(
     return cast(TensorVariable, wrap_fx_proxy(tx, proxy))
 
 
-def as_tensor(tx: InstructionTranslatorBase, number: Proxy, dtype: torch.dtype) -> TensorVariable:
-    """A 0-dim tensor of a number that is known only at run time."""
+def as_tensor(
+    tx: InstructionTranslatorBase, number: Proxy | float, dtype: torch.dtype
+) -> TensorVariable:
+    """A 0-dim tensor of a number, on the CPU."""
     made = tx.output.create_proxy("call_function", torch.scalar_tensor, (number,), {"dtype": dtype})
     return cast(TensorVariable, wrap_fx_proxy(tx, made))
 

@@ -21,6 +21,7 @@ from torch._ops import HigherOrderOperator
 from torch.fx import Node, Proxy
 
 from graphmend_bc.dynamo.calls.higher_order import HigherOrder
+from graphmend_bc.dynamo.graph.cuda_graphs import check_keeps_cuda_graphs
 from graphmend_bc.dynamo.graph.emit import method
 from graphmend_bc.dynamo.predication.alias_notes import note_sharing
 from graphmend_bc.dynamo.predication.arm import Allowed, TracedArm, attributes_unchanged, trace_arm
@@ -116,6 +117,7 @@ def trace_cond(
     """
     if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
         raise Refused("cond-under-autocast")
+    check_keeps_cuda_graphs(tx, predicate)
     taken, other = (ArmFunctionVariable(trace, arm, live_ins) for arm in arms)
     operator = TorchHigherOrderOperatorVariable.make(torch.ops.higher_order.cond)
     operators = trace.of(HigherOrder)

@@ -16,7 +16,8 @@ from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.predication.alias_notes import note_sharing
 from graphmend_bc.dynamo.predication.arm import TracedArm
 from graphmend_bc.dynamo.predication.arm_outputs import check_same_value
-from graphmend_bc.dynamo.trace.compilation import Trace
+from graphmend_bc.dynamo.symbols.selected_numbers import are_selectable, selected
+from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.legality import choose
 from graphmend_bc.legality.gradients import check_same_reach, check_zero_gradients_stay_zero
 from graphmend_bc.reporting.reasons import Refused
@@ -28,7 +29,7 @@ class Merge:
 
     Args:
         tx: translator of the frame that has the branch.
-        trace: what is known of this trace.
+        compilation: what is being compiled.
         site: the branch in the user's code.
         predicate: a 0-dim bool tensor.
         taken: the arm whose values are chosen where it is True.
@@ -38,14 +39,15 @@ class Merge:
     def __init__(
         self,
         tx: InstructionTranslatorBase,
-        trace: Trace,
+        compilation: Compilation,
         site: Site,
         predicate: TensorVariable,
         taken: TracedArm,
         other: TracedArm,
     ) -> None:
         self.tx = tx
-        self.trace = trace
+        self.compilation = compilation
+        self.trace = compilation.trace
         self.site = site
         self.predicate = predicate
         self.taken = taken
@@ -63,8 +65,16 @@ class Merge:
             return self._choose_tensor(left, right)
         if type(left) is type(right) and isinstance(left, (TupleVariable, ListVariable)):
             return self._choose_items(left, cast(Any, right))
+        if are_selectable(left, right):
+            return self._choose_number(left, right)
         check_same_value(left, right)
         return left
+
+    def _choose_number(self, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        """A number for two: selected in the graph, once it is known that the condition flips."""
+        if not self.compilation.planner.selects_number(self.site):
+            check_same_value(left, right)
+        return selected(self.tx, self.compilation, self.site, self.predicate, left, right)
 
     def _choose_items(
         self, left: TupleVariable | ListVariable, right: TupleVariable | ListVariable

@@ -78,7 +78,7 @@ class SiteTracer:
         taken = self._arm(when_true, live_ins, predicate, True)
         other = self._arm(when_false, live_ins, predicate, False)
         left, right = (as_outside(arm.result, arm.writes, live_ins) for arm in (taken, other))
-        join = Merge(self.tx, self.trace, self.site, predicate, taken, other)
+        join = Merge(self.tx, self.compilation, self.site, predicate, taken, other)
         try:
             result = join.choose(left, right)
         except Refused as refused:

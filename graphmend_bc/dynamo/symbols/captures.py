@@ -105,6 +105,12 @@ def captured(
     args: list[VariableTracker],
 ) -> VariableTracker:
     """Handler: a callee that is called again once Dynamo makes symbols, from here on."""
+    start_capturing(tx, compilation)
+    return args[0]
+
+
+def start_capturing(tx: InstructionTranslatorBase, compilation: Compilation) -> None:
+    """Let Dynamo make symbols from here on, if it does not yet."""
     output, env = tx.output, tx.output.shape_env
     if not compilation.captures and env is not None:
         compilation.capture(capturing(True))
@@ -113,7 +119,6 @@ def captured(
         )
         compilation.trace.listen(output)
         listen_to_captures(output, compilation)
-    return args[0]
 
 
 def is_unknown(value: VariableTracker) -> TypeGuard[SymNodeVariable]:

@@ -49,6 +49,9 @@ class Planner(Protocol):
     def note_capture(self, code: CodeType, offset: int) -> Site:
         """Dynamo makes a symbol at an instruction; gives the user's site."""
 
+    def selects_number(self, site: Site) -> bool:
+        """Whether the graph selects one of the numbers that the arms of a branch give."""
+
     def marks_calls_in(self, code: CodeType) -> bool:
         """Whether calls that only observe are marked in a code object that is traced."""
 

@@ -33,6 +33,7 @@ class State(Protocol):
     history: dict[Site, History]
     given_up: dict[Site, Refused]
     guarded: set[Site]
+    numbers: set[Site]
 
     def counts_of(self, code: CodeType) -> FrameCounts:
         """What was counted of a frame."""
@@ -84,9 +85,10 @@ def change_after_failed_check(
         frame_failed=frame.failed,
     )
     decision = after_failure(known, config.failed_check_limit, config.flip_limit)
-    if decision is OnFailure.FLIP:
+    selects = speculation.site in state.numbers and not known.single
+    if decision is OnFailure.FLIP and not selects:
         return partial(history.flip_from, tally, speculation)
-    if decision is OnFailure.GUARD:
+    if decision in (OnFailure.FLIP, OnFailure.GUARD):
         return partial(_guard, state, tally)
     if decision is OnFailure.GIVE_UP:
         lost = f"Graphs ran for nothing in {frame.failed} of {frame.calls} calls of the function."
@@ -106,8 +108,13 @@ def _giving_up(state: State, tally: Tally, sites: dict[Site, Refused]) -> Callab
 
 
 def _guard(state: State, tally: Tally) -> None:
-    """Guard all conditions that flip: each alone would have the frame compiled anew."""
+    """Guard all conditions that flip: each alone would have the frame compiled anew.
+
+    Where the graph can select a number for either value, that holds for all conditions at once.
+    """
     tally.retired = True
+    sites = {known.site for known in tally.speculations if not known.firm}
+    state.guarded |= sites & state.numbers
     for index, failed in tally.failed_checks.items():
         speculation = tally.speculations[index]
         if not speculation.firm and is_frequent(failed, tally.calls):

@@ -210,12 +210,14 @@ class Plans:
         return site_of(original, max(place, 0))
 
     def captured_sites(self) -> list[Site]:
-        """The sites that are planned to be captured."""
-        return [
+        """The sites that are planned to be captured, and branches whose number is selected."""
+        planned = [
             site_of(self.codes[key], offset)
             for key, plan in self.by_code.items()
             for offset in plan.of_kind(Capture)
         ]
+        selected = self.state.numbers & self.state.guarded & self.captured
+        return [*planned, *(site for site in selected if self.is_lifted(site))]
 
     def stop_capturing(
         self, refused: Refused, sites: Iterable[Site] | None = None, loop: Site | None = None
@@ -424,6 +426,7 @@ class Plans:
         """
         if self._stop_expecting(site):
             return True
+        self.state.stop_selecting(site)
         self._note_refusal(site, refused)
         if not self.is_planned(site):
             self._decline(site, refused)

@@ -349,6 +349,55 @@ PROGRAMS = {
             m.n += 1
             return x * 2
         """,
+    "a handler that assigns": """
+        import logging
+
+        class M:
+            def __init__(s):
+                s.n = 0
+
+        m = M()
+
+        class H(logging.Handler):
+            def emit(s, r):
+                m.n = 5
+
+        log = logging.getLogger("attack.assigns")
+        log.propagate = False
+        log.handlers = [H()]
+        state = vars(m)
+
+        def f(x):
+            m.n += 1
+            log.warning("x")
+            return x * 2
+        """,
+    "a handler that clears": """
+        import logging
+
+        class M:
+            def __init__(s):
+                s.values, s.counts = [], {"a": 1}
+
+        m = M()
+
+        class H(logging.Handler):
+            def emit(s, r):
+                m.values.clear()
+                m.counts["a"] = 7
+
+        log = logging.getLogger("attack.clears")
+        log.propagate = False
+        log.handlers = [H()]
+        state = vars(m)
+
+        def f(x):
+            m.values.append(1)
+            m.counts["a"] += 2
+            log.warning("x")
+            m.values.append(2)
+            return x * 2
+        """,
     "a message between": """
         class M:
             def __init__(s):

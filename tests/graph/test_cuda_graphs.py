@@ -9,7 +9,7 @@ import torch
 
 import graphmend_bc as gm
 from graphmend_bc.dynamo.graph import cuda_graphs
-from graphmend_bc.dynamo.graph.cuda_graphs import loses_cuda_graphs
+from graphmend_bc.dynamo.graph.cuda_graphs import are_recorded
 from graphmend_bc.dynamo.predication import cond
 from tests.oracle import load
 
@@ -29,11 +29,11 @@ def f(x):
 
 def test_decision() -> None:
     on, off = {"triton.cudagraphs": True}, {"triton.cudagraphs": False}
-    assert loses_cuda_graphs("cuda", lambda: on)
-    assert not loses_cuda_graphs("cuda", lambda: off)
-    assert not loses_cuda_graphs("cpu", lambda: on)
-    assert not loses_cuda_graphs("cuda", lambda: {})
-    assert not loses_cuda_graphs("cuda", None)
+    assert are_recorded("cuda", lambda: on)
+    assert not are_recorded("cuda", lambda: off)
+    assert not are_recorded("cpu", lambda: on)
+    assert not are_recorded("cuda", lambda: {})
+    assert not are_recorded("cuda", None)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,9 @@ def test_what_is_chosen_as_if_on_a_gpu(
 ) -> None:
     def on_a_gpu(device: str, config: Any) -> bool:
         assert device == "cpu"
-        return loses_cuda_graphs("cuda", config)
+        return are_recorded("cuda", config)
 
-    monkeypatch.setattr(cuda_graphs, "loses_cuda_graphs", on_a_gpu)
+    monkeypatch.setattr(cuda_graphs, "are_recorded", on_a_gpu)
     f, x = load(EXPENSIVE).f, torch.ones(4, 4)
     torch._dynamo.reset()
     with gm.enabled(), torch.no_grad():

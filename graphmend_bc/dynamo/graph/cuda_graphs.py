@@ -24,23 +24,33 @@ def check_keeps_cuda_graphs(tx: InstructionTranslatorBase, predicate: TensorVari
     Raises:
         Refused: the backend records CUDA graphs, and the predicate is on a GPU.
     """
-    device = predicate.as_proxy().node.meta["example_value"].device.type
-    if loses_cuda_graphs(device, getattr(tx.output.compiler_fn, "get_compiler_config", None)):
+    if records_cuda_graphs(tx, predicate):
         raise Refused("cond-and-cuda-graphs")
 
 
-def loses_cuda_graphs(device: str, config: Callable[[], Mapping[str, Any]] | None) -> bool:
-    """Whether a `torch.cond` on a device would switch CUDA graphs off.
+def records_cuda_graphs(tx: InstructionTranslatorBase, tensor: TensorVariable) -> bool:
+    """Whether the backend records CUDA graphs of what is computed with a tensor.
 
     Args:
-        device: type of the predicate's device.
+        tx: translator of a frame.
+        tensor: in its graph.
+    """
+    device = tensor.as_proxy().node.meta["example_value"].device.type
+    return are_recorded(device, getattr(tx.output.compiler_fn, "get_compiler_config", None))
+
+
+def are_recorded(device: str, config: Callable[[], Mapping[str, Any]] | None) -> bool:
+    """The same, decided from the settings.
+
+    Args:
+        device: type of the tensor's device.
         config: gives Inductor's settings, those of `torch.compile(mode=..., options=...)` included;
             None for another backend.
 
     Example:
-        >>> loses_cuda_graphs("cuda", lambda: {"triton.cudagraphs": True})
+        >>> are_recorded("cuda", lambda: {"triton.cudagraphs": True})
         True
-        >>> loses_cuda_graphs("cpu", lambda: {"triton.cudagraphs": True})
+        >>> are_recorded("cpu", lambda: {"triton.cudagraphs": True})
         False
     """
     return device == "cuda" and config is not None and bool(config().get("triton.cudagraphs"))

@@ -12,6 +12,8 @@ from torch._dynamo.variables.lists import ListVariable, TupleVariable
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
+from graphmend_bc.dynamo.calls.higher_order import depth_of
+from graphmend_bc.dynamo.graph.cuda_graphs import records_cuda_graphs
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.predication.alias_notes import note_sharing
 from graphmend_bc.dynamo.predication.arm import TracedArm
@@ -72,7 +74,11 @@ class Merge:
 
     def _choose_number(self, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         """A number for two: selected in the graph, once it is known that the condition flips."""
-        if not self.compilation.planner.selects_number(self.site):
+        if (
+            not self.compilation.planner.selects_number(self.site)
+            or depth_of(self.trace)
+            or records_cuda_graphs(self.tx, self.predicate)  # a symbol would split them
+        ):
             check_same_value(left, right)
         return selected(self.tx, self.compilation, self.site, self.predicate, left, right)
 

@@ -79,11 +79,6 @@ class AccumulatedState(Feature):
     found: list[StatePlace] = field(default_factory=list)
     lazies: list[tuple[StatePlace, LazyVariableTracker]] = field(default_factory=list)
 
-    @property
-    def attributes(self) -> frozenset[str]:
-        """Names of the attributes that are stored when all deferred calls have been made."""
-        return frozenset(str(state.name) for state in self.found if state.owner is not None)
-
     def on_graph_end(
         self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
     ) -> None:

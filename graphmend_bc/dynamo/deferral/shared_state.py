@@ -22,7 +22,6 @@ from torch._guards import Guard, Source
 
 from graphmend_bc.catalog.observers import Observer
 from graphmend_bc.dynamo.calls.callees import owner_of
-from graphmend_bc.dynamo.deferral.accumulated_state import AccumulatedState
 from graphmend_bc.dynamo.deferral.touched_state import (
     Reader,
     Values,
@@ -214,8 +213,6 @@ class SharedState(Feature):
         ]
         if own:
             names, touched, unplaced = touched_by(tx)
-            if (added := compilation.trace.known(AccumulatedState)) is not None:
-                names |= added.attributes
         for site, call in own:
             problem = call.problem(reach_of(call.targets(values)), names, touched.values())
             if not problem and unplaced:

@@ -82,6 +82,18 @@ SHARED = {
     "a list of a list": "m.values.append([1])\nreturn y",
     "the history itself": "m.values.append(m)\nreturn y",
     "stored by another name": "m.n += 1\nother.n = 5\nreturn y",
+    "stored in the dict": "m.n += 1\nvars(other)['n'] = 5\nreturn y",
+    "stored in the dict before": "vars(other)['n'] = 5\nm.n += 1\nreturn y",
+    "stored in the class": "Meter.n = 7\nm.n += 1\nreturn y",
+    "stored by name": "m.n += 1\nsetattr(other, 'n', 5)\nreturn y",
+    "deleted": "m.n += 1\ndel other.n\nreturn y",
+    "added to by another function": "m.values.append(1)\nother.values.append([2])\nreturn y",
+    "given to a function of Python": "m.values.append(1)\nlist.append(other.values, 2)\nreturn y",
+    "returned": "m.values.append(y.sum().item())\nreturn y, whole()",
+    "copied": "m.values.append(y.sum().item())\nreturn y, list(whole())",
+    "an index of it": "m.values.append(y.sum().item())\nreturn y, whole()[-1]",
+    "an iterator": "it = iter(whole())\nm.values.append(1)\nreturn y, list(it)",
+    "a default": "keep(y)\nreturn y",
     "stored before": "other.n = 5\nm.n += 1\nreturn y",
     "printed": "m.values.append(y.sum().item())\nprint(other.values)\nreturn y",
     "the count is printed": "m.n += 1\nprint(other.n)\nreturn y",
@@ -103,6 +115,12 @@ def many(meter):
 
 def get(meter):
     return meter.n
+
+def whole():
+    return other.values
+
+def keep(y, kept=other.values):
+    kept.append(y.sum().item())
 
 def told(y):
     torch._dynamo.graph_break()

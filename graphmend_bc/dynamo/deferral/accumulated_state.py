@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 from torch._dynamo.guards import install_guard
 from torch._dynamo.source import AttrSource, GlobalStateSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.lazy import LazyVariableTracker
 from torch._guards import Guard, Source
 
@@ -108,12 +109,17 @@ class AccumulatedState(Feature):
         kind, name = type(value_at(tx, state.owner)), str(state.name)
         own = {known.owner for known in self.found if known.name == name}
         for item, values in tx.output.side_effects.store_attr_mutations.items():
-            if name in values and item.source not in own and item.python_type() is kind:
+            if name in values and item.source not in own and _may_be(item, kind):
                 return True
         return name in names and any(
             not isinstance(place, AttrSource) or _type_at(tx, place.base) in (None, kind)
             for place in places_named(tx, name)
         )
+
+
+def _may_be(item: VariableTracker, kind: type) -> bool:
+    """True for an object of a type, and for a class, which may give it the attribute."""
+    return item.python_type() is kind or isinstance(getattr(item, "value", None), type)
 
 
 def _type_at(tx: InstructionTranslatorBase, place: Source) -> type | None:

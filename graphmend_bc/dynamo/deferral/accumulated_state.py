@@ -137,26 +137,34 @@ def _used(state: StatePlace, detail: str) -> SiteRefused:
 
 def _guard(found: Sequence[StatePlace], touched: Sequence[Source]) -> None:
     """Guard on the types of state, and on no other object of the trace being the same."""
-    read_state = reader([state.place for state in found])
-    attributes = [state for state in found if state.owner is not None]
-    read_owners = reader([state.owner for state in attributes if state.owner is not None])
-    names = [state.name for state in attributes]
-    read_touched = reader(touched)
+    read_state, read_touched = reader([state.place for state in found]), reader(touched)
+    containers = [number for number, state in enumerate(found) if state.owner is None]
+    owners = [(state.owner, state.name) for state in found if state.owner is not None]
+    read_owners = reader([owner for owner, _ in owners])
+
+    def are_apart(local: Any, scope: Any, values: Sequence[Any]) -> bool:
+        """Whether no two places are one, and nothing else that is read is one of the containers."""
+        pairs = zip(read_owners(local, scope), owners, strict=True)
+        if len({(id(owner), name) for owner, (_, name) in pairs}) < len(owners):
+            return False
+        own = {id(values[number]) for number in containers}
+        return not (own and touched) or own.isdisjoint(map(id, read_touched(local, scope)))
+
+    is_alone = len(owners) < 2 and not (containers and touched)
 
     def make(builder: Any, guard: Guard) -> None:
         scope = builder.scope["G"]
 
         def holds(local: Any) -> bool:
             try:
-                values, owners = read_state(local, scope), read_owners(local, scope)
-                others = {id(each) for each in read_touched(local, scope)}
+                values = read_state(local, scope)
+                for state, value in zip(found, values, strict=True):
+                    if not state.is_as_assumed(value):
+                        return False
+                return is_alone or are_apart(local, scope, values)
             except Exception as error:
                 pass_on(error)
                 return False
-            assumed = all(s.is_as_assumed(value) for s, value in zip(found, values, strict=True))
-            places = {(id(o), name) for o, name in zip(owners, names, strict=True)}
-            own = {id(v) for s, v in zip(found, values, strict=True) if s.owner is None}
-            return assumed and len(places) == len(names) and others.isdisjoint(own)
 
         what = ["state that is added to is of the same type, and used for nothing else"]
         builder.guard_manager.root.add_lambda_guard(holds, what, guard.user_stack)

@@ -64,6 +64,7 @@ class MendingState:
         unexpected: sites that a rule expected, and that it did not carry.
         guarded: conditions that flip: they are computed before the graph and guarded.
         numbers: branches whose arms give numbers, of which the graph could select one.
+        selected: such branches where it is to do so, because their conditions flip.
         unselectable: such branches for which that was tried and did not do.
         frames: what was counted of mended frames.
         draw_mismatches: how often a call before a graph gave what the graph is not made for.
@@ -92,6 +93,7 @@ class MendingState:
     unexpected: set[Site] = field(default_factory=set)
     guarded: set[Site] = field(default_factory=set)
     numbers: set[Site] = field(default_factory=set)
+    selected: set[Site] = field(default_factory=set)
     unselectable: set[Site] = field(default_factory=set)
     frames: dict[CodeId, FrameCounts] = field(default_factory=dict)
     left_to_stock: set[CodeId] = field(default_factory=set)
@@ -117,6 +119,7 @@ class MendingState:
             self.guarded.clear()
             self.unexpected.clear()
             self.numbers.clear()
+            self.selected.clear()
             self.unselectable.clear()
             self.forgotten.clear()
             self.frames.clear()
@@ -136,7 +139,8 @@ class MendingState:
                 _drop(by_code, lambda key: key.is_alive)
             for by_site in (self.history, self.given_up, self.draw_mismatches):
                 _drop(by_site, lambda site: site.code.is_alive)
-            for sites in (self.guarded, self.unexpected, self.numbers, self.unselectable):
+            numbers = (self.numbers, self.selected, self.unselectable)
+            for sites in (self.guarded, self.unexpected, *numbers):
                 sites.difference_update([site for site in sites if not site.code.is_alive])
             for counts in self.frames.values():
                 counts.sites = {site for site in counts.sites if site.code.is_alive}
@@ -397,9 +401,8 @@ class MendingState:
         """A plan without the sites that are not mended any more, or that are to be selected."""
         with self.lock:
             offsets = [site.offset for site in self.given_up if site.code is key]
-            selected = self.numbers & self.guarded
             asked = plan.of_kind(AskTruth)
-            offsets += [s.offset for s in selected if s.code is key and s.offset in asked]
+            offsets += [s.offset for s in self.selected if s.code is key and s.offset in asked]
         return reduce(Plan.without, offsets, plan)
 
     def selects_number(self, site: Site) -> bool:
@@ -408,12 +411,13 @@ class MendingState:
             if site in self.unselectable:
                 return False
             self.numbers.add(site)
-            return site in self.guarded
+            return site in self.selected
 
     def stop_selecting(self, site: Site) -> None:
         """A branch was to be selected, and its number is needed while the graph is traced."""
         with self.lock:
-            if site in self.numbers and site in self.guarded:
+            if site in self.selected:
+                self.selected.discard(site)
                 self.numbers.discard(site)
                 self.unselectable.add(site)
 

@@ -14,8 +14,8 @@ SIGNS = [torch.tensor([a, b]) for a in (1.0, -1.0) for b in (1.0, -1.0)]
 
 
 def scaled(x: torch.Tensor) -> torch.Tensor:
-    a = 1.5 if x[0] > 0 else 2
-    b = 3 if x[1] > 0 else 0.5
+    a = 1.5 if x[0] > 0 else True
+    b = 3 if x[1] > 0 else False
     return (x * a + 1) * b
 
 

@@ -39,7 +39,7 @@ def lives(source: str, calls: list[tuple[Any, ...]], where: Path) -> tuple[Count
     ("source", "outcome"),
     [
         (TWO_NUMBERS, "guarded"),
-        (SELECTED, "guarded"),
+        (SELECTED, "selected"),
         (conditions_in_loop(20), "given_up"),
         (GROWING_LIST, "left"),
     ],
@@ -65,13 +65,14 @@ def test_outcomes_are_read_as_they_were_written() -> None:
         frozenset({first}),
         {second: "hoist-varies"},
         left=True,
+        selected=frozenset({second}),
     )
     text = json.dumps(outcomes.to_json())
     sites = {site.offset: site for site in (first, second)}
     assert CheckOutcomes.from_json(json.loads(text), sites.__getitem__) == outcomes
 
 
-GOOD = {"flips": [], "guarded": [], "given_up": [], "left": False}
+GOOD = {"flips": [], "guarded": [], "selected": [], "given_up": [], "left": False}
 
 
 @pytest.mark.parametrize(
@@ -88,6 +89,7 @@ GOOD = {"flips": [], "guarded": [], "given_up": [], "left": False}
         GOOD | {"guarded": [1]},
         GOOD | {"guarded": [None]},
         GOOD | {"guarded": [[0]]},
+        GOOD | {"selected": [None]},
         GOOD | {"given_up": [[0, "no-such-reason"]]},
         GOOD | {"given_up": [[0, None]]},
     ],

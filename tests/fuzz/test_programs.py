@@ -85,7 +85,7 @@ box, sums = Box(), []
 def f(x, y, z, k):
     if x.sum() > 0:
         box.value = x * 2
-    sums.append(box.value + x)
+    sums.extend([box.value + x])
     if x.sum() > 9:
         x = x * 2
     return x + x
@@ -103,7 +103,7 @@ def test_call_that_is_left_to_stock() -> None:
 counts = {"n": 0}
 
 def f(x, y, z, k):
-    counts["n"] += 1
+    counts["n"] = counts["n"] + 1
     if (z % z)[0] == z[2]:
         x = x * 2
         print("here")

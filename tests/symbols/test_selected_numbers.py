@@ -72,7 +72,7 @@ def test_an_int_or_a_float(use: str) -> None:
 )
 def test_an_int_or_a_float_that_is_told_apart(use: str) -> None:
     source = chosen("1.5 if x[0] > 0 else 2", use)
-    check(source, signs(14, 4), mends="hoist@2 speculate@2", orders=1)
+    check(source, signs(40, 4), mends="hoist@2 speculate@2", orders=1)
 
 
 OTHERS = {

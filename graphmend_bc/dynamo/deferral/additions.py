@@ -36,6 +36,7 @@ from graphmend_bc.dynamo.host_values.state_value import ItemVariable, PlaceVaria
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
+from graphmend_bc.dynamo.trace.truth_overrides import is_under_mode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.accumulations import METHODS
 from graphmend_bc.runtime import CalledOperation, GetAttribute, Marker, Site, set_item
@@ -55,8 +56,8 @@ def accumulated(
     operands = args[0].unpack_var_sequence(tx)
     try:
         check_is_outermost(tx)
-        if tx.export:
-            raise Refused("under-export")
+        if tx.export or is_under_mode(tx):
+            raise Refused("under-export" if tx.export else "inside-transform")
         if isinstance(marker.function, GetAttribute):
             is_method = marker.function.name in METHODS
             make = _method if is_method else _attribute

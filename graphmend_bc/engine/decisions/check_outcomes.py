@@ -29,16 +29,18 @@ class CheckOutcomes:
         guarded: conditions that are computed before the graph.
         given_up: reason codes of sites that are not mended any more.
         left: whether stock compiles the function.
+        selected: branches of which the graph selects a number.
     """
 
     flips: Mapping[Site, tuple[tuple[int, bool], ...]] = field(default_factory=dict)
     guarded: frozenset[Site] = frozenset()
     given_up: Mapping[Site, str] = field(default_factory=dict)
     left: bool = False
+    selected: frozenset[Site] = frozenset()
 
     def __bool__(self) -> bool:
         """Whether anything was found out."""
-        return bool(self.flips or self.guarded or self.given_up or self.left)
+        return bool(self.flips or self.guarded or self.selected or self.given_up or self.left)
 
     def to_json(self) -> dict[str, Any]:
         """As plain lists, with the offsets of instructions for sites."""
@@ -46,6 +48,7 @@ class CheckOutcomes:
         return {
             "flips": sorted(flips),
             "guarded": sorted(site.offset for site in self.guarded),
+            "selected": sorted(site.offset for site in self.selected),
             "given_up": sorted([site.offset, code] for site, code in self.given_up.items()),
             "left": self.left,
         }
@@ -61,7 +64,8 @@ class CheckOutcomes:
         Raises:
             ValueError: it has another form, or `site_at` knows no such instruction.
         """
-        names = {"flips": (int, int, bool), "guarded": (int,), "given_up": (int, str)}
+        names: dict[str, tuple[type, ...]] = {"flips": (int, int, bool), "given_up": (int, str)}
+        names |= {"guarded": (int,), "selected": (int,)}
         if type(entry) is not dict or entry.keys() != {*names, "left"}:
             raise ValueError("It has other outcomes of checks.")
         for name, kinds in names.items():
@@ -79,7 +83,8 @@ class CheckOutcomes:
         given_up = {site_at(offset): code for offset, code in entry["given_up"]}
         if type(entry["left"]) is not bool or not REASONS.keys() >= set(given_up.values()):
             raise ValueError("It gives reasons that there are not.")
-        return cls(flips, frozenset(map(site_at, entry["guarded"])), given_up, entry["left"])
+        guarded, selected = (frozenset(map(site_at, entry[n])) for n in ("guarded", "selected"))
+        return cls(flips, guarded, given_up, entry["left"], selected)
 
 
 def outcomes_of(state: MendingState, code: CodeType) -> CheckOutcomes:
@@ -97,6 +102,7 @@ def outcomes_of(state: MendingState, code: CodeType) -> CheckOutcomes:
             frozenset(site for site in state.guarded if site.code is key),
             {s: why.reason.code for s, why in state.given_up.items() if s.code is key},
             counts is not None and counts.left,
+            frozenset(site for site in state.selected if site.code is key),
         )
     sizes = (sum(map(len, found.flips.values())), len(found.guarded), len(found.given_up))
     return found if max(sizes) <= _MOST else CheckOutcomes()
@@ -106,7 +112,7 @@ def taught(state: MendingState) -> set[CodeId]:
     """The functions of which something is known."""
     with state.lock:
         left = {key for key, counts in state.frames.items() if counts.left}
-        sites = (*state.history, *state.guarded, *state.given_up)
+        sites = (*state.history, *state.guarded, *state.selected, *state.given_up)
         return left.union(site.code for site in sites)
 
 
@@ -122,6 +128,7 @@ def begin_with(state: MendingState, code: CodeType, outcomes: CheckOutcomes) -> 
         for site, flips in outcomes.flips.items():
             state.history.setdefault(site, History(flips=[*flips]))
         state.guarded |= outcomes.guarded
+        state.selected |= outcomes.selected
         for site, reason in outcomes.given_up.items():
             state.given_up.setdefault(site, Refused(reason, _EARLIER))
         is_left = identity_of(code) in state.left_to_stock

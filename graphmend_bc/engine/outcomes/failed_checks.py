@@ -34,6 +34,7 @@ class State(Protocol):
     given_up: dict[Site, Refused]
     guarded: set[Site]
     numbers: set[Site]
+    selected: set[Site]
 
     def counts_of(self, code: CodeType) -> FrameCounts:
         """What was counted of a frame."""
@@ -85,10 +86,11 @@ def change_after_failed_check(
         frame_failed=frame.failed,
     )
     decision = after_failure(known, config.failed_check_limit, config.flip_limit)
-    selects = speculation.site in state.numbers and not known.single
-    if decision is OnFailure.FLIP and not selects:
+    if decision in (OnFailure.FLIP, OnFailure.GUARD) and speculation.site in state.numbers:
+        return partial(_select, state, tally)
+    if decision is OnFailure.FLIP:
         return partial(history.flip_from, tally, speculation)
-    if decision in (OnFailure.FLIP, OnFailure.GUARD):
+    if decision is OnFailure.GUARD:
         return partial(_guard, state, tally)
     if decision is OnFailure.GIVE_UP:
         lost = f"Graphs ran for nothing in {frame.failed} of {frame.calls} calls of the function."
@@ -107,14 +109,16 @@ def _giving_up(state: State, tally: Tally, sites: dict[Site, Refused]) -> Callab
     return change if sites and not tally.retired else None
 
 
-def _guard(state: State, tally: Tally) -> None:
-    """Guard all conditions that flip: each alone would have the frame compiled anew.
-
-    Where the graph can select a number for either value, that holds for all conditions at once.
-    """
+def _select(state: State, tally: Tally) -> None:
+    """Let the graph select a number at all branches that give one: it costs little at each."""
     tally.retired = True
     sites = {known.site for known in tally.speculations if not known.firm}
-    state.guarded |= sites & state.numbers
+    state.selected |= sites & state.numbers
+
+
+def _guard(state: State, tally: Tally) -> None:
+    """Guard all conditions that flip: each alone would have the frame compiled anew."""
+    tally.retired = True
     for index, failed in tally.failed_checks.items():
         speculation = tally.speculations[index]
         if not speculation.firm and is_frequent(failed, tally.calls):

@@ -216,7 +216,7 @@ class Plans:
             for key, plan in self.by_code.items()
             for offset in plan.of_kind(Capture)
         ]
-        selected = self.state.numbers & self.state.guarded & self.captured
+        selected = self.state.selected & self.captured
         return [*planned, *(site for site in selected if self.is_lifted(site))]
 
     def stop_capturing(

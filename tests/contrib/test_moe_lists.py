@@ -55,7 +55,7 @@ def test_every_index_is_in_the_list(indices: str) -> None:
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("calls", [[ALL, SOME, ALL], [SOME, ALL], [NONE, ALL]])
 def test_what_the_list_steers(calls: list[torch.Tensor], backend: str) -> None:
-    full = "capture@6 hoist@6 speculate@6 defer@7"
+    full = "capture@6 speculate@6 defer@7"
     first = (
         full if calls[0] is ALL else "hoist@6 defer@7"
     )  # what the first call has is speculated on

@@ -125,14 +125,8 @@ def test_recompiled_for_other_shapes() -> None:
             return x + 1
         """,
         [torch.ones(2), torch.ones(3), torch.ones(4, 2), torch.ones(5)],
-        mends={"forward": "defer@4 defer@5", "twice": "", "both ways": ""},
-        # A list that grows has its frame compiled anew in each call: stock's pieces are not.
-        declines={
-            "forward": "",
-            "twice": "mending-does-not-pay@3",
-            "both ways": "mending-does-not-pay@3",
-        },
-        breaks=None,
+        mends="defer@4 accumulate@5 defer@5",
+        orders=4,
     )
 
 

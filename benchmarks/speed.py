@@ -4,7 +4,8 @@
 
 Arms: `eager`; `stock`; `options`, stock with its options for numbers and shapes that come from
 data and with loggers ignored, which loses their messages; `mended`; `twin`, fixed by hand. Each arm
-is a process of its own with one thread; their calls take turns. Inductor, processor time. Measures:
+is a process of its own with one thread. Two arms compile at a time; their calls take turns.
+Inductor, processor time. Measures:
 
     graphs           graphs that the first call compiles
     runs             compiled graphs that run in a call at rest
@@ -30,7 +31,9 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -200,8 +203,10 @@ class Bench:
         for done, (name, program) in enumerate(chosen.items(), len(chosen)):
             progress(done, 2 * len(chosen), f"{name}, second process")
             for trains in (False, True) if program.trains else (False,):
-                for arm, worker in self._of(program, arms).items():
-                    self._second(name, arm, worker, trains)
+                workers, prefix = self._of(program, arms), "training: " if trains else ""
+                seconds = _two_at_a_time(workers, partial(_second, name=name, trains=trains))
+                for arm, found in seconds.items():
+                    self._note(name, prefix, arm, found)
         for worker in arms.values():
             worker.close()
         progress(1, 1, "")
@@ -220,16 +225,11 @@ class Bench:
         arms = self._of(program, arms)
         arms["eager"].ask("first_call", name, trains)
         expected = arms["eager"].ask("results")
-        live = {"eager": arms["eager"]}
-        for arm in (a for a in arms if a != "eager"):
-            try:
-                figures = arms[arm].ask("first_call", name, trains)
-                figures["error"] = arms[arm].ask("error", expected)
-                live[arm] = arms[arm]
-            except RuntimeError as error:
-                print(f"\n{name}, {arm}: {error}", file=sys.stderr)
-                figures = {"failed": 1}
-            self._note(name, prefix, arm, figures)
+        compiled = {arm: worker for arm, worker in arms.items() if arm != "eager"}
+        figures = _two_at_a_time(compiled, lambda worker: _compiled(worker, name, trains, expected))
+        for arm, found in figures.items():
+            self._note(name, prefix, arm, found)
+        live = {arm: arms[arm] for arm in arms if "failed" not in figures.get(arm, {})}
         self._calls(name, prefix, live)
         if program.misses is not None and not trains:
             for arm in ("eager", "mended"):
@@ -248,16 +248,35 @@ class Bench:
         for arm, worker in live.items():
             self._note(name, prefix, arm, worker.ask("profile"))
 
-    def _second(self, name: str, arm: str, worker: Worker, trains: bool) -> None:
-        try:
-            seconds = worker.ask("first_call", name, trains)["first call"]
-        except RuntimeError:
-            return  # the first process has said so
-        self._note(name, "training: " if trains else "", arm, {"second process": seconds})
-
     def _note(self, name: str, prefix: str, arm: str, figures: dict[str, float]) -> None:
         for measure, value in figures.items():
             self.samples.append(Sample(name, prefix + measure, arm, value))
+
+
+def _two_at_a_time(
+    workers: dict[str, Worker], ask: Callable[[Worker], dict[str, float]]
+) -> dict[str, dict[str, float]]:
+    """The answers of all arms; compilers run on two cores, and each counts its own time."""
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(workers, pool.map(ask, workers.values()), strict=True))
+
+
+def _compiled(worker: Worker, name: str, trains: bool, expected: list[Any]) -> dict[str, float]:
+    """What an arm's first call came to."""
+    try:
+        figures: dict[str, float] = worker.ask("first_call", name, trains)
+        return figures | {"error": worker.ask("error", expected)}
+    except RuntimeError as error:
+        print(f"\n{name}: {error}", file=sys.stderr)
+        return {"failed": 1}
+
+
+def _second(worker: Worker, name: str, trains: bool) -> dict[str, float]:
+    """The first call of a second process."""
+    try:
+        return {"second process": worker.ask("first_call", name, trains)["first call"]}
+    except RuntimeError:
+        return {}  # the first process has said so
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -82,6 +82,8 @@ SHARED = {
     "a list of a list": "m.values.append([1])\nreturn y",
     "the history itself": "m.values.append(m)\nreturn y",
     "stored by another name": "m.n += 1\nother.n = 5\nreturn y",
+    "an array": "a = y.numpy()\nm.values.append(a)\nreturn y, a",
+    "a parameter": "m.values.append(weight)\nreturn y * weight",
     "stored in the dict": "m.n += 1\nvars(other)['n'] = 5\nreturn y",
     "stored in the dict before": "vars(other)['n'] = 5\nm.n += 1\nreturn y",
     "stored in the class": "Meter.n = 7\nm.n += 1\nreturn y",
@@ -115,6 +117,8 @@ def many(meter):
 
 def get(meter):
     return meter.n
+
+weight = torch.nn.Parameter(torch.ones(3))
 
 def whole():
     return other.values

@@ -190,8 +190,10 @@ class AppendVariable(MarkedCalleeVariable):
 def _is_kept(value: VariableTracker) -> bool:
     """True for a value that generated code gives to everyone as the same object, or a plain one."""
     value = value.realize()
-    if isinstance(value, (HostVariable, TensorVariable)):
+    if isinstance(value, HostVariable):
         return not isinstance(value, ItemVariable)
+    if type(value) is TensorVariable:  # what is derived from it makes an object where it is used
+        return True
     return value.is_python_constant() and type(value.as_python_constant()) in _PLAIN
 
 

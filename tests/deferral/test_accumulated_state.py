@@ -47,9 +47,6 @@ ADDED = {
     "bounded history": "m.last.append(y.sum().item())",
     "on the left": "m.last.appendleft(1)",
     "text": "m.text += 'call;'",
-    "item": "m.counts['calls'] += 1",
-    "item of what is read": "m.counts['sum'] += y.sum().item()",
-    "twice the same item": "m.counts['calls'] += 1\nm.counts['calls'] += 2",
     "in a loop": "for i in range(3):\n    m.n += i\n    m.values.append(i)",
     "all": "m.n += 1\nm.total += y.sum().item()\nm.values.append(y.sum().item())",
 }
@@ -99,6 +96,7 @@ SHARED = {
     "stored before": "other.n = 5\nm.n += 1\nreturn y",
     "printed": "m.values.append(y.sum().item())\nprint(other.values)\nreturn y",
     "the count is printed": "m.n += 1\nprint(other.n)\nreturn y",
+    "an item": "m.counts['calls'] += 1\nreturn y",
     "a missing key": "m.counts['new'] += 1\nreturn y",
     "a key that is a text of the call": "m.counts[str(x.dim())] = 1\nreturn y",
     "a branch": "if y.sum() > 0:\n    m.n += 1\nreturn y",

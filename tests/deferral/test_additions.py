@@ -398,6 +398,192 @@ PROGRAMS = {
             m.values.append(2)
             return x * 2
         """,
+    "an addition inside an addition to an item": """
+        D = {"a": 0}
+        state = D
+
+        def g():
+            D["a"] += 10
+            return 1
+
+        def f(x):
+            D["a"] += g()
+            return x * 2
+        """,
+    "a method that a list lacks": """
+        H = []
+        state = H
+
+        def f(x):
+            try:
+                H.appendleft(1)
+            except AttributeError:
+                x = x + 1
+            return x * 2
+        """,
+    "a proxy of a dict": """
+        import types
+
+        D = {"k": 1}
+        P = types.MappingProxyType(D)
+        state = D
+
+        def f(x):
+            D["k"] += 1
+            return x * P["k"]
+        """,
+    "a tensor of an arm": """
+        H = []
+        state = H
+
+        def f(x):
+            if x.sum() > 0:
+                y = x * 3
+                H.append(y)
+            else:
+                y = x * 2
+            y += 1
+            return y
+        """,
+    "a function that stores before the sum": """
+        class M:
+            pass
+
+        m = M()
+        m.n = 1.0
+        state = vars(m)
+
+        def reset(m, x):
+            m.n = 5.0
+            return x.sum()
+
+        def f(x):
+            m.n += reset(m, x)
+            return x * 2
+        """,
+    "the same with an item": """
+        D = {"a": 1.0}
+        state = D
+
+        def h(x):
+            D["a"] = 10.0
+            return x.sum()
+
+        def f(x):
+            D["a"] += h(x)
+            return x * 2
+        """,
+    "a text made before": """
+        class M:
+            def __init__(s):
+                s.values = []
+
+            def __repr__(s):
+                return f"M({s.values})"
+
+        m = M()
+        state = vars(m)
+
+        def f(x):
+            s = f"{m}"
+            m.values.append(1)
+            return x * 2, s
+        """,
+    "a handler between reading and storing": """
+        import logging
+
+        class M:
+            pass
+
+        m = M()
+        m.n = 0
+
+        class Hd(logging.Handler):
+            def emit(s, r):
+                m.n = 5
+
+        log = logging.getLogger("cand8")
+        log.propagate = False
+        log.handlers = [Hd()]
+        state = vars(m)
+
+        def noisy():
+            log.warning("x")
+            return 1
+
+        def f(x):
+            m.n += noisy()
+            return x * 2
+        """,
+    "the same with an item, and a handler": """
+        import logging
+
+        D = {"a": 0}
+
+        class Hd(logging.Handler):
+            def emit(s, r):
+                D["a"] = 5
+
+        log = logging.getLogger("cand8b")
+        log.propagate = False
+        log.handlers = [Hd()]
+        state = D
+
+        def noisy():
+            log.warning("x")
+            return 1
+
+        def f(x):
+            D["a"] += noisy()
+            return x * 2
+        """,
+    "a dict that is replaced": """
+        class M:
+            pass
+
+        m = M()
+        m.n = 0
+        state = [m]
+
+        def f(x):
+            m.__dict__ = {"n": 5}
+            m.n += 1
+            return x * 2
+        """,
+    "an addition inside an addition": """
+        class M:
+            pass
+
+        m = M()
+        m.n = 0
+        state = vars(m)
+
+        def g(m):
+            m.n += 10
+            return 1
+
+        def f(x):
+            m.n += g(m)
+            return x * 2
+        """,
+    "an int too large for a float": """
+        class M:
+            pass
+
+        m = M()
+        m.n = 1
+        state = vars(m)
+
+        def f(x):
+            try:
+                for _ in range(17):
+                    m.n *= 4611686018427387904
+                m.n *= 0.5
+            except OverflowError:
+                x = x + 1
+            return x * 2
+
+        """,
     "a message between": """
         class M:
             def __init__(s):

@@ -231,8 +231,8 @@ def test_effects_before_an_operator_that_raises_in_a_resumed_function() -> None:
         """,
         [UP.double(), DOWN.double()],
         # Stock skips a function that breaks within a loop, as this does if it is tested once a round.
-        "where@7" if facts.WHILE_TESTS_TWICE else "",
-        "arm-does-not-trace@11" + facts.WHILE_TESTS_TWICE * " loop-unbounded@11",
+        "speculate@7" if facts.WHILE_TESTS_TWICE else "",
+        declines=None,
         breaks=None,
     )
 

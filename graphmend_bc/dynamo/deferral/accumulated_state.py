@@ -1,4 +1,4 @@
-"""State that a trace only adds to: `m.n += 1`, `m.values.append(v)`, `m.counts[key] += 1`.
+"""State that a trace only adds to: `m.n += 1`, `m.values.append(v)`.
 
 Dynamo guards on what it reads, so a frame that stores what it has read is compiled anew in each
 call. Here nothing is read while tracing: the sum is made after the graph, from what is there then.
@@ -39,26 +39,18 @@ class StatePlace:
         place: of a number or a text, or of the container that is added to.
         kind: its type.
         owner: the place of the object whose attribute it is; None for a container.
-        name: of the attribute; for a dict, the key.
-        item: the type of the item; None but for a dict.
+        name: of the attribute.
     """
 
     site: Site
     place: Source
     kind: type
     owner: Source | None = None
-    name: object = None
-    item: type | None = None
+    name: str = ""
 
     def is_as_assumed(self, value: object) -> bool:
         """Whether what is at the place is what the compiled code takes for granted."""
-        if type(value) is not self.kind:
-            return False
-        if self.item is None:
-            return is_known(value)
-        assert isinstance(value, dict)
-        found = value.get(self.name)
-        return type(found) is self.item and is_known(found)
+        return type(value) is self.kind and is_known(value)
 
 
 def is_known(value: object) -> bool:
@@ -106,7 +98,7 @@ class AccumulatedState(Feature):
     ) -> bool:
         """Whether the trace reads or stores an attribute that may be this one in another way."""
         assert state.owner is not None
-        kind, name = type(value_at(tx, state.owner)), str(state.name)
+        kind, name = type(value_at(tx, state.owner)), state.name
         own = {known.owner for known in self.found if known.name == name}
         for item, values in tx.output.side_effects.store_attr_mutations.items():
             if name in values and item.source not in own and _may_be(item, kind):

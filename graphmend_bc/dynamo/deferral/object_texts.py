@@ -23,6 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
 from graphmend_bc.catalog.observers import PRINT_BREAK
+from graphmend_bc.dynamo.deferral.accumulated_state import AccumulatedState
 from graphmend_bc.dynamo.deferral.tensor_formatting import FORMAT_ERRORS
 from graphmend_bc.dynamo.host_values.argument_snapshots import (
     LASTING,
@@ -176,6 +177,7 @@ def _may_be_late(compilation: Compilation, tx: Any, value: VariableTracker) -> b
     if found is not None and _is_bare(type(found)):
         return False
     changed = value.source is None or written or has_changed_something(tx)
+    changed |= compilation.trace.known(AccumulatedState) is not None
     return changed or not only_reads(found)
 
 

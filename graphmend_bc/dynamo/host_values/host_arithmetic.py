@@ -15,7 +15,7 @@ from graphmend_bc.catalog.observers import PRINT_BREAK
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.host_values.host_value import ComputedVariable, HostVariable, host_among
 from graphmend_bc.dynamo.host_values.opaque_variable import OpaqueIterable
-from graphmend_bc.dynamo.host_values.state_value import with_traced
+from graphmend_bc.dynamo.host_values.state_value import check_moments, with_traced
 from graphmend_bc.dynamo.symbols.captures import check_truths, refuse_symbols
 from graphmend_bc.dynamo.trace.compilation import SiteRefused
 
@@ -72,6 +72,7 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
                 if self.fn not in _WHOLE:
                     raise
                 raise exc.Unsupported(f"{self.fn.__name__}: {error}", PRINT_BREAK) from error
+        check_moments(args)
         try:
             return computed_on_host(host, self.fn, list(args), kwargs)
         except SiteRefused:
@@ -138,9 +139,20 @@ def _cannot_raise(function: Any, args: list[VariableTracker]) -> bool:
     if function is round:
         digits = args[1].as_python_constant() if len(args) == 2 and numbers[0] else None
         return isinstance(digits, int) and digits >= 0
+    if not all(map(_is_bounded, args)) and (function in _DIVISIONS or _mixes_types(args)):
+        return False  # no float may be able to hold it
     if function in _DIVISIONS:
         return all(numbers) and _is_never_zero(args[1])
     return function in _TOTAL and all(numbers)
+
+
+def _is_bounded(value: VariableTracker) -> bool:
+    """False for an int that products may have made large."""
+    if not isinstance(value, ComputedVariable) or value.kind is not int:
+        return True
+    return value.function not in (operator.mul, operator.imul) and all(
+        map(_is_bounded, value.operands)
+    )
 
 
 def _fits_format(text: VariableTracker, value: VariableTracker) -> bool:

@@ -7,7 +7,7 @@ depend on them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.variables.base import VariableTracker
@@ -34,64 +34,53 @@ class PlaceVariable(VariableTracker):
         codegen(self.place)
 
 
-class DelayedVariable(HostVariable):
-    """A value that is read after the graph although the trace could have it.
+class StateVariable(HostVariable):
+    """The value of an attribute, as it is when the graph has run.
 
     Args:
-        place: of what it is read from.
+        place: of the attribute.
+        check: refuses the site if something was done since the attribute was read.
         trace: gives what Dynamo would trace in its place, and forgets that it is read later.
     """
 
-    _nonvar_fields: ClassVar[set[str]] = {"place", "trace", *HostVariable._nonvar_fields}  # type: ignore[misc]
+    _nonvar_fields: ClassVar[set[str]] = {  # type: ignore[misc]
+        "place",
+        "check",
+        "trace",
+        *HostVariable._nonvar_fields,
+    }
 
     def __init__(
         self,
         site: Site,
         kind: type,
         place: Source,
+        check: Callable[[], None],
         trace: Callable[[], VariableTracker],
         **kwargs: Any,
     ) -> None:
         super().__init__(site, kind, **kwargs)
         self.place = place
+        self.check = check
         self.trace = trace
-
-
-class StateVariable(DelayedVariable):
-    """The value of an attribute, as it is when the graph has run."""
 
     def reconstruct(self, codegen: PyCodegen) -> None:
         codegen(self.place)
 
 
-class ItemVariable(DelayedVariable):
-    """The value of an item of a dict, for the sum that takes its place.
+def check_moments(args: Sequence[VariableTracker]) -> None:
+    """Refuse a sum between whose two operands something was done: it may have changed the first.
 
-    Args:
-        key: of the item.
+    Raises:
+        SiteRefused: something was.
     """
-
-    _nonvar_fields: ClassVar[set[str]] = {"key", *DelayedVariable._nonvar_fields}  # type: ignore[misc]
-
-    def __init__(
-        self,
-        site: Site,
-        kind: type,
-        place: Source,
-        trace: Callable[[], VariableTracker],
-        key: object,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(site, kind, place, trace, **kwargs)
-        self.key = key
-
-    def reconstruct(self, codegen: PyCodegen) -> None:
-        self.refuse("another statement")
+    for arg in args:
+        if issubclass(type(arg), StateVariable):  # isinstance() realizes lazy variables
+            cast(StateVariable, arg).check()
 
 
 def with_traced(args: Sequence[VariableTracker]) -> list[VariableTracker] | None:
     """The arguments of an operation as Dynamo would trace them; None if nothing is delayed."""
-    delayed = [isinstance(arg, DelayedVariable) for arg in args]
-    if not any(delayed):
+    if not any(isinstance(arg, StateVariable) for arg in args):
         return None
-    return [arg.trace() if isinstance(arg, DelayedVariable) else arg for arg in args]
+    return [arg.trace() if isinstance(arg, StateVariable) else arg for arg in args]

@@ -259,6 +259,7 @@ def compare_identity(function: Callable[..., Any], stock: Callable[..., Any]) ->
 
     def compare(tx: Any, args: Args, kwargs: Keywords) -> Any:
         captures.check_truths(args)
+        captures.check_identity(args)
         if (value := host_among(args)) is not None:
             return host_arithmetic.computed_on_host(value, function, args, kwargs)
         if (compilation := current()) is not None and compilation.trace.choices:

@@ -80,7 +80,7 @@ class Merge:
             or records_cuda_graphs(self.tx, self.predicate)  # a symbol would split them
         ):
             check_same_value(left, right)
-        return selected(self.tx, self.compilation, self.site, self.predicate, left, right)
+        return selected(self.tx, self.compilation, self.predicate, left, right)
 
     def _choose_items(
         self, left: TupleVariable | ListVariable, right: TupleVariable | ListVariable

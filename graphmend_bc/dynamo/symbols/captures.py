@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, TypeGuard
 
@@ -149,6 +149,25 @@ def check_truths(values: Iterable[VariableTracker]) -> None:
         known = value.realize()
         if isinstance(known, SymNodeVariable) and known.python_type() is bool:
             refuse_captured("A truth value known only at run time is computed with.")
+
+
+def check_identity(values: Sequence[VariableTracker]) -> None:
+    """Refuse to ask whether a number known only at run time is another object: small ints are one.
+
+    Raises:
+        SiteRefused: one of the operands is such a number, and the other may be the same one.
+    """
+    if (compilation := current()) is None or not compilation.captures:
+        return
+    known = [value.realize() for value in values]
+    if known[0] is known[-1] or not any(map(is_unknown, known)):
+        return
+    if all(isinstance(value, SymNodeVariable) or _is_number(value) for value in known):
+        refuse_captured("A number known only at run time is asked whether it is another one.")
+
+
+def _is_number(value: VariableTracker) -> bool:
+    return value.is_python_constant() and isinstance(value.as_python_constant(), (int, float))
 
 
 def _check_question(tensor: VariableTracker, name: str) -> None:

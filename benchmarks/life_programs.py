@@ -42,6 +42,29 @@ def f(x):
     return (x * a + 1) * b - c
 """
 
+_NUMBERS_OF_ONE_TYPE = """
+def f(x):
+    a = 1.5 if x[0] > 0 else 2.5
+    b = 3 if x[1] > 0 else 5
+    c = 7 if x[2] > 0 else 9
+    return (x * a + 1) * b - c
+"""
+
+_METER = """
+class Meter:
+    def __init__(self):
+        self.values, self.n, self.total = [], 0, 0.0
+
+m = Meter()
+
+def f(x):
+    loss = (x * x).mean()
+    m.values.append(loss.item())
+    m.n += 1
+    m.total += loss.item()
+    return x * 2
+"""
+
 _METRIC = """
 class Metric(torch.nn.Module):
     def __init__(self):
@@ -170,6 +193,8 @@ PROGRAMS: dict[str, Life] = {
     "early exit": _program(_EARLY_EXIT, lambda count: [(torch.ones(8, 64),)] * count),
     "two numbers": _program(_TWO_NUMBERS, _signs),
     "three numbers": _program(_THREE_NUMBERS, _signs, 1500),
+    "three numbers of one type each": _program(_NUMBERS_OF_ONE_TYPE, _signs),
+    "meter": _program(_METER, _vectors, 50),
     "metric": _program(_METRIC, _vectors),
     "layer drop": _program(_LAYER_DROP, _vectors),
     "mask that alternates": _program(_ALTERNATING, _signs, 40),

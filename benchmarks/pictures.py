@@ -30,7 +30,8 @@ COLOURS = {"eager": "#7f7f7f", "stock": "#d95f02", "options": "#e6ab02"} | {
 
 
 def lives(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
-    """Calls against processor seconds, a panel for each program."""
+    """Calls against processor seconds, a panel for each program that is called more than once."""
+    found = {n: arms for n, arms in found.items() if max(map(len, arms.values()), default=0) > 1}
     columns = 4
     rows = -(-len(found) // columns)
     figure, axes = pyplot.subplots(

@@ -76,6 +76,14 @@ def test_where_the_graph_can_select_a_number_nothing_is_flipped() -> None:
     assert tally.retired
 
 
+def test_a_number_of_many_rounds_is_not_selected() -> None:
+    known = Known()
+    known.numbers = {at(1).site}
+    tally = tally_of(known, *[at(1)] * 17)
+    assert failing(known, tally, 0, 20) is not None
+    assert not known.selected
+
+
 def test_a_rare_failure_changes_nothing() -> None:
     known = Known()
     tally = tally_of(known, at(1))

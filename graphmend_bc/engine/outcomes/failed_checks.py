@@ -86,7 +86,8 @@ def change_after_failed_check(
         frame_failed=frame.failed,
     )
     decision = after_failure(known, config.failed_check_limit, config.flip_limit)
-    if decision in (OnFailure.FLIP, OnFailure.GUARD) and speculation.site in state.numbers:
+    selects = speculation.site in _selectable(state, tally)
+    if decision in (OnFailure.FLIP, OnFailure.GUARD) and selects:
         return partial(_select, state, tally)
     if decision is OnFailure.FLIP:
         return partial(history.flip_from, tally, speculation)
@@ -112,8 +113,13 @@ def _giving_up(state: State, tally: Tally, sites: dict[Site, Refused]) -> Callab
 def _select(state: State, tally: Tally) -> None:
     """Let the graph select a number at all branches that give one: it costs little at each."""
     tally.retired = True
+    state.selected |= _selectable(state, tally)
+
+
+def _selectable(state: State, tally: Tally) -> set[Site]:
+    """The branches whose number the graph can select; in many rounds that costs more than eager."""
     sites = {known.site for known in tally.speculations if not known.firm}
-    state.selected |= sites & state.numbers
+    return {site for site in sites & state.numbers if tally.rounds(site) <= _ROUNDS}
 
 
 def _guard(state: State, tally: Tally) -> None:

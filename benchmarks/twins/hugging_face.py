@@ -2,6 +2,7 @@
 
 The deprecation message is avoided in the way it asks for, by handing over the cache object; the
 tuples that the caller gets stay. BART's clamp is computed always and chosen by ``torch.where``.
+Mixtral runs all its experts, also those without tokens, so that no list of them is read.
 """
 
 from __future__ import annotations
@@ -9,10 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.nn.functional import dropout
-from transformers import BartForConditionalGeneration, T5ForConditionalGeneration
+from torch.nn.functional import dropout, one_hot
+from transformers import (
+    BartForConditionalGeneration,
+    MixtralForCausalLM,
+    T5ForConditionalGeneration,
+)
 from transformers.cache_utils import EncoderDecoderCache
 from transformers.models.bart.modeling_bart import BartEncoderLayer
+from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
 
 
 class T5Twin(T5ForConditionalGeneration):
@@ -53,6 +59,30 @@ class _EncoderLayerTwin(BartEncoderLayer):
             is_bad = torch.isinf(x).any() | torch.isnan(x).any()
             x = torch.where(is_bad, torch.clamp(x, -limit, limit), x)
         return (x, weights) if output_attentions else (x,)
+
+
+class MixtralTwin(MixtralForCausalLM):
+    """Needs ``capture_dynamic_output_shape_ops``: the rows of an expert are not known before."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        for layer in self.model.layers:
+            layer.block_sparse_moe.__class__ = _SparseMoeBlockTwin
+
+
+class _SparseMoeBlockTwin(MixtralSparseMoeBlock):
+    def forward(self, hidden_states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        shape = hidden_states.shape
+        rows = hidden_states.view(-1, shape[-1])
+        logits = self.gate(rows)
+        weights, chosen = logits.softmax(1, dtype=torch.float).topk(self.top_k, dim=-1)
+        weights = (weights / weights.sum(dim=-1, keepdim=True)).to(rows.dtype)
+        mixed = torch.zeros_like(rows)
+        mask = one_hot(chosen, num_classes=self.num_experts).permute(2, 1, 0)
+        for number, expert in enumerate(self.experts):
+            rank, row = torch.where(mask[number])
+            mixed.index_add_(0, row, expert(rows[row]) * weights[row, rank, None])
+        return mixed.reshape(shape), logits
 
 
 def _with_cache_object(forward: Any, inputs: dict[str, Any]) -> Any:

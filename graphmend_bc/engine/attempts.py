@@ -63,7 +63,7 @@ class Attempts:
         self.code = code
         self.call = attempt.AttemptArguments(args, kwargs)
         self.wants_errors = self.call.wants_errors
-        self.seen: dict[Site, bool | None] = {}
+        self.seen: dict[tuple[Site, int], bool | None] = {}
         self._begin()
         self.failed: list[str] = []
         self.taken_up = False

@@ -31,6 +31,7 @@ from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.engine.attempts import Attempts
 from graphmend_bc.engine.outcomes.failure_policy import Recompiled, leaves_frame
 from graphmend_bc.engine.outcomes.failures import report_failure
+from graphmend_bc.engine.outcomes.given_up import carry_over
 from graphmend_bc.engine.outcomes.recompile_charges import charge_recompilation, charge_version
 from graphmend_bc.engine.outcomes.results import report_result, save_decisions
 from graphmend_bc.engine.plans.expected_sites import is_expected
@@ -67,6 +68,7 @@ def compile_frame(
         Exception: what Dynamo's own raises.
     """
     charge_recompilation(state, code)
+    carry_over(state, code)
     frame = Frame(state, stock, code, args, kwargs)
     try:
         state.forget_dead()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 
@@ -18,6 +18,9 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Tally
 from graphmend_bc.runtime import MarkedCallee, Site, Speculate
 
+_ASKED = 16
+"""Rounds of a condition that are computed one by one; those after them go as the last one."""
+
 
 @dataclass(slots=True)
 class FramePlanner:
@@ -25,7 +28,7 @@ class FramePlanner:
 
     Attributes:
         plans, surveys, jumps, calls, flips: of the frame.
-        seen: what was seen of conditions in this call.
+        seen: what was seen of conditions in this call, by round.
     """
 
     plans: Plans
@@ -33,7 +36,7 @@ class FramePlanner:
     jumps: JumpPlans
     calls: CallPlans
     flips: SpeculationFlips
-    seen: dict[Site, bool | None] = field(default_factory=dict)
+    seen: dict[tuple[Site, int], bool | None] = field(default_factory=dict)
 
     @property
     def called_as(self) -> Container[str]:
@@ -56,9 +59,10 @@ class FramePlanner:
     ) -> bool:
         known = self.plans.state.likely(site, occurrence)
         if known is None:
-            if site not in self.seen:
-                self.seen[site] = seen()
-            known = self.seen[site]
+            asked = site, min(occurrence, _ASKED)
+            if asked not in self.seen:
+                self.seen[asked] = seen()
+            known = self.seen[asked]
         if known is None:
             self.flips.blind.add(site)
             known = suggested
@@ -104,7 +108,7 @@ class FrameOutcomes:
     state: MendingState
     code: CodeType
 
-    def graph_failed(self, tally: Tally, wrong: int | None) -> None:
+    def graph_failed(self, tally: Tally, wrong: Sequence[int]) -> None:
         self.state.graph_failed(self.code, tally, wrong)
 
     def draw_mismatched(self, site: Site) -> None:

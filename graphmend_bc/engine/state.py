@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from threading import RLock
@@ -245,22 +245,22 @@ class MendingState:
             report.speculated = speculated(graphs.values())
             return report
 
-    def graph_failed(self, code: CodeType, tally: Tally, index: int | None) -> None:
+    def graph_failed(self, code: CodeType, tally: Tally, wrong: Sequence[int]) -> None:
         """A graph was no good: re-specialise its frame if that happens too often.
 
         Args:
             code: the frame's own code.
             tally: the graph's.
-            index: which speculation was wrong; None if the graph raised.
+            wrong: which speculations were wrong; none if the graph raised.
         """
         with self.lock:
-            change = change_after_failed_check(self, code, tally, index)
-            if index is None and (site := tally.culprit(index)) is not None:
+            change = change_after_failed_check(self, code, tally, wrong)
+            if not wrong and (site := tally.culprit(wrong)) is not None:
                 self.history.setdefault(site, History()).add(tally)
         if change is not None and self._compile_anew(code, change):
             # What goes on after a break is of the same function: its changes count together.
             self.counts_of(self.function_of(code)).changes += 1
-            self.counts_of(code).cause = tally.culprit(index)
+            self.counts_of(code).cause = tally.culprit(wrong)
 
     def _compile_anew(self, code: CodeType, change: Callable[[], None]) -> bool:
         """Forget what a frame was compiled to, after a change; False if that is not possible now.

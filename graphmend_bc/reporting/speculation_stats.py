@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from graphmend_bc.reporting.outcomes import Outcome, Speculated
 from graphmend_bc.runtime.site import Site
+
+_PATTERNS = 16
+"""Of failed checks, that are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,14 @@ class Tally:
             checks by raising.
         calls: how often it ran.
         failed_checks: how often each speculation was the first whose check failed, by its index.
+        wrong: in how many calls each check failed, the first of the call or not. What comes after
+            the first was computed on the way that was wrong, so it is no more than likely.
         rerun_ns: nanoseconds that the original code took, by the site because of which it ran.
         graph_ns: nanoseconds that the graph took before, likewise.
         raised: how often the graph raised before its checks.
         streak: how many of the last calls had a failed check.
+        streaks: in how many of the last calls, without a break, each check failed.
+        patterns: the sets of checks that failed together, as far as they are few.
         last_failed: the number of the call whose check failed last.
         retired: True once no new call is to use the graph; other threads may still run it.
         one_graph: True if a graph break of its frame is an error.
@@ -54,10 +61,13 @@ class Tally:
     captured: tuple[Site, ...] = ()
     calls: int = 0
     failed_checks: Counter[int] = field(default_factory=Counter)
+    wrong: Counter[int] = field(default_factory=Counter)
     rerun_ns: Counter[Site] = field(default_factory=Counter)
     graph_ns: Counter[Site] = field(default_factory=Counter)
     raised: int = 0
     streak: int = 0
+    streaks: dict[int, int] = field(default_factory=dict)
+    patterns: set[tuple[int, ...]] = field(default_factory=set)
     last_failed: int = 0
     retired: bool = False
     one_graph: bool = False
@@ -72,42 +82,53 @@ class Tally:
         sites = [known.site for known in self.speculations]
         first = sites.index(site) if site in sites else 0
         earlier = sum(self.failed_checks[index] for index in range(first))
-        return self.calls - earlier - (self.raised if site != self.culprit(None) else 0)
+        return self.calls - earlier - (self.raised if site != self.culprit(()) else 0)
 
     def rounds(self, site: Site) -> int:
         """How often a value is assumed at a site."""
         return sum(known.site == site for known in self.speculations)
 
-    def note_failed_check(self, index: int) -> None:
-        """In the last call the check of a speculation failed."""
-        self.failed_checks[index] += 1
-        self.streak = self.streak + 1 if self.last_failed == self.calls - 1 else 1
+    def note_failed_check(self, wrong: Sequence[int]) -> None:
+        """In the last call the checks of some speculations failed, given in their order."""
+        self.failed_checks[wrong[0]] += 1
+        self.wrong.update(wrong)
+        goes_on = self.last_failed == self.calls - 1
+        before = self.streaks if goes_on else {}
+        self.streak = self.streak + 1 if goes_on else 1
+        self.streaks = {index: before.get(index, 0) + 1 for index in wrong}
         self.last_failed = self.calls
+        if len(self.patterns) < _PATTERNS:
+            self.patterns.add(tuple(wrong))
 
-    def culprit(self, index: int | None) -> Site | None:
+    def values(self) -> Iterator[tuple[bool, ...]]:
+        """The combinations of values that calls have had, as far as they are told apart."""
+        for wrong in [*self.patterns, *([()] if self.hits else [])]:
+            yield tuple(k.likely is not (i in wrong) for i, k in enumerate(self.speculations))
+
+    def culprit(self, wrong: Sequence[int]) -> Site | None:
         """The site to which it is put down that the graph ran for nothing.
 
         Args:
-            index: the speculation whose check failed; None if the graph raised. Then it is the
+            wrong: the speculations whose checks failed; none if the graph raised. Then it is the
                 first one that may have been wrong.
         """
-        if index is not None:
-            return self.speculations[index].site
+        if wrong:
+            return self.speculations[wrong[0]].site
         may_be = (*self.captured, *(known.site for known in self.speculations))
         return may_be[0] if may_be else None
 
-    def charge(self, index: int | None, nanoseconds: int) -> Callable[[int], None] | None:
+    def charge(self, wrong: Sequence[int], nanoseconds: int) -> Callable[[int], None] | None:
         """Note that the graph ran for nothing.
 
         Args:
-            index: as for `culprit`.
+            wrong: as for `culprit`.
             nanoseconds: how long it ran.
 
         Returns:
             What is to be told how long the original code takes that runs instead; None if it is
             to be put down to no site.
         """
-        site = self.culprit(index)
+        site = self.culprit(wrong)
         if site is None:
             return None
         self.graph_ns[site] += nanoseconds
@@ -116,7 +137,7 @@ class Tally:
     def _note_rerun(self, site: Site, nanoseconds: int) -> None:
         self.rerun_ns[site] += nanoseconds
 
-    def suspect(self, error: str) -> int | None:
+    def suspects(self, error: str) -> tuple[int, ...]:
         """The speculation that an assertion of the graph was about, or the first possible one.
 
         Args:
@@ -124,7 +145,7 @@ class Tally:
         """
         asserted = [i for i, known in enumerate(self.speculations) if known.asserted]
         named = (i for i in asserted if f" {self.speculations[i].asserted} " in error)
-        return next(iter((*named, *asserted)), None)
+        return (*named, *asserted)[:1]
 
     def is_bad(self, count: int, limit: int) -> bool:
         """True if something that happened `count` times costs more than the graph saves.
@@ -170,11 +191,18 @@ class History:
         self.flips.append((occurrence, value))
         self.respecialised += 1
 
-    def flip_from(self, tally: Tally, speculation: Speculation) -> None:
-        """Retire a graph, and assume the other value, unless that was learnt before."""
-        tally.retired = True
-        if self.likely(speculation.occurrence) is not (not speculation.likely):
-            self.flip(speculation.occurrence, not speculation.likely)
+    def flip_to(self, values: Mapping[int, bool]) -> None:
+        """Assume what was seen in one call, and the last of it from then on.
+
+        Args:
+            values: by occurrence.
+        """
+        if all(self.likely(at) is value for at, value in values.items()):
+            return  # that was learnt before
+        self.respecialised += 1
+        for at in sorted(values):
+            if self.likely(at) is not values[at]:
+                self.flips = [*(flip for flip in self.flips if flip[0] < at), (at, values[at])]
 
     def add(self, tally: Tally) -> None:
         """A graph has something to do with the site."""
@@ -200,7 +228,7 @@ class History:
             failed_checks=sum(tally.failed_checks[index] for tally, index in here),
             respecialised=self.respecialised,
             rerun_ns=sum(tally.rerun_ns[site] for tally in self.tallies),
-            raised=sum(tally.raised for tally in self.tallies if tally.culprit(None) == site),
+            raised=sum(tally.raised for tally in self.tallies if tally.culprit(()) == site),
             recompiled=self.recompiled,
             graph_ns=sum(tally.graph_ns[site] for tally in self.tallies),
             recompile_ns=self.recompile_ns,

@@ -33,6 +33,12 @@ def lost(**counts: Any) -> FailedCheck:
     return failed(**{**of_frame, **counts})
 
 
+def independent(**counts: Any) -> FailedCheck:
+    """The same, where three conditions had four combinations of values, and half the calls fail."""
+    of_frame = {"flipping": 3, "patterns": 4, "frame_calls": 8, "frame_failed": 4}
+    return failed(**{**of_frame, **counts})
+
+
 @pytest.mark.parametrize(
     ("known", "decision"),
     [
@@ -61,6 +67,16 @@ def lost(**counts: Any) -> FailedCheck:
         (failed(failed=13, one_graph=True, changes=6), OnFailure.KEEP),
         (failed(failed=16, one_graph=True, firm=True), OnFailure.KEEP),
         (failed(failed=13, many_rounds=True), OnFailure.GUARD),
+        (failed(streak=3, failed=4, calls=8, hits=4), OnFailure.GUARD),
+        (failed(streak=3, failed=4, hits=96), OnFailure.FLIP),
+        (failed(streak=3, flips=1, calls=8, hits=5), OnFailure.GUARD),
+        (independent(), OnFailure.GIVE_UP),
+        (independent(flipping=2), OnFailure.KEEP),
+        (independent(patterns=3), OnFailure.KEEP),
+        (independent(frame_failed=3), OnFailure.KEEP),
+        (independent(frame_calls=9), OnFailure.KEEP),
+        (independent(one_graph=True), OnFailure.KEEP),
+        (independent(firm=True), OnFailure.KEEP),
         (lost(), OnFailure.GIVE_UP),
         (lost(frame_failed=5), OnFailure.KEEP),
         (lost(frame_calls=13), OnFailure.KEEP),
@@ -123,10 +139,9 @@ def test_conditions_that_flip_are_guarded(source: str, numbers: int) -> None:
 
 def test_more_conditions_than_versions() -> None:
     stock, mended = both(THREE, signs(120, 3))
-    assert mended.total.compilations <= stock.total.compilations + 8
-    assert mended.total.failed <= 32
-    assert mended.rest.launches < stock.rest.launches
-    assert mended.rest.failed == 0
+    assert mended.total.compilations <= stock.total.compilations + 2
+    assert mended.total.failed <= 4
+    assert mended.rest == stock.rest
 
 
 ORDER = """

@@ -140,7 +140,7 @@ def test_tables_that_threads_write_are_whole() -> None:
             for offset in (0, 2):
                 tally = Tally((Speculation(site_of(code, offset), 0, True, False),))
                 state.remember_tally(code, tally)
-                state.graph_failed(code, tally, 0)
+                state.graph_failed(code, tally, [0])
         for made in [exec(f"def g{number}_{i}(): pass", left) for i in range(CALLS)]:
             assert made is None
         for i in range(CALLS):

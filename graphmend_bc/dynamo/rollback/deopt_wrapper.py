@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import CodeType
 from typing import Any
@@ -171,11 +171,11 @@ def _rolling_back(
             text, said = repr(failed.error), str(failed.error)
             log.info("A compiled graph raised %s; the original code of its frame runs.", text)
             asserts = "Runtime assertion failed" in said
-            wrong = tally.suspect(said) if asserts else None
+            wrong = tally.suspects(said) if asserts else ()
             charge = tally.charge(wrong, time.perf_counter_ns() - begun)
             graph_failed(tally, wrong)
             raise Deoptimise(charge) from failed.error
-        if wrong is not None:
+        if wrong:
             charge = tally.charge(wrong, time.perf_counter_ns() - begun)
             graph_failed(tally, wrong)
             raise Deoptimise(charge)
@@ -190,13 +190,13 @@ def _attempt(
     tally: Tally,
     code: CodeType,
     ahead: EffectPreflight | None,
-) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, int | None]]:
+) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, Sequence[int]]]:
     single = len(tally.speculations) == 1  # then one output is both questions
     speculates = bool(tally.speculations)
 
     @rolled_back
-    def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, int | None]:
-        """The results, or which speculation was wrong.
+    def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Sequence[int]]:
+        """The results, or which speculations were wrong.
 
         Raises:
             _OperatorFailed: an operator raised.
@@ -214,16 +214,20 @@ def _attempt(
                 raise
             _throw_away(before, mark)
             raise _OperatorFailed(error) from None
-        # The one transfer to the host; which speculation was wrong is asked only if one was.
+        # The one transfer to the host; which speculations were wrong is asked only if one was.
         if speculates and bool(results[-1]):
-            wrong = 0 if single else results[-2].tolist().index(True)
+            wrong = (
+                [0]
+                if single
+                else [i for i, is_wrong in enumerate(results[-2].tolist()) if is_wrong]
+            )
             _throw_away(before, mark)
             return None, wrong
         if mark is not None:
             mark.used()
         if ahead is not None:
             ahead.undone.restore = partial(_withdraw, before, mark)
-        return results, None
+        return results, ()
 
     return attempt
 

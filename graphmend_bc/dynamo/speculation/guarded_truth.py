@@ -26,7 +26,7 @@ from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 
-_MOST = 2
+MOST_GUARDED = 2
 """Most conditions of a trace that are guarded; each doubles the versions that may be compiled."""
 
 _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter, int, float, bool))
@@ -62,8 +62,8 @@ def guarded_truth(
     if recorder.foreign or recorder.guarded or tx.output.random_calls or trace.predicates:
         raise Refused("hoist-not-input", "Eager Python may not get as far as to ask it.")
     truths = trace.of(GuardedTruths)
-    if len(truths.values) >= _MOST:
-        raise Refused("hoist-varies", f"More than {_MOST} conditions of the graph flip.")
+    if len(truths.values) >= MOST_GUARDED:
+        raise Refused("hoist-varies", f"More than {MOST_GUARDED} conditions of the graph flip.")
     check_no_function_mode(tx)
     name = f"{site.name}:{site.lineno} {len(truths.values)} truth value"
     node = _uncopied(truth.as_proxy().node, recorder)

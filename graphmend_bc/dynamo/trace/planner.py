@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Protocol
 
@@ -89,8 +89,8 @@ class Planner(Protocol):
 class GraphOutcomes(Protocol):
     """Told by a compiled graph, as long as it lives, what it rested on wrongly."""
 
-    def graph_failed(self, tally: Tally, wrong: int | None) -> None:
-        """A speculation was wrong, of which the tally has the number; None if the graph raised."""
+    def graph_failed(self, tally: Tally, wrong: Sequence[int]) -> None:
+        """Speculations were wrong, of which the tally has the numbers; none if the graph raised."""
 
     def draw_mismatched(self, site: Site) -> None:
         """A call before a graph gave what the graph is not made for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from types import CodeType
 from typing import Protocol
@@ -10,6 +10,7 @@ from typing import Protocol
 from graphmend_bc import config
 from graphmend_bc.dynamo.frames import attempt
 from graphmend_bc.engine.outcomes.failure_policy import (
+    STREAK,
     FailedCheck,
     OnFailure,
     after_failure,
@@ -47,7 +48,7 @@ class State(Protocol):
 
 
 def change_after_failed_check(
-    state: State, code: CodeType, tally: Tally, index: int | None
+    state: State, code: CodeType, tally: Tally, wrong: Sequence[int]
 ) -> Callable[[], None] | None:
     """What is to change for the next compilation; None if nothing yet.
 
@@ -55,9 +56,9 @@ def change_after_failed_check(
         state: what is known across frames.
         code: the frame's own code.
         tally: of its graph.
-        index: the speculation whose check failed; None if the graph raised.
+        wrong: the speculations whose checks failed, in their order; none if the graph raised.
     """
-    if index is None:
+    if not wrong:
         tally.raised += 1
         if tally.one_graph or not tally.is_bad(tally.raised, config.failed_check_limit):
             return None
@@ -66,16 +67,51 @@ def change_after_failed_check(
         return _giving_up(
             state, tally, sites | _too_many_failures(known.site for known in tally.speculations)
         )
-    tally.note_failed_check(index)
-    speculation = tally.speculations[index]
-    history = state.history.setdefault(speculation.site, History())
-    frame = speculated(state.counts_of(code).tallies)
-    known = FailedCheck(
+    tally.note_failed_check(wrong)
+    selects = tally.speculations[wrong[0]].site in _selectable(state, tally)
+    tallies = state.counts_of(code).tallies
+    flipping = dict.fromkeys(found for each in tallies for found in _flipping(each))
+    known = _known(state, code, tally, wrong[0], selects=selects, flipping=len(flipping))
+    decision = after_failure(known, config.failed_check_limit, config.flip_limit)
+    if selects and (decision in (OnFailure.FLIP, OnFailure.GUARD) or known.is_independent):
+        return partial(_select, state, tally)
+    if decision is OnFailure.FLIP:
+        return partial(_flip, state, tally, wrong)
+    if decision is OnFailure.GUARD:
+        return partial(_guard, state, tally)
+    if decision is OnFailure.GIVE_UP:
+        calls = f"{known.frame_failed} of {known.frame_calls} calls of the function"
+        lost = f"Graphs ran for nothing in {calls}."
+        given_up = [tally.speculations[wrong[0]].site]
+        if known.is_independent:
+            given_up += [site for site, _ in flipping]
+        detail = lost if known.is_lost or known.is_independent else ""
+        return _giving_up(state, tally, _too_many_failures(given_up, detail))
+    if decision is OnFailure.LEAVE_FRAME:
+        return partial(_leave, state, code, tally)
+    return None
+
+
+def _known(
+    state: State, code: CodeType, tally: Tally, first: int, *, selects: bool, flipping: int
+) -> FailedCheck:
+    """What was counted of the speculation whose check failed first in a call.
+
+    Args:
+        state, code, tally: as for `change_after_failed_check`.
+        first: the speculation.
+        selects: whether the graph can select the number that it gives.
+        flipping: how many conditions of the frame's graphs fail often.
+    """
+    speculation = tally.speculations[first]
+    counts = state.counts_of(code)
+    frame = speculated(counts.tallies)
+    return FailedCheck(
         calls=tally.calls,
-        failed=tally.failed_checks[index],
-        streak=tally.streak,
+        failed=(tally.failed_checks if speculation.firm else tally.wrong)[first],
+        streak=tally.streak if selects else tally.streaks[first],
         hits=tally.hits,
-        flips=history.respecialised,
+        flips=state.history.setdefault(speculation.site, History()).respecialised,
         changes=state.counts_of(state.function_of(code)).changes,
         firm=speculation.firm,
         retired=tally.retired,
@@ -84,22 +120,9 @@ def change_after_failed_check(
         many_rounds=tally.rounds(speculation.site) > _ROUNDS,
         frame_calls=frame.calls,
         frame_failed=frame.failed,
+        flipping=flipping,
+        patterns=len({values for each in counts.tallies for values in each.values()}),
     )
-    decision = after_failure(known, config.failed_check_limit, config.flip_limit)
-    selects = speculation.site in _selectable(state, tally)
-    if decision in (OnFailure.FLIP, OnFailure.GUARD) and selects:
-        return partial(_select, state, tally)
-    if decision is OnFailure.FLIP:
-        return partial(history.flip_from, tally, speculation)
-    if decision is OnFailure.GUARD:
-        return partial(_guard, state, tally)
-    if decision is OnFailure.GIVE_UP:
-        lost = f"Graphs ran for nothing in {frame.failed} of {frame.calls} calls of the function."
-        sites = _too_many_failures([speculation.site], lost if known.is_lost else "")
-        return _giving_up(state, tally, sites)
-    if decision is OnFailure.LEAVE_FRAME:
-        return partial(_leave, state, code, tally)
-    return None
 
 
 def _giving_up(state: State, tally: Tally, sites: dict[Site, Refused]) -> Callable[[], None] | None:
@@ -122,13 +145,40 @@ def _selectable(state: State, tally: Tally) -> set[Site]:
     return {site for site in sites & state.numbers if tally.rounds(site) <= _ROUNDS}
 
 
-def _guard(state: State, tally: Tally) -> None:
-    """Guard all conditions that flip: each alone would have the frame compiled anew."""
+def _flip(state: State, tally: Tally, wrong: Sequence[int]) -> None:
+    """Assume other values where checks failed.
+
+    That is at the first check of the call, in later rounds of its condition, and at other
+    conditions whose checks failed in as many calls in a row as tell something.
+    """
+    first = tally.speculations[wrong[0]]
+    constant = {tally.speculations[i].site for i in wrong if tally.streaks[i] >= STREAK}
+    for site in {first.site, *constant}:
+        rounds = [(i, known) for i, known in enumerate(tally.speculations) if known.site == site]
+        since = min(i for i, _ in rounds if i in wrong)
+        values = {k.occurrence: k.likely is not (i in wrong) for i, k in rounds if i >= since}
+        if not tally.speculations[since].firm:
+            state.history.setdefault(site, History()).flip_to(values)
     tally.retired = True
-    for index, failed in tally.failed_checks.items():
-        speculation = tally.speculations[index]
-        if not speculation.firm and is_frequent(failed, tally.calls):
-            state.guarded.add(speculation.site)
+
+
+def _guard(state: State, tally: Tally) -> None:
+    """Guard all conditions that flip, but for those whose number the graph can select.
+
+    Each alone would have the frame compiled anew.
+    """
+    tally.retired = True
+    sites, selectable = {site for site, _ in _flipping(tally)}, _selectable(state, tally)
+    state.guarded |= sites - selectable
+    state.selected |= sites & selectable
+
+
+def _flipping(tally: Tally) -> Iterator[tuple[Site, int]]:
+    """The conditions, each with its round, whose checks fail often, first in a call or not."""
+    for index, failed in tally.wrong.items():
+        known = tally.speculations[index]
+        if is_frequent(failed, tally.calls) and not known.firm:
+            yield known.site, known.occurrence
 
 
 def _leave(state: State, code: CodeType, tally: Tally) -> None:

@@ -9,11 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from graphmend_bc.dynamo.speculation.guarded_truth import MOST_GUARDED
+
 _CHANCE = 4
 """Failed checks that may be chance. Where the other arm only raises, the setting counts."""
 
-_STREAK = 3
+STREAK = 3
 """Failed checks in a row after which a condition is taken to have changed for good."""
+
+_SETTLED = 16
+"""Calls in which the results of a graph were used after which it was worth compiling."""
 
 _FLIPS = 3
 """How often it is compiled otherwise before conditions that fail are guarded, not flipped."""
@@ -44,6 +49,9 @@ class FailedCheck:
         calls: how often its graph ran.
         failed: in how many of them its check failed.
         streak: in how many of the last ones, without a break.
+        flipping: how many conditions of the frame's graphs fail often and are not firm, each round
+            of a loop for itself.
+        patterns: how many combinations of values these graphs have met.
         hits: how often the results of the graph were used.
         flips: how often the likely value of the site was flipped.
         changes: how often the frame was compiled otherwise because checks failed.
@@ -69,6 +77,19 @@ class FailedCheck:
     many_rounds: bool = False
     frame_calls: int = 0
     frame_failed: int = 0
+    flipping: int = 1
+    patterns: int = 2
+
+    @property
+    def goes_both_ways(self) -> bool:
+        """True if the other value was right before, but not for so long that it was the rule."""
+        return self.hits < _SETTLED and (self.flips > 0 or self.failed > self.streak)
+
+    @property
+    def is_independent(self) -> bool:
+        """True if more conditions flip than can be guarded, not together, in half of all calls."""
+        often = self.frame_failed >= _CHANCE and 2 * self.frame_failed >= self.frame_calls
+        return often and self.flipping > MOST_GUARDED and self.patterns >= 2**MOST_GUARDED
 
     @property
     def is_lost(self) -> bool:
@@ -90,12 +111,15 @@ def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnF
     """
     if known.retired:
         return OnFailure.KEEP
+    bounded = known.firm or known.one_graph
+    if (known.is_lost or known.is_independent) and not bounded:
+        return OnFailure.GIVE_UP
     enough = failed_limit if known.firm else min(_CHANCE, failed_limit)
     often = known.failed >= enough and is_frequent(known.failed, known.calls)
-    wrong = known.streak >= _STREAK or (known.hits == 0 and known.flips == 0)
+    wrong = known.streak >= STREAK or (known.hits == 0 and known.flips == 0)
     flips = wrong and not known.firm and known.flips < flip_limit and known.changes < _FLIPS
-    if known.is_lost and not (known.firm or known.one_graph):
-        return OnFailure.GIVE_UP
+    if flips and known.goes_both_ways and not known.one_graph:
+        flips, often = False, True
     if not flips and not often:
         return OnFailure.KEEP
     if known.one_graph:

@@ -222,7 +222,7 @@ class RetryPolicy:
             refused = Refused("arm-changes-state", f"It does so at {site}.")
             return plans.climb(trace.arms[-1], refused)
         if plans.breaks_as_stock(site):
-            plans.breaks.setdefault(site, found)
+            plans.note_break(site, found)
         if plans.is_planned(site) and site not in plans.declined:
             if site in plans.captured_sites() and not compilation.captures:
                 return True  # the plan was found when the trace had begun

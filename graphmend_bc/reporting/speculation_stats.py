@@ -163,6 +163,7 @@ class History:
         flips: from which occurrence on which value is likely, by rising occurrence; before the
             first one, what was suggested when the frame was compiled.
         respecialised: how often the likely value was flipped.
+        forced: whether it was because the other value does not trace.
         tallies: the graphs that assume a value at this site.
         recompiled: how often a frame was compiled anew because of the site.
         recompile_ns: nanoseconds which that took.
@@ -170,6 +171,7 @@ class History:
 
     flips: list[tuple[int, bool]] = field(default_factory=list)
     respecialised: int = 0
+    forced: bool = False
     tallies: list[Tally] = field(default_factory=list)
     recompiled: int = 0
     recompile_ns: int = 0

@@ -39,6 +39,12 @@ def independent(**counts: Any) -> FailedCheck:
     return failed(**{**of_frame, **counts})
 
 
+def forced(**counts: Any) -> FailedCheck:
+    """Three calls, which all went the way that does not trace; the graph was compiled in each."""
+    of_frame = {"calls": 1, "hits": 0, "flips": 1, "forced": True}
+    return failed(**{**of_frame, "frame_calls": 3, "frame_failed": 3, **counts})
+
+
 @pytest.mark.parametrize(
     ("known", "decision"),
     [
@@ -77,6 +83,11 @@ def independent(**counts: Any) -> FailedCheck:
         (independent(frame_calls=9), OnFailure.KEEP),
         (independent(one_graph=True), OnFailure.KEEP),
         (independent(firm=True), OnFailure.KEEP),
+        (forced(), OnFailure.GIVE_UP),
+        (forced(frame_calls=2, frame_failed=2), OnFailure.KEEP),
+        (forced(frame_calls=4), OnFailure.KEEP),
+        (forced(forced=False), OnFailure.KEEP),
+        (forced(one_graph=True), OnFailure.KEEP),
         (lost(), OnFailure.GIVE_UP),
         (lost(frame_failed=5), OnFailure.KEEP),
         (lost(frame_calls=13), OnFailure.KEEP),

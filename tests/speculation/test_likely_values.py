@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from tests.oracle import check
+from tests.oracle import check, load
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, 3.0])
 
@@ -70,6 +70,45 @@ def test_way_that_does_not_trace_is_left(first: str, last: str, mends: str) -> N
     """Nothing but the bytecode speaks for it: the other way is tried before capturing is given up."""
     with gm.config.patch(concrete_eval_limit=0):
         check(MANY.format(first=first, last=last), [DOWN, DOWN, UP], mends, orders=1)
+
+
+def test_a_size_that_is_not_0_is_at_least_1() -> None:
+    """An operator that asks whether there are any elements is traced."""
+    check(
+        """
+        def f(x):
+            kept = x[x > 0]
+            if len(kept) == 0:
+                return x.new_zeros(0, 3)
+            square, sides = torch.eye(2).expand(len(kept), 2, 2), kept[:, None, None].expand(-1, 2, 2)
+            return torch.linalg.solve_triangular(square, sides, upper=False).sum()
+        """,
+        [(x,) for x in (UP, DOWN, -UP)],
+        mends="capture@2 speculate@3",
+    )
+
+
+@pytest.mark.parametrize("bound", ["kept.numel() > 2", "3 <= len(kept)", "not kept.numel() < 3"])
+def test_assertions_of_bounds_are_told_apart(bound: str) -> None:
+    """torch words them its own way."""
+    source = f"""
+    def f(x):
+        left, kept = x[x < 0], x[x > 0]
+        k = 1
+        if left.numel() == 7:
+            k = 2
+        if {bound}:
+            k += 4
+        return kept * k, k
+    """
+    few = torch.tensor([-1.0, 1.0, 1.0])
+    function = load(source).f
+    with gm.enabled():
+        compiled = torch.compile(function, backend="eager")
+        for x in (torch.ones(3), few):
+            assert compiled(x)[1] == function(x)[1]
+        failed = [s.site.lineno for s in gm.report().speculations if s.failed_checks]
+    assert failed == [6]
 
 
 TWO = """

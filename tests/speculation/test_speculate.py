@@ -213,7 +213,7 @@ def test_in_a_resume_function() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "mends"),
+    ("body", "mends", "if_taken"),
     [
         (
             """
@@ -221,6 +221,7 @@ def test_in_a_resume_function() -> None:
         if x.any().item():
             k = helper(x)
         """,
+            "capture@6 speculate@6",
             "capture@6 speculate@6",
         ),
         (
@@ -231,6 +232,7 @@ def test_in_a_resume_function() -> None:
             k = 2
         """,
             "speculate@5",
+            "speculate@5",
         ),
         (
             """
@@ -239,18 +241,22 @@ def test_in_a_resume_function() -> None:
             k = torch.cat([x, x[:, None]]).sum()
         """,
             "speculate@6",
+            "",
         ),
     ],
     ids=["value", "condition", "error"],
 )
-def test_a_way_that_does_not_trace_is_speculated_on_not_to_be_taken(body: str, mends: str) -> None:
+def test_a_way_that_does_not_trace_is_speculated_on_not_to_be_taken(
+    body: str, mends: str, if_taken: str
+) -> None:
+    """Unless all calls take it."""
     zero, source = torch.zeros(3), textwrap.indent(textwrap.dedent(body), "    ")
     for calls in ([1000 * UP, 1000 * UP], [zero, zero], [UP, zero, 1000 * UP]):
         check(
             "def helper(x):\n    torch._dynamo.graph_break()\n    return 2\n"
             f"def f(x):{source}    return x * k\n",
             calls,
-            mends,
+            if_taken if calls[-1] is zero else mends,
             None,
             None,
         )

@@ -12,6 +12,7 @@ import operator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
+import sympy  # type: ignore[import-untyped]
 import torch
 from torch import SymBool
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -189,13 +190,30 @@ def assume(
 
 
 def _holding(condition: SymBool, value: bool) -> SymBool:
-    """What is true if a condition has a value."""
-    return condition if value else cast(SymBool, torch.sym_not(condition))  # type: ignore[no-untyped-call]
+    """What is true if a condition has a value, of a size that is not 0 that it is at least 1.
+
+    torch learns more from that: ranges know no holes.
+    """
+    holding = condition if value else cast(SymBool, torch.sym_not(condition))  # type: ignore[no-untyped-call]
+    known: Any = holding.node.expr
+    if not isinstance(known, sympy.Ne):
+        return holding
+    sizes, difference = holding.node.shape_env, known.lhs - known.rhs
+    if sizes.bound_sympy(difference).lower != 0:
+        return holding
+    return cast(SymBool, sizes.create_symboolnode(sympy.Ge(difference, 1)))
 
 
 def _text(condition: SymBool, value: bool) -> str:
-    """How the error of an assertion tells what it asserts."""
-    return str(canonicalize_bool_expr(_holding(condition, value).node.expr))
+    """How the error of an assertion tells what it asserts; torch tells bounds its own way."""
+    known: Any = canonicalize_bool_expr(_holding(condition, value).node.expr)
+    if isinstance(known, (sympy.Lt, sympy.Le)):
+        strict = int(isinstance(known, sympy.Lt))
+        if known.lhs.is_Integer and known.rhs.is_Symbol:
+            return f"{known.rhs} >= {known.lhs + strict}"
+        if known.rhs.is_Integer and known.lhs.is_Symbol:
+            return f"{known.lhs} <= {known.rhs - strict}"
+    return str(known)
 
 
 def _device(value: TensorVariable) -> torch.device:

@@ -85,7 +85,7 @@ def change_after_failed_check(
         given_up = [tally.speculations[wrong[0]].site]
         if known.is_independent:
             given_up += [site for site, _ in flipping]
-        detail = lost if known.is_lost or known.is_independent else ""
+        detail = "" if known.firm else lost
         return _giving_up(state, tally, _too_many_failures(given_up, detail))
     if decision is OnFailure.LEAVE_FRAME:
         return partial(_leave, state, code, tally)
@@ -105,14 +105,18 @@ def _known(
     """
     speculation = tally.speculations[first]
     counts = state.counts_of(code)
-    frame = speculated(counts.tallies)
+    frame, history = (
+        speculated(counts.tallies),
+        state.history.setdefault(speculation.site, History()),
+    )
     return FailedCheck(
         calls=tally.calls,
         failed=(tally.failed_checks if speculation.firm else tally.wrong)[first],
         streak=tally.streak if selects else tally.streaks[first],
         hits=tally.hits,
-        flips=state.history.setdefault(speculation.site, History()).respecialised,
+        flips=history.respecialised,
         changes=state.counts_of(state.function_of(code)).changes,
+        forced=history.forced,
         firm=speculation.firm,
         retired=tally.retired,
         single=not attempt.allows_versions(_VERSIONS),

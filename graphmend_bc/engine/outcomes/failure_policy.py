@@ -55,6 +55,7 @@ class FailedCheck:
         hits: how often the results of the graph were used.
         flips: how often the likely value of the site was flipped.
         changes: how often the frame was compiled otherwise because checks failed.
+        forced: True if the value is assumed because the other one does not trace.
         firm: True if the other value only leads to a raise.
         retired: True if the graph is not used for new calls any more.
         single: True if the frame may not be compiled in more versions, one for each value.
@@ -70,6 +71,7 @@ class FailedCheck:
     hits: int
     flips: int
     changes: int
+    forced: bool = False
     firm: bool = False
     retired: bool = False
     single: bool = False
@@ -84,6 +86,11 @@ class FailedCheck:
     def goes_both_ways(self) -> bool:
         """True if the other value was right before, but not for so long that it was the rule."""
         return self.hits < _SETTLED and (self.flips > 0 or self.failed > self.streak)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """True if all calls went the way that does not trace."""
+        return self.forced and self.frame_calls == self.frame_failed >= STREAK
 
     @property
     def is_independent(self) -> bool:
@@ -112,7 +119,7 @@ def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnF
     if known.retired:
         return OnFailure.KEEP
     bounded = known.firm or known.one_graph
-    if (known.is_lost or known.is_independent) and not bounded:
+    if (known.is_lost or known.is_independent or known.is_elsewhere) and not bounded:
         return OnFailure.GIVE_UP
     enough = failed_limit if known.firm else min(_CHANCE, failed_limit)
     often = known.failed >= enough and is_frequent(known.failed, known.calls)

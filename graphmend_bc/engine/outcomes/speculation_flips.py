@@ -66,3 +66,4 @@ class SpeculationFlips:
             known = history.setdefault(site, History())
             if known.likely(occurrence) is not value:
                 known.flip(occurrence, value)
+                known.forced = True

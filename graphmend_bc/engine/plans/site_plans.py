@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import reduce
 from types import CodeType
 
@@ -260,6 +261,12 @@ class Plans:
         """Whether a branch or loop is planned to be made functions that are called."""
         return isinstance(self.rewrite_at(site), (LiftBranch, LiftLoop, LiftRound))
 
+    def note_break(self, site: Site, found: Break) -> None:
+        """Dynamo has told of a break; what was only expected there has no text of Dynamo's."""
+        known = self.breaks.setdefault(site, found)
+        if not known.text:
+            self.breaks[site] = replace(found, gb_type=known.gb_type, gb_id=known.gb_id)
+
     def start(self, code: CodeType, site: Site) -> bool:
         """Plan the cheapest rule that carries a site; False if there is none."""
         try:
@@ -290,6 +297,7 @@ class Plans:
             if site.offset not in self.by_code[key]
             and site not in self.declined
             and site not in self.state.given_up
+            and self.left.known(code, site) is None
         ]
         while ahead:
             plan = reduce(

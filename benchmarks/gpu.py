@@ -32,7 +32,6 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,7 @@ from torch._dynamo.utils import counters
 from torch._inductor.utils import fresh_cache
 
 import graphmend_bc as gm
+from graphmend_bc.dynamo.graph.cuda_graph_counts import cuda_graph_counts
 
 CUDA = torch.device("cuda")
 MODES = ("default", "reduce-overhead")
@@ -109,7 +109,7 @@ class Bench:
         figures["error"] = _distance(ready.results(compiled), expected)
         counts = self._counts(call)
         figures["skips"] = counters["inductor"]["cudagraph_skips"]
-        figures["re-recordings"] = _recorded_again(self.device)
+        figures["re-recordings"] = cuda_graph_counts().rerecorded
         self._note(name, mode, arm, counts | figures)
         if mode == "default":
             self._peak(name, arm, call)
@@ -150,7 +150,7 @@ class Bench:
         if self.device.type != "cuda":
             return {}
         with tempfile.TemporaryDirectory() as folder:
-            counts = asdict(measured_counts(call, TRACED, folder))
+            counts = measured_counts(call, TRACED, folder)
         return {name.replace("_", " "): value for name, value in counts.items()}
 
     def _peak(self, name: str, arm: str, call: Callable[[], Any]) -> None:
@@ -184,18 +184,6 @@ def _distance(found: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
     difference = sum(float((a - b).square().sum()) for a, b in pairs)
     size = sum(float(b.square().sum()) for _, b in pairs)
     return float((difference / max(size, 1e-30)) ** 0.5)
-
-
-def _recorded_again(device: torch.device) -> float:
-    """CUDA graphs that were recorded more than once for the same graph."""
-    if device.type != "cuda":
-        return 0
-    from torch._inductor.cudagraph_trees import get_manager
-
-    manager = get_manager(torch.cuda.current_device(), create_if_none_exists=False)
-    if manager is None:
-        return 0
-    return sum(n for counts in manager.num_rerecord.values() for n in counts.values())
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from graphmend_bc.profiling.costs import (
     FrameCost,
     GraphCost,
 )
+from graphmend_bc.profiling.device import device_counts
 from graphmend_bc.profiling.records import COMPILER, EAGER, GENERATED, GRAPH, Measured, Record
 from graphmend_bc.profiling.spans import Found, found_in
 from graphmend_bc.reporting.report import Report
@@ -35,9 +36,8 @@ def costs_of(measured: Measured) -> Costs:
     groups: dict[int, _Group] = {}
     for index, record in enumerate(measured.records):
         groups.setdefault(id(record.cause), _Group(record.cause)).indices.append(index)
-    found = (
-        found_in(measured.torch_trace, measured.spans) if measured.torch_trace is not None else None
-    )
+    trace = measured.torch_trace
+    found = None if trace is None else found_in(trace, measured.spans)
     breaks: list[BreakCost] = []
     rest_ns = 0
     for group in groups.values():
@@ -58,6 +58,8 @@ def costs_of(measured: Measured) -> Costs:
         overhead_ns=round(measured_calls * measured.cost_ns),
         dropped_calls=measured.dropped,
         failed_checks=_failed_checks(measured.before, measured.report),
+        cuda_graphs=measured.cuda_graphs,
+        device=None if trace is None else device_counts(trace.get("traceEvents", ())),
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from graphmend_bc.dynamo.graph.cuda_graph_counts import CudaGraphCounts
+from graphmend_bc.profiling.device import DeviceCounts
 from graphmend_bc.reporting.table import Table
 
 
@@ -131,6 +133,9 @@ class Costs:
         overhead_ns: what measuring them took, estimated from what one takes.
         dropped_calls: calls that are in the sums but not in the trace.
         failed_checks: speculations that were wrong, the dearest first.
+        cuda_graphs: what Inductor recorded meanwhile, in the thread that profiled.
+        device: what the device was made to do meanwhile, outside of compiled regions too; None if
+            torch's profiler did not run.
     """
 
     wall_ns: int
@@ -143,6 +148,8 @@ class Costs:
     overhead_ns: int
     dropped_calls: int
     failed_checks: tuple[FailedCheckCost, ...] = ()
+    cuda_graphs: CudaGraphCounts = field(default_factory=CudaGraphCounts)
+    device: DeviceCounts | None = None
 
 
 def as_text(costs: Costs, limit: int) -> str:
@@ -165,6 +172,7 @@ def as_text(costs: Costs, limit: int) -> str:
         + ("" if costs.kernels is None else f", {costs.kernels} device kernels"),
         f"Dynamo was asked to compile: {sum(found.calls for found in costs.compilations)} times, "
         f"{_time(sum(found.total_ns for found in costs.compilations))}",
+        *_device_lines(costs.device, costs.cuda_graphs),
         f"other generated code: {_time(costs.rest_ns)}",
         f"profiled: {_time(costs.wall_ns)}; measuring {costs.measured_calls} calls took about "
         f"{_time(costs.overhead_ns)} of it ({_share(costs.overhead_ns, costs.wall_ns)})",
@@ -172,6 +180,21 @@ def as_text(costs: Costs, limit: int) -> str:
     if costs.dropped_calls:
         lines.append(f"{costs.dropped_calls} calls are counted above but are not in the trace")
     return "\n".join(lines)
+
+
+def _device_lines(device: DeviceCounts | None, graphs: CudaGraphCounts) -> Iterator[str]:
+    """What a program without a device has no line for."""
+    if device is not None and (device.launches or device.graph_launches):
+        yield (
+            f"device: {device.launches} kernels launched, {device.graph_launches} CUDA graphs, "
+            f"{device.waits} waits, {device.to_host} copies to the host; "
+            f"{_time(round(1000 * device.busy_us))} of work"
+        )
+    if graphs != CudaGraphCounts():
+        yield (
+            f"CUDA graphs recorded: {graphs.recorded}, of them again: {graphs.rerecorded}; graphs "
+            f"split into {graphs.partitions} partitions, without: {graphs.skipped}"
+        )
 
 
 def _failed_check_lines(failed: Sequence[FailedCheckCost], limit: int) -> Iterator[str]:

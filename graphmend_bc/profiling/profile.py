@@ -23,6 +23,7 @@ from graphmend_bc.dynamo.frames.generated_code import (
     line_of_break,
     user_name,
 )
+from graphmend_bc.dynamo.graph.cuda_graph_counts import cuda_graph_counts
 from graphmend_bc.profiling.break_costs import costs_of
 from graphmend_bc.profiling.costs import Costs, as_text
 from graphmend_bc.profiling.records import COMPILER, EAGER, GENERATED, GRAPH, Measured, Record
@@ -178,7 +179,7 @@ class _Run:
         self._hooks, self._profiler, self._call_limit = hooks, profiler, call_limit
         self._epoch_ns = self._begun_ns = self._wall_ns = 0
         self._ledger: Mapping[str, Any] | None = None
-        self._before = report()
+        self._before, self._cuda_graphs = report(), cuda_graph_counts()
 
     def begin(self) -> None:
         """Start the clock."""
@@ -203,6 +204,7 @@ class _Run:
             wall_ns=self._wall_ns,
             cost_ns=self._hooks.profile_cost(kind_of.__code__),
             torch_trace=None if self._profiler is None else _exported(self._profiler),
+            cuda_graphs=cuda_graph_counts().since(self._cuda_graphs),
             reasons=tuple(break_reasons()),
             before=self._before,
             report=report(),

@@ -8,6 +8,7 @@ from types import CodeType
 from typing import Any
 
 from graphmend_bc.dynamo.frames.generated_code import BreakReason, user_name
+from graphmend_bc.dynamo.graph.cuda_graph_counts import CudaGraphCounts
 from graphmend_bc.profiling.spans import Span, spans_of
 from graphmend_bc.reporting.report import Report
 
@@ -46,6 +47,7 @@ class Measured:
         wall_ns: how long the profile lasted.
         cost_ns: what measuring one call takes.
         torch_trace: what torch's profiler exported, if it ran.
+        cuda_graphs: what Inductor recorded meanwhile.
         reasons: Dynamo's graph breaks.
         before: our mends and declines, and the counts of speculations, when it began.
         report: the same when it ended.
@@ -58,6 +60,7 @@ class Measured:
     wall_ns: int
     cost_ns: float
     torch_trace: Mapping[str, Any] | None
+    cuda_graphs: CudaGraphCounts
     reasons: tuple[BreakReason, ...]
     before: Report
     report: Report

@@ -16,7 +16,8 @@ SYNCHRONISATIONS = frozenset(
     for runtime in ("cuda", "hip")
     for function in ("DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "Memcpy")
 )
-_RUNTIMES = frozenset({"cuda_runtime", "cuda_driver", "hip_runtime"})
+#: The categories of what the host asks of a device.
+RUNTIMES = frozenset({"cuda_runtime", "cuda_driver", "hip_runtime"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +123,9 @@ def found_in(torch_trace: Mapping[str, Any], spans: Sequence[Span]) -> Found:
             kernels.append(correlation)
         elif category == "cpu_op" and name == HOST_READ:
             reads.append(_place(event, base))
-        elif category in _RUNTIMES and name in SYNCHRONISATIONS:
+        elif category in RUNTIMES and name in SYNCHRONISATIONS:
             waits.append(_place(event, base))
-        elif category in _RUNTIMES:
+        elif category in RUNTIMES:
             launches[correlation] = _place(event, base)
     launched = [launches[kernel] for kernel in kernels if kernel in launches]
     return Found(

@@ -93,6 +93,38 @@ def f(x):
     return x
 """
 
+_KINDS = """
+def f(x):
+    if x[0] > 0:
+        x, rows = x * 2, [1]
+    else:
+        x, rows = x - 1, [2, 3]
+    name = "up" if x[1] > 0 else None
+    pair = (x, 1) if x[2] > 0 else (2, x.sum())
+    return x, rows, name, pair
+"""
+
+_SAMPLER = """
+steps = torch.tensor([40, 30, 20, 10, 0])
+layer = torch.nn.Linear(4, 4)
+
+def f(x):
+    for t in steps:
+        x = x - layer(x) * t / 100
+        if t > 0:
+            x = x + torch.randn(4)
+    return x
+"""
+
+_DETECTIONS = """
+def f(x):
+    boxes = x.abs().reshape(1, 4).expand(5, 4)
+    kept = boxes[x[0].expand(5) > 0]
+    if kept.numel() == 0:
+        return boxes.new_zeros((0, 4))
+    return kept[(kept[:, 2] - kept[:, 0]).argsort()]
+"""
+
 _EARLY_EXIT = """
 layers = [torch.nn.Linear(64, 64) for _ in range(8)]
 
@@ -196,6 +228,9 @@ PROGRAMS: dict[str, Life] = {
     "three numbers of one type each": _program(_NUMBERS_OF_ONE_TYPE, _signs),
     "meter": _program(_METER, _vectors, 50),
     "metric": _program(_METRIC, _vectors),
+    "arms of three kinds": _program(_KINDS, _vectors),
+    "last round differs": _program(_SAMPLER, _vectors, 100),
+    "boxes or none": _program(_DETECTIONS, _signs),
     "layer drop": _program(_LAYER_DROP, _vectors),
     "mask that alternates": _program(_ALTERNATING, _signs, 40),
     "list that grows": _program(_GROWING, _vectors, 60),

@@ -106,7 +106,9 @@ def programs(device: torch.device) -> dict[str, Program]:
     sizes = families.SMALL if is_small else families.BASE
     found = {name: _family(name, kind, sizes) for name, kind in families.FAMILIES.items()}
     if has_transformers():
-        names = {"BART": False, "T5": False} | ({"BERT": True, "LLaMA": True} if is_small else {})
+        names = {"BART": False, "T5": False}
+        if is_small:
+            names |= {"Mixtral": False, "BERT": True, "LLaMA": True}
         for name, is_whole in names.items():
             make = _small_transformers(name) if is_small else _transformers(name)
             found[f"{name}, transformers 4.52"] = Program(make, is_whole=is_whole)

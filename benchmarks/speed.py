@@ -76,8 +76,10 @@ class Arm:
         warnings.simplefilter("ignore")
         torch.set_num_threads(1)
         torch._inductor.config.compile_threads = 1  # in this process, where its time is counted
+        if name in ("options", "twin"):
+            _capture()
         if name == "options":
-            _set_options()
+            _ignore_messages()
         self.name, self._caches, self._programs = name, Path(caches), programs(CPU)
         self._cache_in("nothing")
         torch.compile(lambda x: x + 1)(torch.ones(2))  # loads what torch needs
@@ -163,12 +165,15 @@ class Arm:
         clear_caches()
 
 
-def _set_options() -> None:
-    """What stock offers against breaks; loggers are ignored, so their messages are lost."""
-    options = torch._dynamo.config
-    options.capture_scalar_outputs = True
-    options.capture_dynamic_output_shape_ops = True
-    options.ignore_logging_functions |= {logging.Logger.warning, warnings.warn}
+def _capture() -> None:
+    """Stock's options for numbers and sizes that come from data."""
+    torch._dynamo.config.capture_scalar_outputs = True
+    torch._dynamo.config.capture_dynamic_output_shape_ops = True
+
+
+def _ignore_messages() -> None:
+    """Stock's option against breaks at loggers; the messages are lost."""
+    torch._dynamo.config.ignore_logging_functions |= {logging.Logger.warning, warnings.warn}
 
 
 def _timed(call: Callable[[], Any], count: int) -> float:

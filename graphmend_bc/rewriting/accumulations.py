@@ -2,9 +2,10 @@
 
     m.n += 1                  the LOAD_ATTR
     m.values.append(v)        the load of the method
+    m.counts[key] += 1        the subscript, and the STORE_SUBSCR
 
 The value that was there is used for nothing but the sum, and the sum for nothing but the store. The
-function loads `n` or `values` for nothing else.
+function loads `n`, `values` or `counts` for nothing else.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from graphmend_bc.code.analysis.producers import UNKNOWN, callee_of, slots_befor
 from graphmend_bc.code.kept import kept
 from graphmend_bc.code.listing import Op
 from graphmend_bc.rewriting.mark_callee import CALLS, name_of
+from graphmend_bc.rewriting.operands import is_subscript
 
 METHODS = frozenset({"append", "appendleft"})
 """Methods that add to a container and return None."""
@@ -32,7 +34,7 @@ _Name = tuple[bool, str]
 
 
 def accumulations(code: CodeType) -> frozenset[int]:
-    """Where a code object reads state that it only adds to.
+    """Where a code object reads state that it only adds to, and where it stores an item of it.
 
     Args:
         code: as CPython compiled it.
@@ -47,19 +49,22 @@ def accumulations(code: CodeType) -> frozenset[int]:
         1
     """
     numbers = frozenset(code.co_code[::2])
-    if not {_BINARY, _STORE_ATTR} <= numbers and METHODS.isdisjoint(code.co_names):
+    adds = _BINARY in numbers and (_STORE_ATTR in numbers or _STORE_SUBSCR in numbers)
+    if not adds and METHODS.isdisjoint(code.co_names):
         return frozenset()
     return _accumulations(graph_of(code))
 
 
-_BINARY, _STORE_ATTR = dis.opmap["BINARY_OP"], dis.opmap["STORE_ATTR"]
+_BINARY, _STORE_ATTR, _STORE_SUBSCR = (
+    dis.opmap[name] for name in ("BINARY_OP", "STORE_ATTR", "STORE_SUBSCR")
+)
 
 
 @kept(64)
 def _accumulations(graph: Graph) -> frozenset[int]:
     found: dict[_Name, list[tuple[Op, ...]]] = defaultdict(list)
     for op in graph.listing.ops:
-        for name, sites in (_attribute(graph, op), _method(graph, op)):
+        for name, sites in (_attribute(graph, op), _item(graph, op), _method(graph, op)):
             if name is not None:
                 found[name].append(sites)
     loads = Counter(
@@ -93,6 +98,20 @@ def _attribute(graph: Graph, op: Op) -> _Found:
     if ops[op.index + 2].arg != name:
         return _NOTHING
     return (True, name), (load,)
+
+
+def _item(graph: Graph, op: Op) -> _Found:
+    """`counts[key] += v`, at the operator."""
+    ops = graph.listing.ops
+    then = (("SWAP", 3), ("SWAP", 2), ("STORE_SUBSCR", None))
+    if not _is_in_place(op) or not _follows(graph, op, then):
+        return _NOTHING
+    load = _operand(graph, op, 2)
+    if load is None or not is_subscript(load):
+        return _NOTHING
+    if not (_is_copied(ops, load, 2) and _is_copied(ops, ops[load.index - 1], 2)):
+        return _NOTHING
+    return _of_container(graph, load, 2, (load, ops[op.index + 3]))
 
 
 def _method(graph: Graph, op: Op) -> _Found:

@@ -25,6 +25,7 @@ from graphmend_bc.runtime import (
     MarkedOperands,
     SetAttribute,
     Site,
+    set_item,
 )
 
 SLICES = facts.op_set("BUILD_SLICE", "BINARY_SLICE", "STORE_SLICE")
@@ -85,6 +86,8 @@ def write_operation(op: Op, site: Site, rule: str, writer: CallWriter) -> list[E
         function = operator.getitem
     elif op.name == "STORE_ATTR":
         function, after = SetAttribute(op.arg), [writer.emit("POP_TOP")]
+    elif op.name == "STORE_SUBSCR":
+        function, count, after = set_item, 3, [writer.emit("POP_TOP")]
     elif op.name in ("LOAD_ATTR", "LOAD_METHOD"):
         function, count = GetAttribute(name_of(op.arg)), 1
         after = writer.as_callee() if pushes_pair(op) else []

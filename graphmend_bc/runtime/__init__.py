@@ -21,4 +21,5 @@ from graphmend_bc.runtime.primitives import Primitive as Primitive
 from graphmend_bc.runtime.primitives import SetAttribute as SetAttribute
 from graphmend_bc.runtime.primitives import Speculate as Speculate
 from graphmend_bc.runtime.primitives import Use as Use
+from graphmend_bc.runtime.primitives import set_item as set_item
 from graphmend_bc.runtime.site import Site as Site

@@ -182,6 +182,11 @@ class GetAttribute:
         return getattr(owner, self.name)
 
 
+def set_item(value: Any, container: Any, key: Any) -> None:
+    """What an assignment to an item does with its operands."""
+    container[key] = value
+
+
 @dataclass(frozen=True, slots=True)
 class Outlined(Marker):
     """A function as a whole."""

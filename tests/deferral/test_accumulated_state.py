@@ -13,7 +13,7 @@ from tests.oracle import check, load
 CALLS = [torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, 2.0, -3.0]), torch.ones(3)] * 3
 
 METER = """
-from collections import deque
+from collections import Counter, OrderedDict, defaultdict, deque
 import torch
 
 class Meter:
@@ -24,6 +24,9 @@ class Meter:
         self.total = 0.0
         self.text = ""
         self.counts = {"calls": 0, "sum": 0.5}
+        self.seen = Counter(calls=0)
+        self.first = OrderedDict(calls=0)
+        self.made = defaultdict(int, calls=0)
 
 m = other = Meter()
 state = vars(m)
@@ -47,6 +50,11 @@ ADDED = {
     "bounded history": "m.last.append(y.sum().item())",
     "on the left": "m.last.appendleft(1)",
     "text": "m.text += 'call;'",
+    "item": "m.counts['calls'] += 1",
+    "item of what is read": "m.counts['sum'] += y.sum().item()",
+    "twice the same item": "m.counts['calls'] += 1\nm.counts['calls'] += 2",
+    "items in a loop": "for key in ('calls', 'sum'):\n    m.counts[key] *= 2",
+    "items of other mappings": "m.seen['calls'] += 1\nm.first['calls'] += 1\nm.made['calls'] += 1",
     "in a loop": "for i in range(3):\n    m.n += i\n    m.values.append(i)",
     "all": "m.n += 1\nm.total += y.sum().item()\nm.values.append(y.sum().item())",
 }
@@ -61,7 +69,7 @@ def test_added(body: str) -> None:
 
 def test_number_of_another_type() -> None:
     body = "m.n += y.sum().item()\nreturn y"
-    assert check(metered(body), CALLS, mends="accumulate@18 defer@18").graphs == 2
+    assert check(metered(body), CALLS, mends="accumulate@21 defer@21").graphs == 2
 
 
 SHARED = {
@@ -96,7 +104,13 @@ SHARED = {
     "stored before": "other.n = 5\nm.n += 1\nreturn y",
     "printed": "m.values.append(y.sum().item())\nprint(other.values)\nreturn y",
     "the count is printed": "m.n += 1\nprint(other.n)\nreturn y",
-    "an item": "m.counts['calls'] += 1\nreturn y",
+    "an item that is asked for": "m.counts['calls'] += 1\nreturn y * other.counts['calls']",
+    "another item that is asked for": "m.counts['calls'] += 1\nreturn y * other.counts['sum']",
+    "the number of items": "m.counts['calls'] += 1\nreturn y * len(other.counts)",
+    "an item of another type": "m.counts['calls'] += 0.5\nreturn y",
+    "an item that is made": "m.made['new'] += 1\nreturn y",
+    "an item that a tensor is added to": "m.counts['sum'] += y.sum()\nreturn y",
+    "an item in a branch": "if y.sum() > 0:\n    m.counts['calls'] += 1\nreturn y",
     "a missing key": "m.counts['new'] += 1\nreturn y",
     "a key that is a text of the call": "m.counts[str(x.dim())] = 1\nreturn y",
     "a branch": "if y.sum() > 0:\n    m.n += 1\nreturn y",

@@ -71,7 +71,7 @@ def nothing_to_add(m: Any) -> None:
 
 WANTED = {
     attributes: ["LOAD_ATTR n", "LOAD_ATTR total", "LOAD append"],
-    items: [],
+    items: ["SUBSCRIPT", "STORE_SUBSCR", "SUBSCRIPT", "STORE_SUBSCR"],
     variables: ["LOAD append", "LOAD appendleft"],
     closed_over([]): ["LOAD append"],
     twice: ["LOAD_ATTR n", "LOAD_ATTR n", "LOAD append", "LOAD append"],
@@ -87,6 +87,8 @@ def shown(instruction: dis.Instruction) -> str:
     name = str(instruction.argval)
     if name in ("append", "appendleft"):
         return f"LOAD {name}"
+    if instruction.opname in ("BINARY_SUBSCR", "BINARY_OP"):
+        return "SUBSCRIPT"
     return (
         f"{instruction.opname} {name}" if instruction.opname == "LOAD_ATTR" else instruction.opname
     )

@@ -29,6 +29,7 @@ from graphmend_bc.runtime import (
     Outlined,
     SetAttribute,
     Site,
+    set_item,
 )
 
 Handler = Callable[
@@ -81,6 +82,8 @@ def marker_as_python(
     operands = args[0].unpack_var_sequence(tx)
     if isinstance(marker.function, GetAttribute):
         return read_attribute(tx, operands[0], marker.function.name)
+    if marker.function is set_item:
+        return inline(tx, set_item, *operands)
     if not isinstance(marker.function, SetAttribute):
         return BuiltinVariable(marker.function).call_function(tx, operands, {})
     value, owner = operands

@@ -1,4 +1,4 @@
-"""State that a trace only adds to: `m.n += 1`, `m.values.append(v)`.
+"""State that a trace only adds to: `m.n += 1`, `m.values.append(v)`, `m.counts[key] += 1`.
 
 Dynamo guards on what it reads, so a frame that stores what it has read is compiled anew in each
 call. Here nothing is read while tracing: the sum is made after the graph, from what is there then.
@@ -8,8 +8,9 @@ or changes it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from torch._dynamo.guards import install_guard
@@ -39,18 +40,25 @@ class StatePlace:
         place: of a number or a text, or of the container that is added to.
         kind: its type.
         owner: the place of the object whose attribute it is; None for a container.
-        name: of the attribute.
+        name: of the attribute; of a dict, the key that is added to.
+        item: the type of what a dict has there; None but for a dict.
     """
 
     site: Site
     place: Source
     kind: type
     owner: Source | None = None
-    name: str = ""
+    name: Any = ""
+    item: type | None = None
 
     def is_as_assumed(self, value: object) -> bool:
         """Whether what is at the place is what the compiled code takes for granted."""
-        return type(value) is self.kind and is_known(value)
+        if type(value) is not self.kind:
+            return False
+        if self.item is None:
+            return is_known(value)
+        found = value.get(self.name)  # type: ignore[attr-defined]
+        return type(found) is self.item and is_known(found)
 
 
 def is_known(value: object) -> bool:
@@ -79,19 +87,26 @@ class AccumulatedState(Feature):
         if not self.found:
             return
         names, touched, unplaced = touched_by(tx)
-        containers = {id(value_at(tx, s.place)): s for s in self.found if s.owner is None}
         for state in self.found:
             if state.owner is not None and self._is_used(tx, state, names):
                 raise _used(state, f"'{state.name}' is used elsewhere in what is compiled.")
-        for state, lazy in self.lazies:
-            if lazy.is_realized():
-                raise _used(state, "It is used elsewhere in what is compiled.")
-        for value in touched.values():
-            if (shared := containers.get(id(value))) is not None:
-                raise _used(shared, "It is used elsewhere in what is compiled.")
-        if containers and unplaced:
-            raise _used(self.found[0], "It is not known where the function has an object from.")
+        if self.lazies:
+            self._check_containers(tx, touched.values(), unplaced=unplaced)
         _guard(tuple(self.found), [*touched])
+
+    def _check_containers(
+        self, tx: InstructionTranslatorBase, touched: Collection[object], *, unplaced: bool
+    ) -> None:
+        """Refuse containers that the trace has looked into, or may have."""
+        others = set(map(id, touched))
+        proxied = any(isinstance(value, MappingProxyType) for value in touched)
+        for state, lazy in self.lazies:
+            if lazy.is_realized() or id(value_at(tx, state.place)) in others:
+                raise _used(state, "It is used elsewhere in what is compiled.")
+            if proxied and state.item is not None:
+                raise _used(state, "A proxy that the function uses may be one of it.")
+        if unplaced:
+            raise _used(self.found[0], "It is not known where the function has an object from.")
 
     def _is_used(
         self, tx: InstructionTranslatorBase, state: StatePlace, names: Container[str]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+import operator
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from inspect import getattr_static
 from typing import Any, ClassVar, Final
@@ -10,6 +12,7 @@ from typing import Any, ClassVar, Final
 from torch._dynamo.source import AttrSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.builtin import BuiltinVariable
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lazy import LazyVariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
@@ -28,18 +31,20 @@ from graphmend_bc.dynamo.deferral.accumulated_state import (
 )
 from graphmend_bc.dynamo.host_values.epilogue import EpilogueCallVariable
 from graphmend_bc.dynamo.host_values.epilogue_calls import Note
-from graphmend_bc.dynamo.host_values.host_value import HostVariable
+from graphmend_bc.dynamo.host_values.host_value import ComputedVariable, HostVariable
 from graphmend_bc.dynamo.host_values.passed_objects import changed_objects
-from graphmend_bc.dynamo.host_values.state_value import PlaceVariable, StateVariable
+from graphmend_bc.dynamo.host_values.state_value import ItemVariable, PlaceVariable, StateVariable
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.dynamo.trace.truth_overrides import is_under_mode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.accumulations import METHODS
-from graphmend_bc.runtime import CalledOperation, GetAttribute, Marker, Site
+from graphmend_bc.runtime import CalledOperation, GetAttribute, Marker, Site, set_item
 
-_CONTAINERS: Final = (list, deque)
+_CONTAINERS: Final = {"append": (list, deque), "appendleft": (deque,)}
+_DICTS: Final = (dict, defaultdict, OrderedDict, Counter)
+"""Types that read and store an item that is there as `dict` does."""
 
 
 def accumulated(
@@ -48,7 +53,7 @@ def accumulated(
     marker: Marker,
     args: list[VariableTracker],
 ) -> VariableTracker:
-    """Handler: an instruction that reads what is added to; else as Python does it."""
+    """Handler: an instruction that reads or stores what is added to; else as Python does it."""
     assert isinstance(marker, CalledOperation)
     found: VariableTracker | None = None
     operands = args[0].unpack_var_sequence(tx)
@@ -59,9 +64,13 @@ def accumulated(
         if compilation.trace.arms or is_cached(compilation.trace):
             raise Refused("effect-in-cache" if not compilation.trace.arms else "arm-changes-state")
         places(tx, marker.site)
-        assert isinstance(marker.function, GetAttribute)
-        make = _method if marker.function.name in METHODS else _attribute
-        found = make(tx, compilation, marker.site, operands[0], marker.function.name)
+        if isinstance(marker.function, GetAttribute):
+            make = _method if marker.function.name in METHODS else _attribute
+            found = make(tx, compilation, marker.site, operands[0], marker.function.name)
+        elif marker.function is operator.getitem:
+            found = _item(tx, compilation, marker.site, *operands)
+        elif marker.function is set_item:
+            found = _stored_item(tx, compilation, *operands)
     except Refused:
         found = None  # nothing breaks here: the frame is compiled as stock compiles it
     return marker_as_python(tx, marker, args) if found is None else found
@@ -94,11 +103,7 @@ def _attribute(
     added.found.append(state)
     compilation.trace.used[site] = "accumulate"
 
-    moment = _moment(tx)
-
-    def check() -> None:
-        if _moment(tx) != moment:
-            raise SiteRefused(Refused("state-used", "Something happens before the sum."), site)
+    check = _checking(tx, site)
 
     def traced() -> VariableTracker:
         check()
@@ -112,6 +117,17 @@ def _attribute(
 
 _DECIDING: Final = ("__dict__", "__class__")
 """Attributes that decide what the others are."""
+
+
+def _checking(tx: InstructionTranslatorBase, site: Site) -> Callable[[], None]:
+    """Refuses a site if something was done since it was read, which is now."""
+    moment = _moment(tx)
+
+    def check() -> None:
+        if _moment(tx) != moment:
+            raise SiteRefused(Refused("state-used", "Something happens before the sum."), site)
+
+    return check
 
 
 def _moment(tx: InstructionTranslatorBase) -> object:
@@ -140,7 +156,7 @@ class _Container:
 
 
 def _container(
-    tx: InstructionTranslatorBase, container: VariableTracker, method: str
+    tx: InstructionTranslatorBase, container: VariableTracker, kinds: Container[type]
 ) -> _Container | None:
     """Such a container; None for others."""
     if not issubclass(type(container), LazyVariableTracker):  # isinstance() realizes
@@ -149,9 +165,7 @@ def _container(
     if container.is_realized() or container.source is None:
         return None
     value = container.peek_value()
-    if type(value) not in _CONTAINERS or not hasattr(value, method):
-        return None
-    if id(value) in tx.output.side_effects.id_to_variable:
+    if type(value) not in kinds or id(value) in tx.output.side_effects.id_to_variable:
         return None
     return _Container(container, container.source, value)
 
@@ -164,7 +178,7 @@ def _method(
     name: str,
 ) -> VariableTracker | None:
     """`append` of a container."""
-    found = _container(tx, container, name)
+    found = _container(tx, container, _CONTAINERS[name])
     return None if found is None else AppendVariable(site, found.lazy, name, compilation)
 
 
@@ -198,27 +212,35 @@ class AppendVariable(MarkedCalleeVariable):
         codegen.extend_output([codegen.create_load_attr(self.name)])
 
     def call_function(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
-        found = _container(tx, self.callee, self.name)
+        found = _container(tx, self.callee, _CONTAINERS[self.name])
         if found is None or kwargs or len(args) != 1 or not _is_kept(args[0]):
             method = read_attribute(tx, self.callee, self.name)
             return method.call_function(tx, args, kwargs)
         call = [PlaceVariable(found.place), ConstantVariable.create(self.name), args[0].realize()]
-        self._note(tx, found, call)
+        state = StatePlace(self.site, found.place, type(found.value))
+        _note(tx, self.compilation, state, found, EpilogueCallVariable("__gm_add", _add), call)
         return ConstantVariable.create(None)
 
-    def _note(self, tx: Translator, found: _Container, call: list[VariableTracker]) -> None:
-        """Put the call off until after the graph."""
-        trace = self.compilation.trace
-        for feature in trace.obliged(Feature.before_effect):
-            feature.before_effect(tx)
-        note: Note = (EpilogueCallVariable("__gm_add", _add), call)
-        tx.output.root_tx.debug_locals.append(note)
-        trace.effects.append(self.site)
-        trace.used[self.site] = "accumulate"
-        added = trace.of(AccumulatedState)
-        state = StatePlace(self.site, found.place, type(found.value))
-        added.found.append(state)
-        added.lazies.append((state, found.lazy))
+
+def _note(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    state: StatePlace,
+    container: _Container,
+    function: EpilogueCallVariable,
+    call: list[VariableTracker],
+) -> None:
+    """Put an addition off until after the graph."""
+    trace = compilation.trace
+    for feature in trace.obliged(Feature.before_effect):
+        feature.before_effect(tx)
+    note: Note = (function, call)
+    tx.output.root_tx.debug_locals.append(note)
+    trace.effects.append(state.site)
+    trace.used[state.site] = "accumulate"
+    added = trace.of(AccumulatedState)
+    added.found.append(state)
+    added.lazies.append((state, container.lazy))
 
 
 def _is_kept(value: VariableTracker) -> bool:
@@ -236,3 +258,58 @@ _PLAIN: Final = (*VALUES, bool, type(None))
 
 def _add(container: Any, method: str, value: Any) -> None:
     getattr(container, method)(value)
+
+
+def _item(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    site: Site,
+    container: VariableTracker,
+    key: VariableTracker,
+) -> VariableTracker | None:
+    """An item of a dict, for the sum that takes its place."""
+    found = _container(tx, container, _DICTS)
+    if found is None or not key.is_python_constant():
+        return None
+    constant = key.as_python_constant()
+    if type(constant) not in _KEYS:
+        return None
+    value = found.value.get(constant)
+    if type(value) not in VALUES or not is_known(value):
+        return None
+
+    def traced() -> VariableTracker:
+        return BuiltinVariable(operator.getitem).call_function(tx, [container, key], {})
+
+    return ItemVariable(site, type(value), found.place, _checking(tx, site), traced, constant)
+
+
+_KEYS: Final = (str, int, bool)
+
+
+def _stored_item(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    value: VariableTracker,
+    container: VariableTracker,
+    key: VariableTracker,
+) -> VariableTracker | None:
+    """The store of such a sum, whose type is that of the item: so it can be added to again."""
+    found = _container(tx, container, _DICTS)
+    if found is None or not isinstance(value, ComputedVariable) or len(value.operands) != 2:
+        return None
+    item, added = value.operands
+    if not isinstance(item, ItemVariable) or item.place != found.place or value.kind != item.kind:
+        return None
+    state = StatePlace(item.site, found.place, type(found.value), name=item.key, item=item.kind)
+    function = EpilogueCallVariable("__gm_add_to_item", _add_to_item)
+    operation = EpilogueCallVariable("__gm_operator", value.function)
+    call = [PlaceVariable(found.place), ConstantVariable.create(item.key), operation, added]
+    _note(tx, compilation, state, found, function, call)
+    return ConstantVariable.create(None)
+
+
+def _add_to_item(
+    container: dict[Any, Any], key: Any, function: Callable[[Any, Any], Any], value: Any
+) -> None:
+    container[key] = function(container[key], value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from torch._dynamo import guards
@@ -20,7 +21,7 @@ Values = Sequence[Any]
 Reader = Callable[[Any, Any], Values]
 """From a frame's variables and its globals to the objects at some places."""
 
-_CHANGEABLE: Final = (list, dict, set, deque, bytearray, Iterator)
+_CHANGEABLE: Final = (list, dict, MappingProxyType, set, deque, bytearray, Iterator)
 """Types of objects that are changed otherwise than by assigning an attribute."""
 
 

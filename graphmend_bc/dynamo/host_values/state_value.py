@@ -68,6 +68,32 @@ class StateVariable(HostVariable):
         codegen(self.place)
 
 
+class ItemVariable(StateVariable):
+    """The value of an item of a dict, for the sum that takes its place.
+
+    Args:
+        key: of the item.
+    """
+
+    _nonvar_fields: ClassVar[set[str]] = {"key", *StateVariable._nonvar_fields}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        site: Site,
+        kind: type,
+        place: Source,
+        check: Callable[[], None],
+        trace: Callable[[], VariableTracker],
+        key: object,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(site, kind, place, check, trace, **kwargs)
+        self.key = key
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        self.refuse("another statement")
+
+
 def check_moments(args: Sequence[VariableTracker]) -> None:
     """Refuse a sum between whose two operands something was done: it may have changed the first.
 

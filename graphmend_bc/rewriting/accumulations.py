@@ -1,6 +1,7 @@
 """State that a function adds to and asks nothing else of.
 
     m.n += 1                  the LOAD_ATTR
+    m.n = m.n + 1             likewise
     m.values.append(v)        the load of the method
     m.counts[key] += 1        the subscript, and the STORE_SUBSCR
 
@@ -64,7 +65,8 @@ _BINARY, _STORE_ATTR, _STORE_SUBSCR = (
 def _accumulations(graph: Graph) -> frozenset[int]:
     found: dict[_Name, list[tuple[Op, ...]]] = defaultdict(list)
     for op in graph.listing.ops:
-        for name, sites in (_attribute(graph, op), _item(graph, op), _method(graph, op)):
+        for form in (_attribute, _written_out, _item, _method):
+            name, sites = form(graph, op)
             if name is not None:
                 found[name].append(sites)
     loads = Counter(
@@ -98,6 +100,27 @@ def _attribute(graph: Graph, op: Op) -> _Found:
     if ops[op.index + 2].arg != name:
         return _NOTHING
     return (True, name), (load,)
+
+
+def _written_out(graph: Graph, op: Op) -> _Found:
+    """`m.n = m.n + v`, at the operator; `m` is a variable that stays what it is."""
+    ops = graph.listing.ops
+    if op.name != "BINARY_OP" or getattr(op.arg, "name", "") not in _WRITTEN_OUT:
+        return _NOTHING
+    load = _operand(graph, op, 2)
+    owner = None if load is None else _operand(graph, load, 1)
+    if load is None or owner is None or load.name != "LOAD_ATTR" or owner.name not in _FAST:
+        return _NOTHING
+    after = ops[op.index + 1 : graph.block_of(op.index).stop][:2]
+    if [(each.name in _FAST, each.arg) for each in after[:1]] != [(True, owner.arg)]:
+        return _NOTHING
+    if [(each.name, each.arg) for each in after[1:]] != [("STORE_ATTR", name_of(load.arg))]:
+        return _NOTHING
+    between = ops[owner.index : op.index]
+    stays = graph.block_of(owner.index) == graph.block_of(op.index)
+    if not stays or any(each.name not in _FAST and each.arg == owner.arg for each in between):
+        return _NOTHING
+    return (True, name_of(load.arg)), (load,)
 
 
 def _item(graph: Graph, op: Op) -> _Found:
@@ -143,6 +166,8 @@ def _is_in_place(op: Op) -> bool:
     return op.name == "BINARY_OP" and getattr(op.arg, "name", "") in _OPERATORS
 
 
+_FAST = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK"})
+_WRITTEN_OUT = frozenset({"ADD", "SUBTRACT", "MULTIPLY"})
 _OPERATORS = frozenset({"INPLACE_ADD", "INPLACE_SUBTRACT", "INPLACE_MULTIPLY"})
 """Those that raise for no two numbers of Python."""
 

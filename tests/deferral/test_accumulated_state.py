@@ -50,6 +50,7 @@ ADDED = {
     "bounded history": "m.last.append(y.sum().item())",
     "on the left": "m.last.appendleft(1)",
     "text": "m.text += 'call;'",
+    "written out": "own = m\nown.n = own.n + 1\nown.total = own.total - y.sum().item()",
     "item": "m.counts['calls'] += 1",
     "item of what is read": "m.counts['sum'] += y.sum().item()",
     "twice the same item": "m.counts['calls'] += 1\nm.counts['calls'] += 2",
@@ -209,14 +210,20 @@ def test_one_compilation_for_ever(base: str) -> None:
     program = load(
         f"""
         import torch
+        from collections import deque
 
         class Meter({base}):
             def __init__(self):
                 super().__init__()
                 self.values, self.n, self.total = [], 0, 0.0
+                self.last, self.counts, self.text = deque(maxlen=3), dict(steps=0, sum=0.0), ""
 
             def step(self, x):
                 loss = (x * x).mean()
+                self.last.append(loss.item())
+                self.counts["steps"] += 1
+                self.counts["sum"] += loss.item()
+                self.text += "step;"
                 self.values.append(loss.item())
                 self.n += 1
                 self.total += loss.item()
@@ -240,6 +247,9 @@ def test_one_compilation_for_ever(base: str) -> None:
     assert frames[0].graphs == 1
     assert program.m.values == [float(n * n) for n in range(50)]
     assert (program.m.n, program.m.total) == (50, sum(program.m.values))
+    assert program.m.counts == {"steps": 50, "sum": program.m.total}
+    assert [*program.m.last] == program.m.values[-3:]
+    assert program.m.text == 50 * "step;"
 
 
 def test_where_it_does_not_pay_one_more_attempt_at_most() -> None:

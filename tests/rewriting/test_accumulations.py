@@ -59,7 +59,20 @@ def result_is_used(m: Any) -> Any:
 def other_operators(m: Any) -> None:
     m.n /= 2
     m.n **= 2
-    m.n = m.n + 1
+    m.n = m.n // 2
+
+
+def written_out(m: Any, v: Any) -> None:
+    m.n = m.n + v
+    m.total = m.total * 0.5
+
+
+def not_written_back(m: Any, other: Any, v: Any) -> None:
+    other.n = m.n + v
+    m.total = m.n + v
+    m.sum = v + m.sum
+    m.first = (m := other).first + v
+    m.last = m.last + (m := other).sum
 
 
 def nothing_to_add(m: Any) -> None:
@@ -71,6 +84,8 @@ def nothing_to_add(m: Any) -> None:
 
 WANTED = {
     attributes: ["LOAD_ATTR n", "LOAD_ATTR total", "LOAD append"],
+    written_out: ["LOAD_ATTR n", "LOAD_ATTR total"],
+    not_written_back: [],
     items: ["SUBSCRIPT", "STORE_SUBSCR", "SUBSCRIPT", "STORE_SUBSCR"],
     variables: ["LOAD append", "LOAD appendleft"],
     closed_over([]): ["LOAD append"],

@@ -105,10 +105,8 @@ def _known(
     """
     speculation = tally.speculations[first]
     counts = state.counts_of(code)
-    frame, history = (
-        speculated(counts.tallies),
-        state.history.setdefault(speculation.site, History()),
-    )
+    frame = speculated(counts.tallies)
+    history = state.history.setdefault(speculation.site, History())
     return FailedCheck(
         calls=tally.calls,
         failed=(tally.failed_checks if speculation.firm else tally.wrong)[first],

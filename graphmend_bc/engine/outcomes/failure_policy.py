@@ -49,9 +49,6 @@ class FailedCheck:
         calls: how often its graph ran.
         failed: in how many of them its check failed.
         streak: in how many of the last ones, without a break.
-        flipping: how many conditions of the frame's graphs fail often and are not firm, each round
-            of a loop for itself.
-        patterns: how many combinations of values these graphs have met.
         hits: how often the results of the graph were used.
         flips: how often the likely value of the site was flipped.
         changes: how often the frame was compiled otherwise because checks failed.
@@ -63,6 +60,9 @@ class FailedCheck:
         many_rounds: True if the site stands in a loop in which some condition always flips.
         frame_calls: how often any graph of the frame ran that has speculations.
         frame_failed: in how many of those calls a check failed.
+        flipping: how many conditions of these graphs fail often and are not firm, each round of a
+            loop for itself.
+        patterns: how many combinations of values these graphs have met.
     """
 
     calls: int

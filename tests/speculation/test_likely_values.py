@@ -88,6 +88,23 @@ def test_a_size_that_is_not_0_is_at_least_1() -> None:
     )
 
 
+def test_what_an_attempt_could_not_trace_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """torch logs a traceback where an operator needs a size that is not known."""
+    check(
+        """
+        def f(x):
+            kept = x[x > 0]
+            square, sides = torch.eye(2).expand(len(kept), 2, 2), kept[:, None, None].expand(-1, 2, 2)
+            return torch.linalg.solve_triangular(square, sides, upper=False).sum()
+        """,
+        [(x,) for x in (UP, DOWN)],
+        mends=None,
+        declines=None,
+        breaks=None,
+    )
+    assert "failed while" not in caplog.text
+
+
 @pytest.mark.parametrize("bound", ["kept.numel() > 2", "3 <= len(kept)", "not kept.numel() < 3"])
 def test_assertions_of_bounds_are_told_apart(bound: str) -> None:
     """torch words them its own way."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -68,12 +70,26 @@ def breaks_are_errors() -> AbstractContextManager[Any]:
 
 def capturing(on: bool) -> AbstractContextManager[Any]:
     """A block in which sizes and numbers known only at run time become symbols of the graph."""
-    if not on:
-        return nullcontext()
-    block: AbstractContextManager[Any] = torch._dynamo.config.patch(
-        capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True
-    )
-    return block
+    return _capturing() if on else nullcontext()
+
+
+@contextmanager
+def _capturing() -> Iterator[None]:
+    options: Any = torch._dynamo.config
+    with options.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+        _FAKE_TENSORS.addFilter(_is_told)
+        try:
+            yield
+        finally:
+            _FAKE_TENSORS.removeFilter(_is_told)
+
+
+_FAKE_TENSORS = logging.getLogger("torch._subclasses.fake_tensor")
+
+
+def _is_told(record: logging.LogRecord) -> bool:
+    """False for an operator that needs a size that is not known: another attempt follows."""
+    return not str(record.msg).startswith("failed while attempting to run meta")
 
 
 def guarding_defaults() -> AbstractContextManager[Any]:

@@ -54,18 +54,17 @@ class FramePlanner:
     def site_at(self, code: CodeType, offset: int) -> Site:
         return self.plans.site_at(code, offset)
 
-    def likely(
-        self, site: Site, occurrence: int, seen: Callable[[], bool | None], suggested: bool
-    ) -> bool:
+    def likely(self, asked: Speculate, occurrence: int, seen: Callable[[], bool | None]) -> bool:
+        site = asked.site
         known = self.plans.state.likely(site, occurrence)
         if known is None:
-            asked = site, min(occurrence, _ASKED)
-            if asked not in self.seen:
-                self.seen[asked] = seen()
-            known = self.seen[asked]
+            round_ = site, 0 if asked.once else min(occurrence, _ASKED)
+            if round_ not in self.seen:
+                self.seen[round_] = seen()
+            known = self.seen[round_]
         if known is None:
             self.flips.blind.add(site)
-            known = suggested
+            known = asked.likely
         return self.flips.likely(site, occurrence, known)
 
     def note_capture(self, code: CodeType, offset: int) -> Site:

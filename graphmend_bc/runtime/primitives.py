@@ -244,11 +244,13 @@ class Speculate(Primitive):
         likely: the truth value that the bytecode suggests.
         firm: True if the other one only leads to a raise.
         unbounded: True if it decides whether a loop goes round again that nothing else ends.
+        once: True if what is seen of the first answer holds for all at the site.
     """
 
     likely: bool = True
     firm: bool = False
     unbounded: bool = False
+    once: bool = False
 
     def __call__(self, condition: Any) -> bool:
         """The truth value of any object, asked for once."""

@@ -421,6 +421,69 @@ PROGRAMS = {
                 x = x + 1
             return x * 2
         """,
+    "a dict of an object, whose attribute was read": """
+        class M:
+            pass
+
+        m = M()
+        m.n = 0
+        state = D = vars(m)
+
+        def f(x):
+            v = m.n
+            D["n"] += 1
+            return x * 2, v
+        """,
+    "objects that share their dict": """
+        class Borg:
+            shared = {"n": 0}
+
+            def __init__(s):
+                s.__dict__ = s.shared
+
+        a, b = Borg(), Borg()
+        state = Borg.shared
+
+        def step():
+            Borg.shared["n"] += 1
+
+        def f(x):
+            old = a.n
+            step()
+            return x * 2, old
+        """,
+    "a dict that an object is given": """
+        class M:
+            pass
+
+        raw = {"n": 0.5}
+        m = M()
+        m.__dict__ = raw
+        state = raw
+
+        def f(x):
+            old = m.n
+            raw["n"] += x.sum().item()
+            return x * old, old, [old]
+        """,
+    "the dict of the module": """
+        class H:
+            __slots__ = ("G",)
+
+        h = H()
+        h.G = globals()
+        n = 0
+        state = [n]
+
+        def count():
+            G = h.G
+            G["n"] += 1
+
+        def f(x):
+            v = n
+            count()
+            return x * 2, v
+        """,
     "a proxy of a dict": """
         import types
 
@@ -679,3 +742,24 @@ PROGRAMS = {
 @pytest.mark.parametrize("source", PROGRAMS.values(), ids=PROGRAMS)
 def test_state_after_each_call(source: str) -> None:
     check(f"import torch\n{textwrap.dedent(source)}", CALLS, mends=None, declines=None, breaks=None)
+
+
+def test_the_dict_of_the_print_options() -> None:
+    """A text that is made after the graph is made with the options that it had before."""
+    source = """
+        D = vars(torch._tensor_str.PRINT_OPTS)
+        state = []
+
+        def change(number):
+            torch._tensor_str.PRINT_OPTS.precision = 2
+
+        def f(x):
+            s = str(x / 3)
+            D["precision"] += 1
+            return x * 2, s
+        """
+    before = torch._tensor_str.PRINT_OPTS.precision
+    try:
+        check(source, CALLS, mends=None, declines=None, breaks=None)
+    finally:
+        torch._tensor_str.PRINT_OPTS.precision = before

@@ -92,7 +92,7 @@ def _speculated_length(
 
     def is_so(compare: Callable[[Any, Any], Any], number: int, likely: bool) -> bool:
         condition = compared(tx, compare, size, number)
-        return assume(tx, compilation, Speculate(site, likely=likely), condition)
+        return assume(tx, compilation, Speculate(site, likely=likely, once=True), condition)
 
     if is_so(operator.eq, length, not _is_never_last(compilation.trace, mask)):
         return length
@@ -101,7 +101,7 @@ def _speculated_length(
         raise Refused("list-not-full", f"There are {length} indices.")
     last = method(tx, "reshape", method(tx, "select", rows, 0, length - 2), ())
     is_last = method(tx, "eq", last, length - 1)
-    if speculate(tx, compilation, Speculate(site, likely=False), is_last):
+    if speculate(tx, compilation, Speculate(site, likely=False, once=True), is_last):
         raise Refused("list-not-full", f"There are {length} indices.")
     return length - 1
 

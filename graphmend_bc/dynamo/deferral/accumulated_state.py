@@ -28,6 +28,14 @@ from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 VALUES: Final = (int, float, str)
+_SETTINGS: Final = frozenset(
+    {
+        *("disabled", "_disable", "level", "name", "propagate"),
+        *("edgeitems", "linewidth", "precision", "sci_mode", "threshold"),
+    }
+)
+"""Attributes by which loggers, and texts of tensors, go after the graph."""
+
 _INT64: Final = range(-(2**63), 2**63)
 
 
@@ -91,11 +99,16 @@ class AccumulatedState(Feature):
             if state.owner is not None and self._is_used(tx, state, names):
                 raise _used(state, f"'{state.name}' is used elsewhere in what is compiled.")
         if self.lazies:
-            self._check_containers(tx, touched.values(), unplaced=unplaced)
+            self._check_containers(tx, touched.values(), names, unplaced=unplaced)
         _guard(tuple(self.found), [*touched])
 
     def _check_containers(
-        self, tx: InstructionTranslatorBase, touched: Collection[object], *, unplaced: bool
+        self,
+        tx: InstructionTranslatorBase,
+        touched: Collection[object],
+        names: Container[str],
+        *,
+        unplaced: bool,
     ) -> None:
         """Refuse containers that the trace has looked into, or may have."""
         others = set(map(id, touched))
@@ -103,8 +116,13 @@ class AccumulatedState(Feature):
         for state, lazy in self.lazies:
             if lazy.is_realized() or id(value_at(tx, state.place)) in others:
                 raise _used(state, "It is used elsewhere in what is compiled.")
-            if proxied and state.item is not None:
+            if state.item is None:
+                continue
+            if proxied:
                 raise _used(state, "A proxy that the function uses may be one of it.")
+            # The dict may be that of an object, or of a module.
+            if state.name in names or state.name in _SETTINGS:
+                raise _used(state, f"'{state.name}' may be an attribute that is used elsewhere.")
         if unplaced:
             raise _used(self.found[0], "It is not known where the function has an object from.")
 

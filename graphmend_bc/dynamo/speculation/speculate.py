@@ -126,7 +126,7 @@ def speculate(
     def seen() -> bool | None:
         return primitive.likely if primitive.firm else evaluate_concretely(tx, trace, truth)
 
-    value = compilation.planner.likely(site, occurrence, seen, primitive.likely)
+    value = compilation.planner.likely(primitive, occurrence, seen)
     wrong = call(tx, "logical_not", truth) if value else truth
     for predicate, taken in trace.predicates:
         around = predicate if taken else call(tx, "logical_not", predicate)

@@ -34,16 +34,13 @@ class Planner(Protocol):
     def site_at(self, code: CodeType, offset: int) -> Site:
         """The user's site for an instruction of a code object that is traced."""
 
-    def likely(
-        self, site: Site, occurrence: int, seen: Callable[[], bool | None], suggested: bool
-    ) -> bool:
+    def likely(self, asked: Speculate, occurrence: int, seen: Callable[[], bool | None]) -> bool:
         """The value to assume at a site.
 
         Args:
-            site: where a truth value is asked for.
+            asked: where a truth value is asked for, and what the bytecode suggests.
             occurrence: how often the trace came by it before.
             seen: gives what is seen in this call; asked where nothing is known from others.
-            suggested: what the bytecode suggests.
         """
 
     def note_capture(self, code: CodeType, offset: int) -> Site:

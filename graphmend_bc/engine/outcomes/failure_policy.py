@@ -28,7 +28,7 @@ _CHANGES = 6
 
 _LOST = 6
 """Failed checks of all graphs of a frame after which more than half of its calls must succeed, if a
-condition of too many rounds is to be blamed."""
+condition of too many rounds is to be blamed, or several that flip independently."""
 
 
 class OnFailure(Enum):
@@ -95,14 +95,18 @@ class FailedCheck:
     @property
     def is_independent(self) -> bool:
         """True if more conditions flip than can be guarded, not together, in half of all calls."""
-        often = self.frame_failed >= _CHANCE and 2 * self.frame_failed >= self.frame_calls
-        return often and self.flipping > MOST_GUARDED and self.patterns >= 2**MOST_GUARDED
+        return (
+            self._is_half_lost and self.flipping > MOST_GUARDED and self.patterns >= 2**MOST_GUARDED
+        )
 
     @property
     def is_lost(self) -> bool:
         """True if the graphs of the frame run for nothing in half of its calls, due to a loop."""
-        often = self.frame_failed >= _LOST and 2 * self.frame_failed >= self.frame_calls
-        return self.many_rounds and often
+        return self.many_rounds and self._is_half_lost
+
+    @property
+    def _is_half_lost(self) -> bool:
+        return self.frame_failed >= _LOST and 2 * self.frame_failed >= self.frame_calls
 
 
 def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnFailure:

@@ -145,7 +145,7 @@ def test_what_is_wrong_as_long_is_flipped_with_it() -> None:
 def test_conditions_that_flip_independently_are_given_up_together() -> None:
     known = Known()
     tally = tally_of(known, at(1), at(2), at(3), at(4))
-    assert runs(known, tally, [], [0], [1, 2], [2], [0, 2]) == 4
+    assert runs(known, tally, [], [0], [1, 2], [2], [0, 2], [1], [0, 1]) == 6
     assert {site.lineno for site in known.given_up} == {1, 2, 3}
     assert not known.guarded
 
@@ -179,6 +179,6 @@ def test_numbers_that_flip_independently_are_selected() -> None:
     known = Known()
     known.numbers = {at(1).site, at(2).site}
     tally = tally_of(known, at(1), at(2), at(3))
-    assert runs(known, tally, [], [0], [1, 2], [], [0, 2], [], [1]) is not None
+    assert runs(known, tally, [], [0], [1, 2], [2], [0, 2], [1], [0, 1]) is not None
     assert known.selected == {at(1).site, at(2).site}
     assert not known.given_up

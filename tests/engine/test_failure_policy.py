@@ -35,7 +35,7 @@ def lost(**counts: Any) -> FailedCheck:
 
 def independent(**counts: Any) -> FailedCheck:
     """The same, where three conditions had four combinations of values, and half the calls fail."""
-    of_frame = {"flipping": 3, "patterns": 4, "frame_calls": 8, "frame_failed": 4}
+    of_frame = {"flipping": 3, "patterns": 4, "frame_calls": 12, "frame_failed": 6}
     return failed(**{**of_frame, **counts})
 
 
@@ -79,8 +79,8 @@ def forced(**counts: Any) -> FailedCheck:
         (independent(), OnFailure.GIVE_UP),
         (independent(flipping=2), OnFailure.KEEP),
         (independent(patterns=3), OnFailure.KEEP),
-        (independent(frame_failed=3), OnFailure.KEEP),
-        (independent(frame_calls=9), OnFailure.KEEP),
+        (independent(frame_failed=5), OnFailure.KEEP),
+        (independent(frame_calls=13), OnFailure.KEEP),
         (independent(one_graph=True), OnFailure.KEEP),
         (independent(firm=True), OnFailure.KEEP),
         (forced(), OnFailure.GIVE_UP),
@@ -151,7 +151,7 @@ def test_conditions_that_flip_are_guarded(source: str, numbers: int) -> None:
 def test_more_conditions_than_versions() -> None:
     stock, mended = both(THREE, signs(120, 3))
     assert mended.total.compilations <= stock.total.compilations + 2
-    assert mended.total.failed <= 4
+    assert mended.total.failed <= 6
     assert mended.rest == stock.rest
 
 

@@ -103,7 +103,7 @@ def test_few_checks_fail_and_little_is_compiled(source: str, make: Any, more: in
     torch.manual_seed(0)
     stock, mended = (live(source, make(80), 20, mends=m, same=False) for m in (False, True))
     assert mended.total.compilations <= stock.total.compilations + more
-    assert mended.total.failed <= 4
+    assert mended.total.failed <= 6
     assert mended.rest.compilations == mended.rest.failed == 0
     assert mended.rest.launches <= stock.rest.launches
 
@@ -128,4 +128,4 @@ def test_a_condition_that_is_given_up_is_so_after_the_break() -> None:
     mended = live(MANY_KINDS, calls, 20, mends=True, same=False)
     lines = {d.site.lineno for d in mended.report.declines if d.reason == "speculation-missed"}
     assert lines == {3, 7, 8}
-    assert mended.total.failed <= 4
+    assert mended.total.failed <= 6

@@ -70,7 +70,9 @@ def f(x, y, z, k):
 """
     calls = ("(-torch.tensor([1.0, 2.0, 3.0]), torch.ones(2, 3), None, 2)",) * 3
     program = Program(source, calls, backend, False)
-    assert judge(program).fault is (Fault.NONE if backend == "eager" else Fault.STOCK)
+    # Exact, or as wrong as stock, if the graph is used that has lost a draw.
+    faults = {Fault.NONE} if backend == "eager" else {Fault.NONE, Fault.STOCK}
+    assert judge(program).fault in faults
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

@@ -115,7 +115,10 @@ FORMS = (
                         return x, i, j
             return x * 2, None, None
         """,
-        "speculate@5",
+        {"forward": "speculate@5", "twice": None, "both ways": None},
+        # Its rounds flip one by one: with more calls they are given up.
+        {"forward": "", "twice": None, "both ways": None},
+        {"forward": 0, "twice": None, "both ways": None},
     ),
     Form(
         "break with else",
@@ -326,10 +329,10 @@ FORMS = (
         def f(x):
             return [i for i, t in enumerate(x.unbind()) if t > 0], x + 1
         """,
-        {"forward": "speculate@2", "both ways": ""},
+        {"forward": "speculate@2", "twice": "", "both ways": ""},
         # There are more conditions in it than are guarded.
-        {"forward": "", "both ways": "speculation-missed@2"},
-        {"forward": 0, "both ways": 1},
+        {"forward": "", "twice": "speculation-missed@2", "both ways": "speculation-missed@2"},
+        {"forward": 0, "twice": 1, "both ways": 1},
     ),
     Form(
         "generator",

@@ -79,7 +79,9 @@ def test_where_it_matters_it_is_speculated_on(body: str) -> None:
         also = " defer@14" * ("print" in body) + " capture@14" * ("_version" in body)
         also += " accumulate@14" * ("append" in body)
         mends = f"capture@12 speculate@13{also}"
-    check(ROUTED.format(body=body), calls, mends, None, None)
+    # With more calls the masks of rounds that flip are computed before the graph.
+    wanted = {"forward": mends, "twice": None, "both ways": None}
+    check(ROUTED.format(body=body), calls, wanted, None, None)
 
 
 def test_gradients_of_experts_without_rows_stay_none() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pytest
 import torch
 
 from tests.oracle import check
+
+T = TypeVar("T")
 
 
 def rows(*values: float) -> torch.Tensor:
@@ -13,6 +17,11 @@ def rows(*values: float) -> torch.Tensor:
 
 
 CALLS = [rows(1.0, 3.0, 2.0), rows(3.0, 2.0, 1.0), rows(1.0, 1.0, 1.0), rows(2.0, 1.0, 3.0)]
+
+
+def _unless_it_flips(wanted: T) -> dict[str, T | None]:
+    """With more calls, each in another order, it is given up."""
+    return {"forward": wanted, "twice": None, "both ways": None}
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -25,7 +34,9 @@ def test_list_sorted_by_a_tensor(reverse: bool) -> None:
             return items
         """,
         calls=CALLS,
-        mends="speculate@3",
+        mends=_unless_it_flips("speculate@3"),
+        declines=_unless_it_flips(""),
+        breaks=_unless_it_flips(0),
     )
 
 
@@ -38,7 +49,9 @@ def test_tensors_sorted_by_themselves() -> None:
             return items[0] * 2, items[2]
         """,
         calls=[*CALLS, rows(float("nan"), 1.0, 0.0)],
-        mends="speculate@3",
+        mends=_unless_it_flips("speculate@3"),
+        declines=_unless_it_flips(""),
+        breaks=_unless_it_flips(0),
     )
 
 
@@ -77,5 +90,7 @@ def test_sorted() -> None:
             return sorted((0, 1, 2), key=lambda i: x[i]), sorted({"a": x[0], "b": x[1]}), x + 1
         """,
         calls=CALLS,
-        mends="speculate@2",
+        mends=_unless_it_flips("speculate@2"),
+        declines=_unless_it_flips(""),
+        breaks=_unless_it_flips(0),
     )

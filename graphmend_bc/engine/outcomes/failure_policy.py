@@ -85,7 +85,7 @@ class FailedCheck:
     @property
     def goes_both_ways(self) -> bool:
         """True if the other value was right before, but not for so long that it was the rule."""
-        return self.hits < _SETTLED and (self.flips > 0 or self.failed > self.streak)
+        return 0 < self.hits < _SETTLED and (self.flips > 0 or self.failed > self.streak)
 
     @property
     def is_elsewhere(self) -> bool:

@@ -281,7 +281,8 @@ def _item(
     def traced() -> VariableTracker:
         return BuiltinVariable(operator.getitem).call_function(tx, [container, key], {})
 
-    return ItemVariable(site, type(value), found.place, _checking(tx, site), traced, constant)
+    check = _checking(tx, site)
+    return ItemVariable(site, type(value), found.place, check, traced, key=constant)
 
 
 _KEYS: Final = (str, int, bool)

@@ -77,17 +77,8 @@ class ItemVariable(StateVariable):
 
     _nonvar_fields: ClassVar[set[str]] = {"key", *StateVariable._nonvar_fields}  # type: ignore[misc]
 
-    def __init__(
-        self,
-        site: Site,
-        kind: type,
-        place: Source,
-        check: Callable[[], None],
-        trace: Callable[[], VariableTracker],
-        key: object,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(site, kind, place, check, trace, **kwargs)
+    def __init__(self, *args: Any, key: object, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.key = key
 
     def reconstruct(self, codegen: PyCodegen) -> None:

@@ -394,7 +394,8 @@ def test_rounds_leave_reference_counts_level() -> None:
     before = level()
     for _ in range(300):
         round_()
-    assert level() == before
+    # What an earlier test has left may go meanwhile; a reference of each round would be 300.
+    assert all(abs(now - then) < 5 for now, then in zip(level(), before, strict=True))
 
 
 def test_failed_checks_are_told_with_their_place_and_cost() -> None:

@@ -58,10 +58,10 @@ class FramePlanner:
         site = asked.site
         known = self.plans.state.likely(site, occurrence)
         if known is None:
-            round_ = site, 0 if asked.once else min(occurrence, _ASKED)
-            if round_ not in self.seen:
-                self.seen[round_] = seen()
-            known = self.seen[round_]
+            key = site, 0 if asked.once else min(occurrence, _ASKED)
+            if key not in self.seen:
+                self.seen[key] = seen()
+            known = self.seen[key]
         if known is None:
             self.flips.blind.add(site)
             known = asked.likely

@@ -189,8 +189,7 @@ class History:
 
     def flip(self, occurrence: int, value: bool) -> None:
         """From an occurrence on, assume another value."""
-        self.flips = [flip for flip in self.flips if flip[0] < occurrence]
-        self.flips.append((occurrence, value))
+        self._assume(occurrence, value)
         self.respecialised += 1
 
     def flip_to(self, values: Mapping[int, bool]) -> None:
@@ -204,7 +203,10 @@ class History:
         self.respecialised += 1
         for at in sorted(values):
             if self.likely(at) is not values[at]:
-                self.flips = [*(flip for flip in self.flips if flip[0] < at), (at, values[at])]
+                self._assume(at, values[at])
+
+    def _assume(self, occurrence: int, value: bool) -> None:
+        self.flips = [*(flip for flip in self.flips if flip[0] < occurrence), (occurrence, value)]
 
     def add(self, tally: Tally) -> None:
         """A graph has something to do with the site."""

@@ -111,16 +111,16 @@ def _written_out(graph: Graph, op: Op) -> _Found:
     owner = None if load is None else _operand(graph, load, 1)
     if load is None or owner is None or load.name != "LOAD_ATTR" or owner.name not in _FAST:
         return _NOTHING
-    after = ops[op.index + 1 : graph.block_of(op.index).stop][:2]
-    if [(each.name in _FAST, each.arg) for each in after[:1]] != [(True, owner.arg)]:
+    name = name_of(load.arg)
+    if not any(_follows(graph, op, ((fast, None), ("STORE_ATTR", None))) for fast in _FAST):
         return _NOTHING
-    if [(each.name, each.arg) for each in after[1:]] != [("STORE_ATTR", name_of(load.arg))]:
+    if (ops[op.index + 1].arg, ops[op.index + 2].arg) != (owner.arg, name):
         return _NOTHING
     between = ops[owner.index : op.index]
     stays = graph.block_of(owner.index) == graph.block_of(op.index)
     if not stays or any(each.name not in _FAST and each.arg == owner.arg for each in between):
         return _NOTHING
-    return (True, name_of(load.arg)), (load,)
+    return (True, name), (load,)
 
 
 def _item(graph: Graph, op: Op) -> _Found:

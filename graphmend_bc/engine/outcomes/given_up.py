@@ -23,17 +23,20 @@ def carry_over(state: MendingState, code: CodeType) -> None:
     """
     if not state.given_up or (function := state.function_of(code)) is code:
         return
-    key, listing = identity_of(function), graph_of(function).listing
+    key = identity_of(function)
     with state.lock:
         found = [
-            (listing.at_offset(site.offset), refused)
+            (site.offset, refused)
             for site, refused in state.given_up.items()
             if site.code is key and refused.reason.code == _OF_CONDITIONS
         ]
-    places = {(op.name, op.location): refused for op, refused in found}
-    if not places:
+    if not found:
         return
-    for op in graph_of(code).listing.ops:
-        refused = places.get((op.name, op.location))
-        if refused is not None:
-            state.given_up.setdefault(site_of(code, op.offset), refused)
+    listing = graph_of(function).listing
+    ops = ((listing.at_offset(offset), refused) for offset, refused in found)
+    places = {(op.name, op.location): refused for op, refused in ops}
+    with state.lock:  # other threads go through what is given up
+        for op in graph_of(code).listing.ops:
+            refused = places.get((op.name, op.location))
+            if refused is not None:
+                state.given_up.setdefault(site_of(code, op.offset), refused)

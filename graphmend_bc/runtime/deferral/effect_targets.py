@@ -42,7 +42,7 @@ _OF_FORMATTER: Final = frozenset(("_fmt", "_style", "datefmt"))
 def _methods() -> tuple[Any, ...]:
     """Methods by which a record goes; tools that observe programs put others in their place.
 
-    Written out, because it is asked before each call: a loop over names takes ten times as long.
+    Written out, because it is asked before each call, where a loop over names takes 5 us more.
     """
     return (
         logging.Filterer.filter,

@@ -13,6 +13,7 @@ from graphmend_bc.dynamo.corrections.finalisers import FrameLeft
 from graphmend_bc.dynamo.frames import attempt
 from graphmend_bc.dynamo.frames.generated_code import OURS
 from graphmend_bc.dynamo.frames.internal_errors import InternalError, is_internal
+from graphmend_bc.dynamo.graph.cuda_graphs import frame_records_cuda_graphs
 from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.speculation.survey import Survey, Surveyed
 from graphmend_bc.dynamo.symbols.stored_integers import as_symbols
@@ -85,6 +86,9 @@ class Attempts:
         """Nothing was tried yet; plans of other processes may be tried first."""
         suspends = bool(self.code.co_flags & _SUSPENDS)
         self.plans = Plans(self.state, identity_of(self.code), suspends, suggests)
+        self.plans.cuda_graphs = frame_records_cuda_graphs(
+            self.call.compiler_fn, self.call.locals.values()
+        )
         self.surveys = Surveys(self.plans)
         self.flips = SpeculationFlips()
         self.planner = FramePlanner(

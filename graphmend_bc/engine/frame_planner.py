@@ -85,8 +85,10 @@ class FramePlanner:
     def form_after(self, code: CodeType, site: Site, refused: Refused) -> CodeType | None:
         return self.jumps.form_after(code, site, refused)
 
-    def mark_at(self, trace: Trace, found: Break, is_marked: bool) -> MarkedCallee | None:
-        return self.calls.mark_at(trace, found, is_marked)
+    def mark_at(
+        self, trace: Trace, found: Break, is_marked: bool, again: bool
+    ) -> MarkedCallee | None:
+        return self.calls.mark_at(trace, found, is_marked, again)
 
     def survey_at(self, code: CodeType, offset: int) -> Speculate | None:
         return self.surveys.survey_at(code, offset)

@@ -45,17 +45,19 @@ def device_counts(events: Iterable[Mapping[str, Any]]) -> DeviceCounts:
 
     Args:
         events: as torch's profiler exports them (the Trace Event Format), with "cat", "name" and
-            "dur" in microseconds.
+            "dur" in microseconds, and "ts". The profiler waits for the device when it stops; that
+            is not counted.
 
     Example:
         >>> device_counts([{"cat": "cuda_runtime", "name": "cudaGraphLaunch"}] * 6).graph_launches
         6
     """
     found: Counter[str] = Counter()
-    busy = 0.0
-    for event in events:
+    busy, last = 0.0, ""
+    for event in sorted(events, key=lambda event: float(event.get("ts", 0.0))):
         category, name = event.get("cat"), str(event.get("name", ""))
         if category in RUNTIMES:
+            last = name
             found["launches"] += name.startswith(_LAUNCHES)
             found["graph_launches"] += name.startswith(_GRAPH_LAUNCHES)
             found["waits"] += name in SYNCHRONISATIONS
@@ -65,4 +67,5 @@ def device_counts(events: Iterable[Mapping[str, Any]]) -> DeviceCounts:
             found["to_host"] += "DtoH" in name
             found["to_device"] += "HtoD" in name
             found["on_device"] += "DtoD" in name
+    found["waits"] -= last == "cudaDeviceSynchronize"
     return DeviceCounts(**found, busy_us=busy)

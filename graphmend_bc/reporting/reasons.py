@@ -418,6 +418,11 @@ _ALL = (
         ("Compute both arms and select by torch.where.",),
     ),
     Reason(
+        "hoist-and-cuda-graphs",
+        "A value that varies would have a CUDA graph recorded for each of its values or sizes.",
+        ("Pass the same values for a while, or keep them in tensors of fixed sizes.",),
+    ),
+    Reason(
         "mending-does-not-pay",
         "The function is compiled anew in too many calls, so stock Dynamo compiles it in pieces.",
         (

@@ -7,7 +7,7 @@ import torch
 
 import graphmend_bc as gm
 from tests.backends import EAGER_AND_AOT
-from tests.oracle import check
+from tests.oracle import check, load
 
 A, B, C = (
     torch.tensor([3.0, 1.0, 0.0]),
@@ -342,3 +342,27 @@ def test_values_that_are_computed_from_one_another() -> None:
         declines=None,
         breaks=None,
     )
+
+
+def test_a_number_that_is_asked_for_in_each_round_is_read_once() -> None:
+    """Once for each element and each place in the code; each round asked for it."""
+    program = """
+    def f(x, sizes):
+        for _ in range(2):
+            for place in (0, 1, 0):
+                x = x + x[: sizes[place].item()].sum()
+        return x * sizes[1].item()
+    """
+    f = load(program).f
+    with gm.config.patch(strategies=("hoist",)), gm.enabled():
+        torch._dynamo.reset()
+        gm.reset()
+        compiled = torch.compile(f, backend="eager", fullgraph=True)
+        given = torch.randn(5), torch.tensor([3, 2])
+        assert torch.equal(compiled(*given), f(*given))
+        with torch.profiler.profile() as profiler:
+            compiled(*given)
+        others = torch.randn(5), torch.tensor([1, 4])
+        assert torch.equal(compiled(*others), f(*others))
+    found = {event.key: event.count for event in profiler.key_averages()}
+    assert found["aten::_local_scalar_dense"] == 3

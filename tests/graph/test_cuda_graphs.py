@@ -35,6 +35,14 @@ def test_decision() -> None:
     assert not are_recorded("cuda", None)
 
 
+def pretend_to_be_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def on_a_gpu(device: str, config: Any) -> bool:
+        assert device == "cpu"
+        return are_recorded("cuda", config)
+
+    monkeypatch.setattr(cuda_graphs, "are_recorded", on_a_gpu)
+
+
 @pytest.mark.parametrize(
     ("options", "chosen"),
     [
@@ -47,11 +55,7 @@ def test_decision() -> None:
 def test_what_is_chosen_as_if_on_a_gpu(
     options: dict[str, Any], chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def on_a_gpu(device: str, config: Any) -> bool:
-        assert device == "cpu"
-        return are_recorded("cuda", config)
-
-    monkeypatch.setattr(cuda_graphs, "are_recorded", on_a_gpu)
+    pretend_to_be_on_a_gpu(monkeypatch)
     f, x = load(EXPENSIVE).f, torch.ones(4, 4)
     torch._dynamo.reset()
     with gm.enabled(), torch.no_grad():
@@ -62,3 +66,59 @@ def test_what_is_chosen_as_if_on_a_gpu(
     assert torch.equal(found, f(x))
     assert mends == [chosen]
     assert ("cond-and-cuda-graphs" in passed_over) is (chosen == "speculate")
+
+
+MOLECULES = """
+import torch
+
+def f(x, owners):
+    for _ in range(3):
+        count = int(owners[-1].item()) + 1
+        x = x + torch.zeros(count, 2).index_add(0, owners, x)[owners]
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        ({"mode": "reduce-overhead"}, ["hoist", "capture"]),
+        ({}, ["capture"]),
+        ({"backend": "eager"}, ["capture"]),
+    ],
+)
+def test_a_number_is_known_before_the_graph_while_it_does_not_vary(
+    options: dict[str, Any], chosen: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A symbol would split a CUDA graph; an input that varies would have one for each value."""
+    pretend_to_be_on_a_gpu(monkeypatch)
+    f, x = load(MOLECULES).f, torch.randn(8, 2)
+    torch._dynamo.reset()
+    with gm.enabled(), torch.no_grad():
+        gm.reset()
+        compiled = torch.compile(f, **options)
+        for size in (2, 2, 4, 1, 8, 3, 2):
+            owners = torch.arange(8) // size
+            torch.testing.assert_close(compiled(x, owners), f(x, owners))
+            if len(gm.report().mends) == 1 and size == 2:
+                assert [mend.strategy for mend in gm.report().mends] == chosen[:1]
+        found = gm.report()
+    assert [mend.strategy for mend in found.mends] == chosen
+    assert ("hoist-and-cuda-graphs" in str(found)) is (len(chosen) > 1)
+    assert found.compiled.graphs == len(chosen)
+    assert not found.compiled.breaks
+
+
+def test_where_the_frame_has_its_tensors() -> None:
+    """Tensors are found in the frame's locals, in containers of theirs, and in modules."""
+
+    class Inductor:
+        @staticmethod
+        def get_compiler_config() -> dict[str, Any]:
+            return {"triton.cudagraphs": True}
+
+    records, meta = cuda_graphs.frame_records_cuda_graphs, torch.device("meta")
+    assert not records(Inductor, [1, "x", None, torch.ones(2), [torch.nn.Linear(2, 2)]])
+    known = [{"a": [torch.ones(2)]}, torch.nn.Linear(2, 2, device=meta)]
+    assert {*cuda_graphs._devices(known)} == {"cpu", "meta"}
+    assert not records(object(), [torch.ones(2)])

@@ -29,6 +29,14 @@ def test_a_trace() -> None:
     )
 
 
+def test_the_profilers_own_wait_is_not_counted() -> None:
+    waits = [
+        {"cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "ts": time} for time in (9, 1)
+    ]
+    assert device_counts(waits).waits == 1
+    assert device_counts(waits[:1]).waits == 0
+
+
 @pytest.mark.parametrize("trace", [True, False])
 def test_in_a_profile(trace: bool) -> None:
     """Without a device there are no launches, and no line tells of them."""

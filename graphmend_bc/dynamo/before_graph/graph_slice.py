@@ -16,6 +16,7 @@ from torch._guards import Source
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.node import map_arg
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
     _disable_current_modes,
@@ -252,7 +253,7 @@ def slice_of(
             _check(node, limits, writes=node in writers)
             if node in recorder.drawing:
                 raise Refused("hoist-not-input", f"{node.name} draws random numbers.")
-        copies[node] = graph.node_copy(node, copies.__getitem__)
+        copies[node] = _copied(graph, node, copies)
     ops = len(nodes) + sum(piece.ops for piece in dict.fromkeys(map(_slice_in, sources)) if piece)
     size = sum(count for node, count in sizes.items() if node.op != "placeholder")
     if ops > limits.ops or (limits.elements is not None and size > limits.elements):
@@ -263,6 +264,13 @@ def slice_of(
     label = f"{name} {hashlib.sha1(text.encode()).hexdigest()[:12]}"
     run = module.forward  # a call of the module would print what is raised, and run hooks
     return Slice(label, tuple(sources), lambda *arguments: finish(*run(*arguments)), ops)
+
+
+def _copied(graph: Graph, node: Node, copies: Mapping[Node, Node]) -> Node:
+    """A node in another graph, under a name that says nothing of where it was: it is in labels."""
+    args = map_arg(node.args, copies.__getitem__)
+    kwargs = map_arg(node.kwargs, copies.__getitem__)
+    return graph.create_node(node.op, node.target, args, kwargs, type_expr=node.type)
 
 
 def _slice_in(source: Source) -> Slice | None:

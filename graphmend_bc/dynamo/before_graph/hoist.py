@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
@@ -15,6 +15,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
 from torch._dynamo.variables.builder import VariableBuilder
 from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.tensor import SymNodeVariable
 from torch._guards import Source
 from torch.fx import Node
 
@@ -25,6 +26,7 @@ from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
 from graphmend_bc.dynamo.before_graph.integer_arguments import takes_integer
 from graphmend_bc.dynamo.before_graph.mutation_check import check_unchanged, copies_of
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
+from graphmend_bc.dynamo.graph.cuda_graphs import is_rerecorded
 from graphmend_bc.dynamo.host_values.host_reads import is_plain
 from graphmend_bc.dynamo.symbols.known_integers import is_index
 from graphmend_bc.dynamo.trace import tracing
@@ -42,12 +44,14 @@ class Hoists(Feature):
     Attributes:
         sites: of the values, once for each.
         lists: hashes of those that are lists of numbers, which have more values than a number has.
+        numbers: those that are numbers, by what computes them. They are read once.
     """
 
     order: ClassVar[int] = 55
 
     sites: list[Site] = field(default_factory=list)
     lists: dict[Site, int] = field(default_factory=dict)
+    numbers: dict[str, VariableTracker] = field(default_factory=dict)
 
     def note(self, site: Site, value: object) -> None:
         """A value is an input of the graph."""
@@ -97,10 +101,25 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         if not nodes:
             raise Refused("hoist-not-input", "It asks no tensor.")
         assert trace.recorder is not None
-        # Eager Python gets another tensor, or list, each time.
-        name = f"{self.site.name}:{self.site.lineno} {len(hoists.sites)} {what}"
+        name = f"{self.site.name}:{self.site.lineno} {what}"
         piece = slice_of(nodes, finish, name, trace.recorder, self.limits())
+        if piece.label not in hoists.numbers:
+            value = self._as_input(tx, piece, nodes)
+            if not isinstance(value, (ConstantVariable, SymNodeVariable)):
+                return value
+            hoists.numbers[piece.label] = value
+        trace.used[self.site] = "hoist"
+        return hoists.numbers[piece.label]
+
+    def _as_input(
+        self, tx: InstructionTranslatorBase, piece: Slice, nodes: list[Node]
+    ) -> VariableTracker:
+        """What a slice computes from nodes of the graph, as an input of the graph."""
+        trace = self.compilation.trace
+        hoists = trace.of(Hoists)
         value = evaluated(tx, piece)
+        if not _is_number(value):  # eager Python gets another tensor, or list, each time
+            piece = replace(piece, label=f"{piece.label} {len(hoists.sites)}")
         _check_gradient(nodes, value)
         if any(type(v) is float and v == 0 for v in torch.utils._pytree.tree_leaves(value)):
             # A guard on the number does not tell 0.0 from -0.0; one on its text does.
@@ -108,6 +127,8 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
             install_guard(HoistedSource(text.label, text).make_guard(GuardBuilder.CONSTANT_MATCH))
         hoists.note(self.site, value)
         wrapped = _wrap(tx, value, hoisted_source(tx, piece))
+        if _varies(wrapped) and is_rerecorded(tx):
+            raise SiteRefused(Refused("hoist-and-cuda-graphs"), self.site)
         trace.used[self.site] = "hoist"
         return wrapped
 
@@ -299,6 +320,16 @@ def _wrap(tx: InstructionTranslatorBase, value: Any, source: Source) -> Variable
         install_guard(source.make_guard(GuardBuilder.CONSTANT_MATCH))
         return ConstantVariable.create(value)
     return VariableBuilder(tx, source)(value)
+
+
+def _varies(wrapped: VariableTracker) -> bool:
+    """Whether a number, or a size of a tensor, is a symbol: it was another one before."""
+    if isinstance(wrapped, (vts.TupleVariable, vts.ListVariable)):
+        return any(map(_varies, wrapped.items))
+    if isinstance(wrapped, vts.TensorVariable):
+        shape = wrapped.as_proxy().node.meta["example_value"].shape
+        return any(isinstance(size, torch.SymInt) for size in shape)
+    return isinstance(wrapped, SymNodeVariable)
 
 
 def _is_number(value: object) -> bool:

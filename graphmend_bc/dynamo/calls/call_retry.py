@@ -90,12 +90,13 @@ def _goes_on(
         return False
     if any(isinstance(arg, _USED_UP) for arg in (*args, *kwargs.values())):
         return False
-    callee = fn
+    callee, tried = fn, False
     while (found := break_at(tx, error)) is not None and _is_as_before(tx, last):
         is_marked = isinstance(callee, MarkedCalleeVariable)
-        mark = compilation.planner.mark_at(compilation.trace, found, is_marked)
+        mark = compilation.planner.mark_at(compilation.trace, found, is_marked, tried)
         if mark is None:
             return False
+        tried = True
         compilation.check_earlier_part()
         while isinstance(callee, MarkedCalleeVariable):
             callee = callee.callee

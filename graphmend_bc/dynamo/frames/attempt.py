@@ -15,7 +15,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from graphmend_bc.dynamo import facts
 
-_POSITIONS = {"globals": 0, "one_graph": 5}
+_POSITIONS = {"globals": 0, "locals": 1, "compiler_fn": 4, "one_graph": 5}
 """Positions among the arguments that follow `code`; some callers pass them by name."""
 
 
@@ -35,6 +35,16 @@ class AttemptArguments:
     def module_globals(self) -> dict[str, Any]:
         """Globals of the frame."""
         return cast(dict[str, Any], self._get("globals"))
+
+    @property
+    def locals(self) -> dict[str, Any]:
+        """Locals of the frame, as it begins."""
+        return cast(dict[str, Any], self._get("locals"))
+
+    @property
+    def compiler_fn(self) -> Any:
+        """The backend, as Dynamo wraps it."""
+        return self._get("compiler_fn")
 
     @property
     def wants_errors(self) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any
 
+import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.tensor import TensorVariable
 
@@ -28,6 +30,15 @@ def check_keeps_cuda_graphs(tx: InstructionTranslatorBase, predicate: TensorVari
         raise Refused("cond-and-cuda-graphs")
 
 
+def is_rerecorded(tx: InstructionTranslatorBase) -> bool:
+    """Whether each value, or size, of an input has a CUDA graph recorded.
+
+    Args:
+        tx: translator of the frame, whose graph has the input.
+    """
+    return frame_records_cuda_graphs(tx.output.compiler_fn, tx.output.root_tx.f_locals.values())
+
+
 def records_cuda_graphs(tx: InstructionTranslatorBase, tensor: TensorVariable) -> bool:
     """Whether the backend records CUDA graphs of what is computed with a tensor.
 
@@ -36,7 +47,37 @@ def records_cuda_graphs(tx: InstructionTranslatorBase, tensor: TensorVariable) -
         tensor: in its graph.
     """
     device = tensor.as_proxy().node.meta["example_value"].device.type
-    return are_recorded(device, getattr(tx.output.compiler_fn, "get_compiler_config", None))
+    return are_recorded(device, _settings_of(tx.output.compiler_fn))
+
+
+def frame_records_cuda_graphs(compiler_fn: Any, values: Iterable[Any]) -> bool:
+    """Whether the backend records CUDA graphs of a frame, told from what the frame is given.
+
+    Args:
+        compiler_fn: the backend, as Dynamo has it.
+        values: locals of the frame. Tensors are looked for in containers and in modules too.
+    """
+    settings = _settings_of(compiler_fn)
+    if settings is None:
+        return False
+    return any(are_recorded(device, settings) for device in {*_devices(values)})
+
+
+def _settings_of(compiler_fn: Any) -> Callable[[], Mapping[str, Any]] | None:
+    found: Callable[[], Mapping[str, Any]] | None
+    found = getattr(compiler_fn, "get_compiler_config", None)
+    return found
+
+
+def _devices(values: Iterable[Any]) -> Iterator[str]:
+    plain = (list, tuple, dict)  # what else the program can flatten is code of its own
+    known = torch.utils._pytree.tree_leaves(list(values), lambda v: type(v) not in plain)
+    for value in known:
+        if isinstance(value, torch.nn.Module):
+            tensors = chain(value.parameters(), value.buffers())
+            yield from (tensor.device.type for tensor in islice(tensors, 1))
+        elif isinstance(value, torch.Tensor):
+            yield value.device.type
 
 
 def are_recorded(device: str, config: Callable[[], Mapping[str, Any]] | None) -> bool:

@@ -64,13 +64,16 @@ class Planner(Protocol):
         None if the attempt ends.
         """
 
-    def mark_at(self, trace: Trace, found: Break, is_marked: bool) -> MarkedCallee | None:
+    def mark_at(
+        self, trace: Trace, found: Break, is_marked: bool, again: bool
+    ) -> MarkedCallee | None:
         """The mark with which a call that breaks the graph is made again; None if it is not.
 
         Args:
             trace: the attempt.
             found: the break.
             is_marked: whether the callee is marked already.
+            again: whether it is the mark that was last given here.
         """
 
     def survey_at(self, code: CodeType, offset: int) -> Speculate | None:

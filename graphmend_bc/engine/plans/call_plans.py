@@ -27,13 +27,16 @@ class CallPlans:
 
     plans: Plans
 
-    def mark_at(self, trace: Trace, found: Break, is_marked: bool) -> MarkedCallee | None:
+    def mark_at(
+        self, trace: Trace, found: Break, is_marked: bool, again: bool
+    ) -> MarkedCallee | None:
         """The mark with which a call is made again.
 
         Args:
             trace: the attempt.
             found: the break.
             is_marked: whether the callee was marked already.
+            again: whether that is the mark that was last given here.
 
         Returns:
             None if the break stays.
@@ -54,16 +57,23 @@ class CallPlans:
             is_marked = False
         if plans.breaks_as_stock(site):
             plans.breaks.setdefault(site, found)
-        if plans.is_planned(site) and (is_marked or plans.code_for(original) is found.code):
+        if site in trace.marks and not again and plans.is_planned(site):
+            pass  # in an earlier round another rule took the place of the one in the code
+        elif plans.is_planned(site) and (is_marked or plans.code_for(original) is found.code):
             if not self._climbs(trace, site, is_marked):
                 return None
         elif not plans.is_planned(site) and not plans.start(original, site):
             return None
-        rewrite = plans.rewrite_at(site)
+        return self._mark(trace, break_site, site)
+
+    def _mark(self, trace: Trace, break_site: BreakSite, site: Site) -> MarkedCallee:
+        """The mark that the plan has for a call."""
+        rewrite = self.plans.rewrite_at(site)
+        if not isinstance(rewrite, (Capture, MarkCallee)):
+            raise NotReplaceable
+        trace.marks[site] = rewrite.rule
         if isinstance(rewrite, Capture):
             return MarkedCallee(site, rewrite.rule)
-        if not isinstance(rewrite, MarkCallee):
-            raise NotReplaceable
         return mark_of(break_site.graph, break_site.op, site, rewrite)
 
     def _may_mark(self, break_site: BreakSite, site: Site) -> bool:

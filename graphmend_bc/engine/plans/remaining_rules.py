@@ -11,6 +11,7 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.conditions.tensor_conditions import tensor_conditions
 from graphmend_bc.rules.registry import candidates_at
 from graphmend_bc.rules.rule import BreakSite, Candidate
+from graphmend_bc.rules.scalar_reads import CAPTURE
 from graphmend_bc.runtime import Site
 
 _FINAL = frozenset(
@@ -65,6 +66,17 @@ def remaining_rules(
         for candidate in left
         if candidate.rule.helps(refused) and _what_it_does(candidate) not in done
     )
+
+
+def without_symbols_first(candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """The rules with that which makes symbols at the end.
+
+    A value that is known before a CUDA graph is launched does not split it; a symbol does.
+
+    Args:
+        candidates: the rules for a site, the cheapest first.
+    """
+    return tuple(sorted(candidates, key=lambda candidate: candidate.rule is CAPTURE))
 
 
 def _what_it_does(candidate: Candidate) -> object:

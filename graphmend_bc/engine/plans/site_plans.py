@@ -18,7 +18,11 @@ from graphmend_bc.engine.decisions.suggestions import Suggestions
 from graphmend_bc.engine.outcomes.failures import report_failure
 from graphmend_bc.engine.plans.expected_sites import expected, is_expected
 from graphmend_bc.engine.plans.frame_breaks import FrameBreaks
-from graphmend_bc.engine.plans.remaining_rules import planned_ahead, remaining_rules
+from graphmend_bc.engine.plans.remaining_rules import (
+    planned_ahead,
+    remaining_rules,
+    without_symbols_first,
+)
 from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.plans.specific_reasons import most_specific
 from graphmend_bc.engine.state import MendingState
@@ -72,6 +76,7 @@ class Plans:
         suggestions: the plans that were read from disk.
         suspends: whether the frame is that of a coroutine or a generator, which cannot deoptimise:
             what is called there gives an object that is still to be run.
+        cuda_graphs: whether the backend records CUDA graphs of the frame, which a symbol splits.
         left: what is known of breaks that were left to stock.
     """
 
@@ -102,6 +107,7 @@ class Plans:
         self.off = not state.mends
         self.suggestions = Suggestions(state, suggests)
         self.suspends = suspends
+        self.cuda_graphs = False
         self.left = FrameBreaks(state, frame)
 
     def code_for(self, code: CodeType) -> CodeType:
@@ -334,7 +340,8 @@ class Plans:
         )
 
     def _all_candidates(self, code: CodeType, site: Site) -> tuple[Candidate, ...]:
-        return candidates_at(BreakSite(code, site.offset, self.gb_type(site)), self.state.lost)
+        found = candidates_at(BreakSite(code, site.offset, self.gb_type(site)), self.state.lost)
+        return without_symbols_first(found) if self.cuda_graphs else found
 
     def _without_failed(
         self, site: Site, candidates: tuple[Candidate, ...]

@@ -414,7 +414,7 @@ _ALL = (
     ),
     Reason(
         "cond-and-cuda-graphs",
-        "The operator torch.cond would have Inductor run the whole graph without CUDA graphs.",
+        "Inductor runs a graph with torch.cond or torch.while_loop without CUDA graphs, if at all.",
         ("Compute both arms and select by torch.where.",),
     ),
     Reason(

@@ -42,6 +42,8 @@ class Tally:
         speculations: what it assumes, in the order of the program.
         captured: where it has unbacked symbols; Dynamo assumes things about them that the graph
             checks by raising.
+        operators: where it has an operator of ours for a branch or loop, which a backend may
+            compile to what raises.
         calls: how often it ran.
         failed_checks: how often each speculation was the first whose check failed, by its index.
         wrong: in how many calls each check failed, the first of the call or not. What comes after
@@ -59,6 +61,7 @@ class Tally:
 
     speculations: tuple[Speculation, ...]
     captured: tuple[Site, ...] = ()
+    operators: tuple[Site, ...] = ()
     calls: int = 0
     failed_checks: Counter[int] = field(default_factory=Counter)
     wrong: Counter[int] = field(default_factory=Counter)
@@ -114,7 +117,8 @@ class Tally:
         """
         if wrong:
             return self.speculations[wrong[0]].site
-        may_be = (*self.captured, *(known.site for known in self.speculations))
+        assumed = (known.site for known in self.speculations)
+        may_be = (*self.captured, *assumed, *self.operators)
         return may_be[0] if may_be else None
 
     def charge(self, wrong: Sequence[int], nanoseconds: int) -> Callable[[int], None] | None:

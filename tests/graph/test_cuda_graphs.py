@@ -68,6 +68,31 @@ def test_what_is_chosen_as_if_on_a_gpu(
     assert ("cond-and-cuda-graphs" in passed_over) is (chosen == "speculate")
 
 
+LOOP = """
+import torch
+
+def f(x):
+    x = x * 2
+    while x.abs().sum() > 1:
+        x = torch.tanh(x) * 0.25
+    return x + 1
+"""
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("reduce-overhead", False), (None, True)])
+def test_loops_as_if_on_a_gpu(mode: str | None, kept: bool, monkeypatch: Any) -> None:
+    pretend_to_be_on_a_gpu(monkeypatch)
+    f, x = load(LOOP).f, torch.ones(4)
+    torch._dynamo.reset()
+    with gm.enabled(), torch.no_grad():
+        gm.reset()
+        compiled = torch.compile(f, mode=mode)
+        for given in (x, -x, x / 16):
+            torch.testing.assert_close(compiled(given), f(given))
+        found = [mend.strategy for mend in gm.report().mends]
+    assert ("while_loop" in found) is kept
+
+
 MOLECULES = """
 import torch
 

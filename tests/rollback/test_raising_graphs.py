@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
 import graphmend_bc as gm
 from graphmend_bc.code import facts
-from tests.oracle import agrees, check
+from tests.oracle import agrees, check, load
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 
@@ -301,3 +304,54 @@ def test_write_before_the_first_marked_call_is_rolled_back() -> None:
         mends="defer@2",
         fullgraph=True,
     )
+
+
+OPERATORS = {
+    "while_loop": """
+        def f(x):
+            x = x * 2
+            while x.abs().sum() > 1:
+                x = torch.tanh(x) * 0.25
+            return x + 1
+        """,
+    "cond": """
+        weight = torch.eye(4)
+        def f(x):
+            x = x * 2
+            if x.mean() > 0.3:
+                y = torch.mm(x, weight)
+            else:
+                y = x + 1
+            return torch.tanh(y)
+        """,
+}
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_backend_that_fails_on_an_operator_loses_it(operator: str) -> None:
+    """Its graph runs for nothing a few times; then stock's pieces do."""
+    ran: list[bool] = []
+
+    def backend(graph: torch.fx.GraphModule, _inputs: object) -> Callable[..., Any]:
+        is_ours = operator in graph.code and "higher_order" in graph.code
+
+        def run(*args: Any) -> Any:
+            ran.append(is_ours)
+            if is_ours and sum(ran) > 1:
+                torch.zeros(2).view(3)
+            return graph(*args)
+
+        return run
+
+    f, x = load(OPERATORS[operator]).f, torch.full((4, 4), 0.75)
+    with gm.enabled(), torch.no_grad():
+        torch._dynamo.reset()
+        gm.reset()
+        compiled = torch.compile(f, backend=backend)
+        for _ in range(30):
+            assert torch.equal(compiled(x), f(x))
+        found = gm.report()
+    assert not found.mends
+    assert {decline.reason for decline in found.declines} == {"backend-refuses"}
+    assert 1 < sum(ran) <= 2 * gm.config.failed_check_limit
+    assert not any(ran[-3:])

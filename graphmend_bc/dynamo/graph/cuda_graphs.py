@@ -14,10 +14,11 @@ from graphmend_bc.reporting.reasons import Refused
 
 
 def check_keeps_cuda_graphs(tx: InstructionTranslatorBase, predicate: TensorVariable) -> None:
-    """Refuse `torch.cond` where a graph without it would be launched as CUDA graphs.
+    """Refuse operators for branches and loops where graphs would be launched as CUDA graphs.
 
     Inductor's lowering of `cond` sets `disable_cudagraphs_reason` for the whole graph if the
-    predicate is on a CUDA device; the pieces that a break leaves keep theirs.
+    predicate is on a CUDA device; the pieces that a break leaves keep theirs. What it makes of
+    `while_loop` there raised in each call but the first, with torch 2.11.
 
     Args:
         tx: translator of the frame that has the branch.

@@ -18,6 +18,7 @@ from torch._dynamo.variables.lists import TupleVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 
 from graphmend_bc.dynamo.calls.higher_order import HigherOrder
+from graphmend_bc.dynamo.graph.cuda_graphs import check_keeps_cuda_graphs
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.predication.alias_notes import note_sharing
 from graphmend_bc.dynamo.predication.arm import Allowed, Arms, trace_arm
@@ -83,6 +84,7 @@ def _graph_loop(tracer: SiteTracer, body: _Body, flag: TensorVariable) -> Variab
     tx, trace = tracer.tx, tracer.trace
     if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
         raise Refused("cond-under-autocast")
+    check_keeps_cuda_graphs(tx, flag)
     operator = TorchHigherOrderOperatorVariable.make(torch.ops.higher_order.while_loop)
     carried = [body.state[position] for position in body.positions]
     trace.of(Arms)

@@ -13,6 +13,7 @@ from typing import Any
 import torch._dynamo
 from torch._C._dynamo.eval_frame import set_eval_frame
 
+from graphmend_bc.dynamo.calls.higher_order import HigherOrder
 from graphmend_bc.dynamo.deferral.preflight import Preflight
 from graphmend_bc.dynamo.frames.generated_code import as_the_users
 from graphmend_bc.dynamo.frames.profiler_labels import deoptimisation
@@ -83,7 +84,9 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
     if rollback.undo is not None:
         speculations = tuple(speculation for speculation, _ in trace.speculations)
         captured, one_graph = tuple(captured_in(trace)), compilation.one_graph
-        rollback.tally = tally = Tally(speculations, captured, one_graph=one_graph)
+        operators = trace.known(HigherOrder) or HigherOrder()
+        functional = tuple(dict.fromkeys(operators.functional.values()))
+        rollback.tally = tally = Tally(speculations, captured, functional, one_graph=one_graph)
         preflight = trace.known(Preflight)
         looks = preflight is not None and (preflight.may_raise or preflight.objects)
         ahead = preflight.ahead if preflight is not None and looks else None

@@ -62,11 +62,11 @@ def change_after_failed_check(
         tally.raised += 1
         if tally.one_graph or not tally.is_bad(tally.raised, config.failed_check_limit):
             return None
-        captured = Refused("capture-fails", "Its graph raised too often.")
-        sites = dict.fromkeys(tally.captured, captured)
-        return _giving_up(
-            state, tally, sites | _too_many_failures(known.site for known in tally.speculations)
-        )
+        raised = "Its graph raised too often."
+        sites = dict.fromkeys(tally.operators, Refused("backend-refuses", raised))
+        sites |= dict.fromkeys(tally.captured, Refused("capture-fails", raised))
+        sites |= _too_many_failures(known.site for known in tally.speculations)
+        return _giving_up(state, tally, sites)
     tally.note_failed_check(wrong)
     selects = tally.speculations[wrong[0]].site in _selectable(state, tally)
     tallies = state.counts_of(code).tallies

@@ -5,11 +5,14 @@ from __future__ import annotations
 from types import CodeType
 
 from graphmend_bc.code.analysis.blocks import graph_of
+from graphmend_bc.code.listing import Op
 from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.conditions.decision import is_condition
 from graphmend_bc.runtime import identity_of
 
-_OF_CONDITIONS = "speculation-missed"
+_OF_CONDITIONS = ("speculation-missed", "backend-refuses")
 
 
 def carry_over(state: MendingState, code: CodeType) -> None:
@@ -28,15 +31,26 @@ def carry_over(state: MendingState, code: CodeType) -> None:
         found = [
             (site.offset, refused)
             for site, refused in state.given_up.items()
-            if site.code is key and refused.reason.code == _OF_CONDITIONS
+            if site.code is key and refused.reason.code in _OF_CONDITIONS
         ]
     if not found:
         return
     listing = graph_of(function).listing
     ops = ((listing.at_offset(offset), refused) for offset, refused in found)
-    places = {(op.name, op.location): refused for op, refused in ops}
+    places = {_place(op, refused): refused for op, refused in ops}
     with state.lock:  # other threads go through what is given up
         for op in graph_of(code).listing.ops:
-            refused = places.get((op.name, op.location))
+            name = None if is_condition(op) and (None, op.location) in places else op.name
+            refused = places.get((name, op.location))
             if refused is not None:
                 state.given_up.setdefault(site_of(code, op.offset), refused)
+
+
+def _place(op: Op, refused: Refused) -> tuple[str | None, object]:
+    """What is the same in both functions.
+
+    The condition of a loop stands before the loop and at the end of its rounds, where other
+    instructions jump. What the backend makes of the loop's operator is the same for both.
+    """
+    of_operator = refused.reason.code == "backend-refuses"
+    return (None if of_operator else op.name), op.location

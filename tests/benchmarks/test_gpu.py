@@ -19,6 +19,7 @@ def test_what_a_trace_counts() -> None:
     ]
     events += [
         {"cat": "cuda_runtime", "name": "cudaDeviceSynchronize"},
+        {"cat": "cuda_runtime", "name": "cudaDeviceSynchronize"},  # the profiler's own
         {"cat": "kernel", "name": "triton_poi", "dur": 5.0},
         {"cat": "gpu_memcpy", "name": "Memcpy DtoH (Device -> Pageable)", "dur": 1.0},
         {"cat": "cpu_op", "name": "aten::cudaLaunchKernel"},

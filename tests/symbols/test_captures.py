@@ -296,7 +296,7 @@ def test_a_write_that_may_fail_for_an_unknown_size(body: str) -> None:
     scope: dict[str, Any] = {"torch": torch}
     exec(f"def f(x):\n    y = x[x > 1]\n    {body}\n    return y", scope)
     torch._dynamo.reset()
-    with gm.enabled(), gm.config.patch(rules_off=("hoist",)):
+    with gm.enabled(), gm.config.patch(rules_off=("hoist", "full-mask")):
         with contextlib.suppress(RuntimeError):
             torch.compile(scope["f"], backend="eager")(torch.tensor([2.0, 3.0, 4.0]))
         assert "capture-fails" in {decline.reason for decline in gm.report().declines}
@@ -382,3 +382,16 @@ def test_a_number_that_rests_on_a_size_is_read_before_the_graph() -> None:
         fullgraph=True,
     )
     assert outcome.graphs <= len(CALLS)
+
+
+def test_a_mask_under_a_transform() -> None:
+    """torch has no batching rule for the size; the attempt that finds it out leaves nothing."""
+    program = """
+    def f(x, w):
+        v = x @ w
+        rows = v.isfinite().all(1)
+        return torch.func.vmap(lambda column: column[rows])(v.t()), v[rows].squeeze()
+    """
+    full, hole = torch.ones(2, 3), torch.ones(2, 3)
+    hole[1, 0] = float("inf")
+    agrees(program, [(full, torch.ones(3, 4)), (hole, torch.ones(3, 4)), (full, torch.ones(3, 4))])

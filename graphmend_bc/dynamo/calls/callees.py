@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from inspect import CO_GENERATOR
 from typing import Any, ClassVar
 
@@ -16,9 +16,24 @@ from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.left_to_dynamo import is_left_to_dynamo
 from graphmend_bc.dynamo.trace.compilation import Compilation
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.deferral.call_places import CallPlace, is_machinery
+
+
+@dataclass(slots=True, eq=False)
+class GivenMarks(Feature):
+    """Calls that an attempt made again with a mark.
+
+    Attributes:
+        sites: of the calls. The code that is traced has no mark there, or that of a rule that was
+            refused.
+    """
+
+    stays: ClassVar[bool] = True
+
+    sites: set[Site] = field(default_factory=set)
 
 
 class MarkedCalleeVariable(VariableTracker):

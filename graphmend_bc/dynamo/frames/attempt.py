@@ -15,6 +15,8 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from graphmend_bc.dynamo import facts
 
+log = logging.getLogger("graphmend_bc")
+
 _POSITIONS = {"globals": 0, "locals": 1, "compiler_fn": 4, "one_graph": 5}
 """Positions among the arguments that follow `code`; some callers pass them by name."""
 
@@ -177,7 +179,10 @@ def clean_up(error: BaseException) -> None:
         error.remove_from_stats()
     output = getattr(error, "_torch_dynamo_tracer_output", None)
     if output is not None:
-        output._cleanup_output_graph()
+        try:
+            output._cleanup_output_graph()
+        except RuntimeError as again:  # a node has users in the graph of another tracer
+            log.debug("Dynamo could not clear the graph of a failed attempt: %s", again)
 
 
 def is_empty(result: Any) -> bool:

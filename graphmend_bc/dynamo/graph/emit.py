@@ -13,9 +13,9 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx import Proxy
 
 
-def call(tx: InstructionTranslatorBase, name: str, *operands: Any) -> TensorVariable:
+def call(tx: InstructionTranslatorBase, name: str, *operands: Any, **named: Any) -> TensorVariable:
     """Add a call of `torch.<name>` to the graph; operands are variables or Python values."""
-    return _node(tx, "call_function", getattr(torch, name), operands)
+    return _node(tx, "call_function", getattr(torch, name), operands, named)
 
 
 def method(tx: InstructionTranslatorBase, name: str, *operands: Any) -> TensorVariable:
@@ -28,9 +28,10 @@ def _node(
     kind: str,
     target: str | Callable[..., Any],
     operands: tuple[Any, ...],
+    named: dict[str, Any] | None = None,
 ) -> TensorVariable:
     args = tuple(o.as_proxy() if isinstance(o, VariableTracker) else o for o in operands)
-    proxy = tx.output.create_proxy(kind, target, args, {})
+    proxy = tx.output.create_proxy(kind, target, args, named or {})
     return cast(TensorVariable, wrap_fx_proxy(tx, proxy))
 
 

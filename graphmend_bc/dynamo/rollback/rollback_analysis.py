@@ -21,7 +21,7 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
 )
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
 from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
-from graphmend_bc.dynamo.symbols.captures import captured_in
+from graphmend_bc.dynamo.symbols.captures import captured_in, refuse_captured
 from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
@@ -95,7 +95,7 @@ def undo_of(
         raise Refused("speculation-has-effects", "The device's generator cannot be reset.")
     captured = captured_in(trace)
     if captured and recorder.squeezed:
-        raise Refused("capture-fails", "It depends on such a size how many dimensions there are.")
+        refuse_captured("It depends on such a size how many dimensions there are.")
     if captured and recorder.unsized:
         raise Refused("capture-fails", "A write in place may fail for such a size.")
     # The graph's inputs are copied in every call, which is worth while only if it may raise.

@@ -17,10 +17,12 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.constant import ConstantVariable
-from torch._dynamo.variables.lists import BaseListVariable, SliceVariable, TupleVariable
+from torch._dynamo.variables.lists import BaseListVariable, TupleVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx.experimental.symbolic_shapes import expect_true
 
+from graphmend_bc.dynamo.symbols.full_masks import FullMasks, with_all_indices
+from graphmend_bc.dynamo.symbols.key_dims import first_dims
 from graphmend_bc.dynamo.symbols.known_integers import (
     KnownIntegers,
     is_index,
@@ -31,7 +33,9 @@ from graphmend_bc.dynamo.trace.compilation import Compilation, current
 
 
 def _may_know(compilation: Compilation) -> bool:
-    return compilation.captures or compilation.trace.known(KnownIntegers) is not None
+    trace = compilation.trace
+    knows = trace.known(KnownIntegers) is not None or trace.known(FullMasks) is not None
+    return compilation.captures or knows
 
 
 def call_method(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,6 +49,8 @@ def call_method(stock: Callable[..., Any]) -> Callable[..., Any]:
             return stock(self, tx, name, args, *rest, **kwargs)
         if name == "item" and (number := number_in(compilation.trace, self)) is not None:
             return ConstantVariable.create(number)
+        if name == "__getitem__":
+            args = [with_all_indices(compilation.trace, self, args[0])]
         if name in ("__getitem__", "__setitem__"):
             self, key = _selected(tx, compilation, self, args[0])
             if key is None and name == "__getitem__":
@@ -81,7 +87,8 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
             if number is not None:
                 return ConstantVariable.create(int(number))
         elif type(target) is TensorVariable:
-            target, key = _selected(tx, compilation, target, args[1])
+            asked = with_all_indices(compilation.trace, target, args[1])
+            target, key = _selected(tx, compilation, target, asked)
             if key is None:
                 return target
             args = [target, key]
@@ -114,31 +121,10 @@ def _selected(
 
 def _places(items: list[VariableTracker], dims: int) -> Iterator[tuple[int, int]]:
     """Each such index by its place in the key, and the dimension it selects from."""
-    takes = [_takes(item) for item in items]
-    if None in takes or takes.count(-1) > 1:
-        return
-    known = cast(list[int], takes)
-    dim, left = 0, dims - sum(max(n, 0) for n in known)
-    if left < 0:
-        return
-    for place, (item, taken) in enumerate(zip(items, known, strict=True)):
+    found = first_dims(items, dims) or ()
+    for place, (item, dim) in enumerate(zip(items, found, strict=False)):
         if is_index(item):
             yield place, dim
-        dim += left if taken == -1 else taken
-
-
-def _takes(item: VariableTracker) -> int | None:
-    """How many dimensions a part of a key takes; -1 for an ellipsis, None if it is not known."""
-    if is_index(item) or isinstance(item, (SliceVariable, SymNodeVariable)):
-        return 1
-    if type(item) is TensorVariable:
-        tensor = item.as_proxy().node.meta["example_value"]
-        is_mask = tensor.dtype in (torch.bool, torch.uint8)
-        return (tensor.dim() or None) if is_mask else 1
-    if not isinstance(item, ConstantVariable):
-        return None
-    value = item.value
-    return {int: 1, type(None): 0, type(...): -1}.get(type(value))
 
 
 def _select(

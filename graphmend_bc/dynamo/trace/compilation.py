@@ -60,8 +60,6 @@ class Trace:
         predicates: the branches around what is being traced, outermost first, each with the value
             under which its arm is taken.
         refused: sites that were met but could not be shown to be exact.
-        marks: calls that were made again with a mark, each with the rule of the last one. The code
-            that is traced has no mark at such a site, or that of a rule that was refused.
         effects: calls that run after the graph, in order.
         speculations: truth values that are assumed, each with a 0-dim bool tensor that is True if
             that was wrong.
@@ -80,7 +78,6 @@ class Trace:
     choices: dict[Node, tuple[Site, Choice]] = field(default_factory=dict)
     predicates: list[tuple[TensorVariable, bool]] = field(default_factory=list)
     refused: dict[Site, Refused] = field(default_factory=dict)
-    marks: dict[Site, str] = field(default_factory=dict)
     effects: list[Site] = field(default_factory=list)
     speculations: list[tuple[Speculation, TensorVariable]] = field(default_factory=list)
     kept: list[VariableTracker] = field(default_factory=list)

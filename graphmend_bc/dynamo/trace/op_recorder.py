@@ -15,6 +15,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from graphmend_bc.dynamo.graph.equal_masks import Masks
+from graphmend_bc.dynamo.trace.value_memos import ValueMemos
 from graphmend_bc.legality.kernels import is_refused, is_same_view, may_overlap, writes_whole
 from graphmend_bc.legality.ranges import Ranges
 from graphmend_bc.legality.record import (
@@ -117,6 +118,7 @@ class Recorder:
         self._records: list[OpRecord] | None = None
         self._waiting: list[tuple[OpRecord, _Moment]] | None = [] if waits else None
         self._masks = Masks()
+        self._memos = ValueMemos()
         # Storages are compared by number, and the number of a freed one must not be used again.
         self._allocated: dict[int, StorageWeakRef] = {}
         mode.dispatch = self._observe  # type: ignore[method-assign, assignment]
@@ -193,6 +195,7 @@ class Recorder:
 
     def _take(self, record: OpRecord) -> None:
         moment = self._moment_of(record)
+        self._memos.note(record, moment.written)
         if self._waiting is not None and moment.requiring and not moment.grad:
             self.start()  # what autograd knows of such a tensor may change
         if self._waiting is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graphmend_bc.dynamo.calls.callees import GivenMarks
 from graphmend_bc.dynamo.frames.breaks import Break
 from graphmend_bc.dynamo.frames.on_stack_replacement import NotReplaceable
 from graphmend_bc.dynamo.speculation.survey import Survey
@@ -57,7 +58,8 @@ class CallPlans:
             is_marked = False
         if plans.breaks_as_stock(site):
             plans.breaks.setdefault(site, found)
-        if site in trace.marks and not again and plans.is_planned(site):
+        given = trace.known(GivenMarks)
+        if given is not None and site in given.sites and not again and plans.is_planned(site):
             pass  # in an earlier round another rule took the place of the one in the code
         elif plans.is_planned(site) and (is_marked or plans.code_for(original) is found.code):
             if not self._climbs(trace, site, is_marked):
@@ -71,7 +73,7 @@ class CallPlans:
         rewrite = self.plans.rewrite_at(site)
         if not isinstance(rewrite, (Capture, MarkCallee)):
             raise NotReplaceable
-        trace.marks[site] = rewrite.rule
+        trace.of(GivenMarks).sites.add(site)
         if isinstance(rewrite, Capture):
             return MarkedCallee(site, rewrite.rule)
         return mark_of(break_site.graph, break_site.op, site, rewrite)

@@ -18,6 +18,8 @@ from graphmend_bc.runtime import Site
 _GENERAL = frozenset({"call-not-traced", "callee-not-found", "unhandled-instruction"})
 """Reasons that say no more than that Dynamo stopped there."""
 
+_OF_ASSUMPTION = "list-not-full"
+
 
 def most_specific(
     refused: Refused, before: Sequence[Refused], site: Site, found: Break | None, code: CodeType
@@ -32,6 +34,9 @@ def most_specific(
         code: the code object of the site.
     """
     gb_type = found.gb_type if found is not None else ""
+    if refused.reason.code == _OF_ASSUMPTION:  # it says less than why anything was to be assumed
+        earlier = [other for other in before if other.reason.code != _OF_ASSUMPTION]
+        refused = earlier[-1] if earlier else refused
     others = [other for other in before if str(other) != str(refused)]
     if refused.reason.code in _GENERAL:
         if gb_type in REQUESTED:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.before_graph.graph_slice import end_lookup
+from graphmend_bc.dynamo.frames.saved_packages import SavedPackages
 from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL
 from graphmend_bc.dynamo.patches.seam import Seam, SeamPlace, registered
 from graphmend_bc.dynamo.patches.table import SEAMS
@@ -90,6 +91,7 @@ class Installer:
         self._bypassed = bypassed
         self._switch = _Switch()
         self._put: list[_Put] = []
+        self._packages = SavedPackages()
 
     def all(self) -> tuple[Seam, ...]:
         """The seams, in the order in which they are put in."""
@@ -117,6 +119,7 @@ class Installer:
             self._take_out(for_good=True)
             raise
         facts.HANDLERS_OF_BUILTINS.clear()
+        self._packages.keep_out()
 
     def remove(self) -> None:
         """Put back what was there; what this torch lacks is no longer of interest."""
@@ -138,6 +141,7 @@ class Installer:
     def _take_out(self, *, for_good: bool) -> None:
         self._switch.on = False
         self._state.lost = {}
+        self._packages.let_in()
         while self._put:
             put = self._put.pop()
             if for_good or not put.stays:

@@ -25,6 +25,7 @@ from torch._dynamo.types import ConvertFrameReturn
 
 from graphmend_bc.dynamo.frames.generated_code import OURS, TORCH
 from graphmend_bc.dynamo.frames.internal_errors import is_ours
+from graphmend_bc.dynamo.frames.saved_packages import without_package
 from graphmend_bc.dynamo.rollback.cache_entries import counted, misses_computed
 from graphmend_bc.runtime.data_stack import call_with_stack_room
 from graphmend_bc.runtime.signal_handlers import pass_on
@@ -151,7 +152,8 @@ def convert(
         # The innermost frames of the stack, which Dynamo does not log: two more are ours.
         kwargs["skip"] = given.get("skip", 0) + 2
         try:
-            return call_with_stack_room(stock, *args, **kwargs)
+            with without_package(kwargs):
+                return call_with_stack_room(stock, *args, **kwargs)
         except EagerFallback as left:
             always = left.always
         except Exception as error:

@@ -174,6 +174,7 @@ class Attempts:
             draws=is_on(DRAWN, self.state.lost) and not self.plans.suspends,
             one_graph=self.wants_errors,
             leaves=not self.wants_errors and eager_fallback.is_called(),
+            is_saved=not (self.call.exports or eager_fallback.is_called()),
             as_stock=as_stock,
             takes_up=takes_up,
             exact_asserts=self.plans.exact_asserts,

@@ -15,6 +15,7 @@ from types import CodeType
 from typing import Any
 
 from graphmend_bc import config
+from graphmend_bc.code.unused_constants import without_unused_constants
 from graphmend_bc.dynamo.calls.assertions import Assertions
 from graphmend_bc.dynamo.corrections.finalisers import FrameLeft
 from graphmend_bc.dynamo.frames import attempt
@@ -316,6 +317,8 @@ class Frame(Attempts):
             roll_back = roll_back or feature.roll_back()
         if may_leave:
             add_deopt_wrapper(result, self.code, self.call.module_globals, roll_back)
+        if compilation.is_saved:  # what marked the code that was traced cannot be saved
+            result.bytecode = without_unused_constants(result.bytecode)
         self.state.remember_flips(self.flips)
         # Where rewritten code breaks, Python goes on in another code object than under stock.
         rewritten = not self.plans.off and bool(self.plans.by_code.get(self.function))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from torch._dynamo.exc import Unsupported
 
 import graphmend_bc as gm
+from tests.processes import python
 
 UP, DOWN = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])
 
@@ -60,3 +62,76 @@ def test_a_selection_is_mended() -> None:
     for x in (UP, DOWN, UP):
         assert torch.equal(compiled(x), doubled(x))
     assert [mend.strategy for mend in gm.report().mends] == ["where"]
+
+
+FUNCTIONS = """
+import torch
+
+def where(x, w):
+    if x.sum() > 0:
+        x = x * 2
+    return x + 1
+
+def fold(x, w):
+    if (x * x).sum() < 0:
+        x = x + 5
+    return x * 2
+
+def cond(x, w):
+    if x.sum() > 0:
+        y = w @ x
+    else:
+        y = x + 1
+    return y * 2
+
+def while_loop(x, w):
+    x = x + 1
+    while x.abs().sum() > 1:
+        x = torch.tanh(x) * 0.25
+    return x + 1
+
+ALL = (where, fold, cond, while_loop)
+CALLS = [(sign * torch.ones(4), torch.eye(4) * 3) for sign in (1, -1, 0.125)]
+"""
+
+SAVES = """
+import sys
+import torch
+import functions
+import graphmend_bc as gm
+
+gm.enable(cache=False)
+torch._dynamo.config.enable_aot_compile = True
+with torch.no_grad():
+    for function in functions.ALL:
+        compiled = torch.compile(function, fullgraph=True).aot_compile((functions.CALLS[0], {}))
+        compiled.save_compiled_function(f"{sys.argv[1]}/{function.__name__}")
+print(sorted(mend.strategy for mend in gm.report().mends))
+"""
+
+LOADS = """
+import sys
+import torch
+import functions
+
+with torch.no_grad():
+    for function in functions.ALL:
+        with open(f"{sys.argv[1]}/{function.__name__}", "rb") as file:
+            loaded = torch.compiler.load_compiled_function(file)
+        for call in functions.CALLS:
+            torch.testing.assert_close(loaded(*call), function(*call))
+print("graphmend_bc" in sys.modules)
+"""
+
+
+def test_what_is_saved_is_loaded_without_us(tmp_path: Path) -> None:
+    """Nothing of ours is in the files; both arms are."""
+    for name, text in {"functions": FUNCTIONS, "saves": SAVES, "loads": LOADS}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    said = []
+    for script in ("saves", "loads"):
+        env = {"PYTHONPATH": str(Path(__file__).parents[2])}
+        done = python(str(tmp_path / f"{script}.py"), str(tmp_path), env=env)
+        assert not done.returncode, done.stderr
+        said.append(done.stdout.strip())
+    assert said == ["['cond', 'where', 'where', 'while_loop']", "False"]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch.autograd import forward_ad
 from torch.fx import GraphModule, Node
@@ -40,6 +41,20 @@ class HigherOrder(Feature):
     met: list[tuple[object, VariableTracker]] = field(default_factory=list)
     counters: list[tuple[Site, VariableTracker]] = field(default_factory=list)
 
+    def on_graph_end(
+        self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
+    ) -> None:
+        """Drop guards on how torch flattens the operators' arguments, if the frame is saved.
+
+        torch cannot load such a guard. Tuples and lists, which is all that our operators are
+        given, are flattened the same way in every process.
+        """
+        if compilation.is_saved and self.functional:
+            asking: Any = tx.output
+            for known in (asking.guards.inner, asking.guard_on_key_order):
+                for asked in [asked for asked in known if _REGISTRY in asked.name]:
+                    known.discard(asked)
+
     def rolls_back(self) -> RollbackNeed:
         return RollbackNeed.IF_FREE if self.functional else RollbackNeed.NOT_NEEDED
 
@@ -58,7 +73,10 @@ class HigherOrder(Feature):
         return _without_tangents(graph) if self.functional else graph
 
     def on_commit(self, compilation: Compilation) -> bool:
-        return bool(self.functional)
+        return bool(self.functional) and not compilation.is_saved
+
+
+_REGISTRY = "__import__('torch').utils._pytree."
 
 
 def depth_of(trace: Trace) -> int:

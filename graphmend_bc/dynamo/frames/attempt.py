@@ -49,6 +49,11 @@ class AttemptArguments:
         return self._get("compiler_fn")
 
     @property
+    def exports(self) -> bool:
+        """Whether the frame is exported."""
+        return bool(self.kwargs.get("export"))
+
+    @property
     def wants_errors(self) -> bool:
         """Whether a graph break is an error to the caller: `fullgraph=True`, export."""
         return bool(self._get("one_graph")) or bool(_get_error_on_graph_break())
@@ -60,7 +65,7 @@ class AttemptArguments:
         One graph also makes symbols of what is known only at run time, whether or not that is
         exact; `breaks_are_errors` does not.
         """
-        if self.kwargs.get("export"):
+        if self.exports:
             return self
         if "one_graph" in self.kwargs:
             return replace(self, kwargs={**self.kwargs, "one_graph": False})

@@ -20,7 +20,6 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
 )
 from graphmend_bc.dynamo.graph.input_aliasing import check_inputs_apart, layout_of
 from graphmend_bc.dynamo.rollback import checkpoints
-from graphmend_bc.dynamo.rollback.eager_fallback import is_called
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, need_of, undo_of
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
@@ -106,7 +105,7 @@ def _find_rollback(
     if not (need_of(trace) or raising):
         return
     try:
-        if not (output.export or is_called()):
+        if compilation.is_saved:
             raise Refused("under-export", "Only the graph itself is kept of what is compiled.")
         rollback.undo = undo_of(trace, gm, opaque, output)
     except Refused as refused:

@@ -155,6 +155,8 @@ class Compilation:
         draws: whether what NumPy and Python draw is drawn before the graph.
         one_graph: whether a graph break of the frame is an error.
         leaves: whether the frame may be left to eager Python: not where it must be one graph.
+        is_saved: whether the frame is compiled ahead of time, so that it can be saved: of what is
+            compiled, only the backend's graph and the code around it are kept.
         as_stock: whether nothing of the program is to break the graph that does not break stock's,
             exact or not: stock makes one graph of the frame, and we do not.
         exact_asserts: whether an `assert` on a tensor is the branch that it is; Dynamo makes an
@@ -182,6 +184,7 @@ class Compilation:
     draws: bool = False
     one_graph: bool = False
     leaves: bool = True
+    is_saved: bool = False
     as_stock: bool = False
     exact_asserts: bool = True
     exact_texts: bool = False

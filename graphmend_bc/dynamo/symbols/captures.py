@@ -21,6 +21,7 @@ from graphmend_bc.dynamo.frames.breaks import instruction_of
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace, current
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.truth_overrides import is_under_mode
+from graphmend_bc.dynamo.trace.value_memos import ValueMemos
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Marker, Site
 
@@ -76,6 +77,9 @@ MAKERS = ("create_unbacked_symint", "create_unbacked_symfloat", "create_unbacked
 def listen_to_captures(output: OutputGraph, compilation: Compilation) -> None:
     """Note in the running trace each of the user's instructions at which a symbol is made."""
     note = compilation.planner.note_capture
+    compilation.trace.listen_ahead(output)
+    assert compilation.trace.listener is not None
+    compilation.trace.listener.memos = ValueMemos()
 
     def heard(stock: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(stock)

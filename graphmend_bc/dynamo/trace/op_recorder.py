@@ -83,6 +83,7 @@ class Recorder:
             same, which counts as nothing.
         ranges: between which numbers the elements of integer tensors lie.
         strided: whether `as_strided` was called, which sees memory outside its argument.
+        memos: the tensors that remember numbers of themselves, if sizes and numbers are captured.
         failure: the first error of ours; what is known of the trace is not complete then.
     """
 
@@ -118,7 +119,7 @@ class Recorder:
         self._records: list[OpRecord] | None = None
         self._waiting: list[tuple[OpRecord, _Moment]] | None = [] if waits else None
         self._masks = Masks()
-        self._memos = ValueMemos()
+        self.memos: ValueMemos | None = None
         # Storages are compared by number, and the number of a freed one must not be used again.
         self._allocated: dict[int, StorageWeakRef] = {}
         mode.dispatch = self._observe  # type: ignore[method-assign, assignment]
@@ -195,7 +196,8 @@ class Recorder:
 
     def _take(self, record: OpRecord) -> None:
         moment = self._moment_of(record)
-        self._memos.note(record, moment.written)
+        if self.memos is not None:
+            self.memos.note(record, moment.written)
         if self._waiting is not None and moment.requiring and not moment.grad:
             self.start()  # what autograd knows of such a tensor may change
         if self._waiting is not None:

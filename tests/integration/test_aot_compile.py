@@ -35,6 +35,12 @@ def doubled(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def tells(x: torch.Tensor) -> torch.Tensor:
+    x = x + 1
+    print("sum", x.sum())
+    return x * 2
+
+
 @pytest.fixture(autouse=True)
 def aot() -> Any:
     torch._dynamo.reset()
@@ -54,6 +60,16 @@ def test_a_speculation_is_declined(function: Callable[..., Any]) -> None:
         ahead_of_time(function)
     assert any("under-export" in note for note in raised.value.__notes__)
     assert {decline.reason for decline in gm.report().declines} == {"under-export"}
+    assert gm.report().mends == []
+
+
+def test_what_runs_after_the_graph_is_declined_by_name() -> None:
+    """torch could not save it, and would name no line of the program."""
+    with pytest.raises(Unsupported) as raised:
+        ahead_of_time(tells)
+    (note,) = raised.value.__notes__
+    assert "under-export" in note
+    assert f"{__file__}:{tells.__code__.co_firstlineno + 2}" in note
     assert gm.report().mends == []
 
 

@@ -83,8 +83,8 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
 
     def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         """The call's value as an input of the graph."""
-        if tx.export:
-            raise Refused("under-export")
+        if tx.export or self.compilation.is_saved:
+            raise Refused("under-export", "It would be computed outside of the graph.")
         tracing.check_is_outermost(tx)
         if isinstance(callee := self.callee.realize(), vts.BuiltinVariable) and callee.fn is range:
             return callee.call_function(tx, [self.number(tx, arg) for arg in args], kwargs)

@@ -59,8 +59,10 @@ def accumulated(
     operands = args[0].unpack_var_sequence(tx)
     try:
         check_is_outermost(tx)
-        if tx.export or is_under_mode(tx):
-            raise Refused("under-export" if tx.export else "inside-transform")
+        if tx.export or compilation.is_saved:
+            raise Refused("under-export")
+        if is_under_mode(tx):
+            raise Refused("inside-transform")
         if compilation.trace.arms or is_cached(compilation.trace):
             raise Refused("effect-in-cache" if not compilation.trace.arms else "arm-changes-state")
         places(tx, marker.site)

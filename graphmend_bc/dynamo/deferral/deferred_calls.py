@@ -164,6 +164,8 @@ class DeferredCallVariable(MarkedCalleeVariable):
     def call_function(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         """Note the call; where that would not be exact, trace it as stock Dynamo does."""
         try:
+            if self.compilation.is_saved:
+                raise Refused("under-export", "It would run after the graph.")
             self.defer(tx, args, kwargs)
         except Refused as refused:
             self.compilation.trace.refused[self.site] = refused

@@ -315,7 +315,7 @@ def _wrap(tx: InstructionTranslatorBase, value: Any, source: Source) -> Variable
             return vts.TupleVariable(items)
         return vts.ListVariable(items, mutation_type=ValueMutationNew())
     if not _is_number(value) and not _is_index(value):
-        raise Refused("hoist-not-input", f"It gives a {type(value).__name__}.")
+        raise Refused("hoist-not-input", f"It gives a value of type {type(value).__name__}.")
     if type(value) is float:  # Dynamo would make an unknown of the second value
         install_guard(source.make_guard(GuardBuilder.CONSTANT_MATCH))
         return ConstantVariable.create(value)

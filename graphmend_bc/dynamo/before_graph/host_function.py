@@ -66,7 +66,7 @@ def _described(value: Any, arrays: list[torch.Tensor]) -> Any:
     if value is None:
         return (None,)
     if type(value).__module__ != "numpy" or type(value).__name__ != "ndarray":
-        raise Refused("hoist-not-input", f"It gives a {type(value).__name__}.")
+        raise Refused("hoist-not-input", f"It gives a value of type {type(value).__name__}.")
     if not value.flags.writeable or not value.dtype.isnative:
         raise Refused("hoist-not-input", "It gives an array that torch cannot have.")
     try:

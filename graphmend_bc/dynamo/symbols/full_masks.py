@@ -122,7 +122,8 @@ def mask_in(item: VariableTracker) -> torch.Tensor | None:
     if type(item) is not TensorVariable:
         return None
     tensor: torch.Tensor = item.as_proxy().node.meta["example_value"]
-    return tensor if tensor.dtype is torch.bool and tensor.ndim > 0 else None
+    selects = tensor.dtype is torch.bool and tensor.ndim > 0
+    return tensor if selects and tensor.layout is torch.strided else None
 
 
 def note_full_mask(

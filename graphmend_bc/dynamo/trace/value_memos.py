@@ -41,7 +41,8 @@ class ValueMemos:
             written: the storages that it wrote to.
         """
         if _asks(record.op):
-            self._asked += [weakref.ref(tensor) for tensor in record.tensors()]
+            dense = (tensor for tensor in record.tensors() if tensor.layout is torch.strided)
+            self._asked += map(weakref.ref, dense)
         for reference in self._asked if written else ():
             tensor: Any = reference()
             if tensor is not None and storage_of(tensor) in written:

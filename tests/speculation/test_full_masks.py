@@ -156,3 +156,46 @@ def test_a_mask_that_the_caller_writes_to() -> None:
             mask.zero_()
             with pytest.raises(RuntimeError, match="modified by an inplace operation"):
                 out.sum().backward()
+
+
+METRIC = """
+import torch
+
+class Correlation(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.n = 0
+        for name in ("xx", "yy", "xy"):
+            self.register_buffer(name, torch.zeros(1))
+
+    def forward(self, x, y):
+        self.n += 1
+        self.xx = self.xx + (x * x).mean().reshape(1)
+        self.yy = self.yy + (y * y).mean().reshape(1)
+        self.xy = self.xy + (x * y).mean().reshape(1)
+        valid = (self.xx > 1e-6) & (self.yy > 1e-6)
+        found = torch.full_like(self.xy, float("nan"))
+        if valid.any():
+            found[valid] = (self.xy[valid] / (self.xx[valid] * self.yy[valid]).sqrt()).squeeze()
+            found = torch.clamp(found, -1.0, 1.0)
+        return found.squeeze()
+
+def f(x, y, metric=Correlation()):
+    return metric(x, y)
+"""
+
+
+def test_a_metric_that_leaves_out_what_is_no_number() -> None:
+    """As a coefficient of correlation: whole, and compiled as often as its count is 0, 1, many."""
+    f, draws = load(METRIC).f, torch.Generator().manual_seed(0)
+    expected = load(METRIC).f
+    with gm.enabled(), torch.no_grad():
+        torch._dynamo.reset()
+        gm.reset()
+        compiled = torch.compile(f, backend="eager", fullgraph=True)
+        for _ in range(20):
+            x, y = torch.randn(16, generator=draws), torch.randn(16, generator=draws)
+            torch.testing.assert_close(compiled(x, y), expected(x, y), rtol=0, atol=0)
+        found = gm.report()
+    assert found.compiled.graphs <= 3
+    assert found.speculated.failed == 0

@@ -14,15 +14,16 @@ import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builtin import BuiltinVariable
-from torch._dynamo.variables.lists import TupleVariable
 from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.speculation.speculate import speculate
 from graphmend_bc.dynamo.symbols.full_masks import (
+    FullMask,
+    full_mask,
+    items_of,
+    key_with_indices,
     mask_in,
-    note_full_mask,
-    note_saved,
     selects_dims_of_its_shape,
 )
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
@@ -60,27 +61,20 @@ def _with_all_indices(
     key: VariableTracker,
 ) -> VariableTracker:
     """The key with the indices of all elements of a mask for each mask."""
-    trace = compilation.trace
-    items = [i.realize() for i in key.items] if type(key) is TupleVariable else [key]
+    items = items_of(key)
     masks = [item for item in items if mask_in(item) is not None]
     if type(target) is not TensorVariable or not masks:
         raise Refused("list-not-full", "There is no tensor that selects by being true or false.")
     if not selects_dims_of_its_shape(target, items):
         raise Refused("list-not-full", "It may have another shape than what it selects from.")
-    found: list[VariableTracker] = []
-    for item in items:
-        if item in masks:
-            found += _all_indices(tx, compilation, site, item)
-            note_saved(trace, site, target, item)
-        else:
-            found.append(item)
-    return found[0] if len(found) == 1 else TupleVariable(found)
+    known = [_full(tx, compilation, site, item) if item in masks else None for item in items]
+    return key_with_indices(compilation.trace, target, items, known)
 
 
-def _all_indices(
+def _full(
     tx: InstructionTranslatorBase, compilation: Compilation, site: Site, mask: VariableTracker
-) -> list[VariableTracker]:
-    """The indices of all elements of a mask that is taken to be full, one tensor a dimension.
+) -> FullMask:
+    """A mask that is taken to be full, and that the graph checks.
 
     Raises:
         Refused: it is not full in this call, or that cannot be seen.
@@ -89,12 +83,10 @@ def _all_indices(
     is_full = speculate(tx, compilation, Speculate(site, likely=False), call(tx, "all", mask))
     if not is_full:
         raise Refused("list-not-full", "It is false somewhere.")
-    node, trace = mask.as_proxy().node, compilation.trace
+    node = mask.as_proxy().node
     tensor = cast(torch.Tensor, node.meta["example_value"])
     found = [_indices(tx, tensor, dim) for dim in range(tensor.ndim)]
-    if not trace.predicates:  # else only the arm has the check
-        note_full_mask(trace, site, node, found)
-    return found
+    return full_mask(compilation.trace, site, node, found)
 
 
 def _indices(tx: InstructionTranslatorBase, mask: torch.Tensor, dim: int) -> VariableTracker:

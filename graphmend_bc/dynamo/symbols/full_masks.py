@@ -74,16 +74,38 @@ def with_all_indices(
     masks = trace.known(FullMasks)
     if masks is None or not masks.known or type(target) is not TensorVariable:
         return key
-    key = key.realize()
-    items = [item.realize() for item in key.items] if type(key) is TupleVariable else [key]
+    items = items_of(key)
     known = [_known(trace, masks, item) for item in items]
     if not any(known) or not selects_dims_of_its_shape(target, items):
         return key
+    return key_with_indices(trace, target, items, known)
+
+
+def items_of(key: VariableTracker) -> list[VariableTracker]:
+    """The items of a key, which is one itself if it is no tuple."""
+    key = key.realize()
+    return [item.realize() for item in key.items] if type(key) is TupleVariable else [key]
+
+
+def key_with_indices(
+    trace: Trace,
+    target: VariableTracker,
+    items: Sequence[VariableTracker],
+    masks: Sequence[FullMask | None],
+) -> VariableTracker:
+    """The key with indices in place of masks.
+
+    Args:
+        trace: the attempt that is running.
+        target: what the key selects from.
+        items: of the key.
+        masks: for each item, the mask that it is; None if it stays.
+    """
     found: list[VariableTracker] = []
-    for item, mask in zip(items, known, strict=True):
+    for item, mask in zip(items, masks, strict=True):
         found += [item] if mask is None else mask.indices
         if mask is not None:
-            note_saved(trace, mask.site, target, item)
+            _note_saved(trace, mask.site, target, item)
     return found[0] if len(found) == 1 else TupleVariable(found)
 
 
@@ -126,10 +148,8 @@ def mask_in(item: VariableTracker) -> torch.Tensor | None:
     return tensor if selects and tensor.layout is torch.strided else None
 
 
-def note_full_mask(
-    trace: Trace, site: Site, mask: Node, indices: Sequence[VariableTracker]
-) -> None:
-    """A mask is taken to be true everywhere from here on.
+def full_mask(trace: Trace, site: Site, mask: Node, indices: Sequence[VariableTracker]) -> FullMask:
+    """A mask that is taken to be true everywhere from here on.
 
     Args:
         trace: the attempt that is running.
@@ -137,17 +157,14 @@ def note_full_mask(
         mask: in the graph.
         indices: of all its elements, one tensor a dimension.
     """
-    trace.of(FullMasks).known[mask] = FullMask(site, indices, _writes(trace, mask))
+    found = FullMask(site, indices, _writes(trace, mask))
+    if not trace.predicates:  # else only the arm has the check
+        trace.of(FullMasks).known[mask] = found
+    return found
 
 
-def note_saved(trace: Trace, site: Site, target: VariableTracker, mask: VariableTracker) -> None:
-    """A mask selects; autograd saves it if there may be a backward pass.
-
-    Args:
-        trace: the attempt that is running.
-        site: where it was assumed to be full.
-        target, mask: the tensors.
-    """
+def _note_saved(trace: Trace, site: Site, target: VariableTracker, mask: VariableTracker) -> None:
+    """A mask selects; autograd saves it if there may be a backward pass."""
     node = mask.as_proxy().node
     if torch.is_grad_enabled() and target.as_proxy().node.meta["example_value"].requires_grad:
         trace.of(FullMasks).saved.append((node, site, _writes(trace, node)))

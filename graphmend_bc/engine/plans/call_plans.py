@@ -59,14 +59,14 @@ class CallPlans:
         if plans.breaks_as_stock(site):
             plans.breaks.setdefault(site, found)
         given = trace.known(GivenMarks)
-        if given is not None and site in given.sites and not again and plans.is_planned(site):
-            pass  # in an earlier round another rule took the place of the one in the code
-        elif plans.is_planned(site) and (is_marked or plans.code_for(original) is found.code):
-            if not self._climbs(trace, site, is_marked):
-                return None
-        elif not plans.is_planned(site) and not plans.start(original, site):
-            return None
-        return self._mark(trace, break_site, site)
+        # In an earlier round another rule took the place of the one in the code.
+        is_new = given is not None and site in given.sites and not again
+        if not plans.is_planned(site):
+            goes_on = plans.start(original, site)
+        else:
+            was_tried = is_marked or plans.code_for(original) is found.code
+            goes_on = is_new or not was_tried or self._climbs(trace, site, is_marked)
+        return self._mark(trace, break_site, site) if goes_on else None
 
     def _mark(self, trace: Trace, break_site: BreakSite, site: Site) -> MarkedCallee:
         """The mark that the plan has for a call."""

@@ -133,7 +133,7 @@ class WalkVariable(IteratorVariable):
         notes = tx.output.root_tx.debug_locals
         self.count += 1
         if self.entry is not None and notes[-1] is self.entry:
-            self.entry[1][2] = self._arguments(ends=False)
+            self.entry[1][1] = self._arguments(ends=False)
             return
         self.count = 1
         method = MethodVariable(self.walk, ("advance",))
@@ -145,7 +145,7 @@ class WalkVariable(IteratorVariable):
         if tx.output.root_tx.debug_locals[-1] is not self.entry:
             self._refuse("What it goes over has an effect when it ends.")
         self.count -= 1
-        self.entry[1][2] = self._arguments(ends=True)
+        self.entry[1][1] = self._arguments(ends=True)
         self.has_ended, self.is_running, self.bar.closed = True, False, True
 
     def _arguments(self, ends: bool) -> TupleVariable:

@@ -150,7 +150,7 @@ class BarVariable(OpaqueIterable, ContextWrappingVariable):
         self, tx: InstructionTranslatorBase, method: VariableTracker, args: TupleVariable
     ) -> Note:
         """Put something that is done with the bar off until after the graph."""
-        return note(tx, self.effect, [method, TupleVariable([]), args, as_dict({})])
+        return note(tx, self.effect, TupleVariable([]), [method, args, as_dict({})])
 
     def close(self, tx: InstructionTranslatorBase) -> None:
         """Note that the bar is closed."""

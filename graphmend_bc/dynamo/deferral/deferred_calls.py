@@ -212,18 +212,18 @@ class DeferredCallVariable(MarkedCalleeVariable):
         self.compilation.trace.of(SharedState).note(tx, self.site, shared)
         trace = self.compilation.trace
         around = predicates(tx, self.compilation, self.site)
-        call = [self.callee, around, TupleVariable(kept), as_dict(kept_kwargs)]
+        call = [self.callee, TupleVariable(kept), as_dict(kept_kwargs)]
         if keep.objects:
             trace.of(Preflight).whole.append(self.site)
             if self.observer.objects != "read":
                 trace.of(Preflight).look_at_objects(tx, around, keep.objects)
         if self.observer.raises or (effect.handled and self.function.__module__ == "logging"):
-            trace.of(Preflight).look_at(tx, effect, call)
+            trace.of(Preflight).look_at(tx, effect, around, call)
             if effect.handled:
                 trace.of(Preflight).handled.append(self.site)
         for feature in trace.obliged(Feature.before_effect):
             feature.before_effect(tx)
-        note(tx, effect, call)
+        note(tx, effect, around, call)
         trace.effects.append(self.site)
         owner = owner_of(self.callee)
         if self.observer.counts and owner is not None:

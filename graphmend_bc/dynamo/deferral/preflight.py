@@ -38,14 +38,18 @@ class Preflight(Feature):
     whole: list[Site] = field(default_factory=list)
 
     def look_at(
-        self, tx: InstructionTranslatorBase, effect: Effect, call: list[VariableTracker]
+        self,
+        tx: InstructionTranslatorBase,
+        effect: Effect,
+        around: TupleVariable,
+        call: list[VariableTracker],
     ) -> None:
         """Have a call looked at before the first effect of the frame runs."""
         effects = tx.output.root_tx.debug_locals
         if not self.may_raise:
             check = EpilogueCallVariable("__gm_ahead", self.ahead.check)
             effects.insert(int(bool(self.objects)), (check, self.may_raise))
-        self.may_raise.append(TupleVariable(call))
+        self.may_raise.append(TupleVariable([around, *call]))
         self.ahead.effects.append(effect)
 
     def look_at_objects(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch._dynamo.bytecode_transformation import create_call_function
+from torch._dynamo.bytecode_transformation import create_call_function, create_instruction
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import TupleVariable
 
+from graphmend_bc.code import facts
 from graphmend_bc.dynamo.host_values.epilogue import EpilogueCallVariable
 from graphmend_bc.dynamo.host_values.host_reads import read_predicate
 from graphmend_bc.dynamo.trace.compilation import Compilation
@@ -86,6 +87,53 @@ class DeferredMethodVariable(MethodVariable):
         """
 
 
+class ArmCallVariable(VariableTracker):
+    """A call that generated code makes if all branches around it were taken.
+
+    It stands where Dynamo's generated code calls something without arguments. Arguments are made
+    only for a call that is made: a text that is formatted reads tensors from their device.
+
+    Args:
+        function: what is called.
+        around: truth values of the branches, outermost first, each with the value under which the
+            call's arm is taken.
+        call: its arguments.
+    """
+
+    def __init__(
+        self,
+        function: VariableTracker,
+        around: TupleVariable,
+        call: list[VariableTracker],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.function = function
+        self.around = around
+        self.call = call
+
+    def reconstruct(self, codegen: PyCodegen) -> None:
+        after = create_instruction("NOP")
+        for branch in self.around.items:
+            value, taken = branch.items
+            codegen(value)
+            if facts.TO_BOOL_BEFORE_JUMP:
+                codegen.append_output(create_instruction("TO_BOOL"))
+            jumps = facts.POP_JUMP_IF_FALSE if taken.as_python_constant() else facts.POP_JUMP_IF_TRUE
+            codegen.append_output(create_instruction(jumps, target=after))
+        missing = [name for name, variable in codegen.tempvars.items() if variable is None]
+        codegen.add_push_null(lambda: codegen(self.function))
+        codegen.foreach(self.call)
+        codegen.extend_output(create_call_function(len(self.call), False))
+        codegen.append_output(create_instruction("POP_TOP"))
+        # What an arm has made is not there if it was not taken.
+        codegen.tempvars.update(dict.fromkeys(missing))
+        codegen.clear_tos()
+        codegen.append_output(after)
+        # What Dynamo calls in our place; it does nothing.
+        codegen.append_output(create_instruction("LOAD_CONST", argval=tuple))
+
+
 def predicates(
     tx: InstructionTranslatorBase, compilation: Compilation, site: Site
 ) -> TupleVariable:
@@ -106,14 +154,21 @@ def predicates(
     )
 
 
-def note(tx: InstructionTranslatorBase, effect: Effect, call: list[VariableTracker]) -> Note:
+def note(
+    tx: InstructionTranslatorBase,
+    effect: Effect,
+    around: TupleVariable,
+    call: list[VariableTracker],
+) -> Note:
     """Put a call off until after the graph.
 
     Args:
         tx: translator of the frame that is traced.
         effect: where the call stands.
-        call: the callee, the predicates, the tuple of arguments and the dict of keywords.
+        around: the branches around it, from `predicates`.
+        call: the callee, the tuple of arguments and the dict of keywords.
     """
-    entry = (EpilogueCallVariable("__gm_effect", effect.run), call)
+    run = EpilogueCallVariable("__gm_effect", effect.run)
+    entry = (ArmCallVariable(run, around, call), []) if around.items else (run, call)
     tx.output.root_tx.debug_locals.append(entry)
     return entry

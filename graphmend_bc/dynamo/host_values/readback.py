@@ -33,18 +33,23 @@ def reading(graph: Callable[..., Any], methods: Mapping[int, str]) -> Callable[.
 
 
 def on_host(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The tensors on the CPU, with one transfer for each device that they are on.
+    """The tensors on the CPU, with one transfer for each device that several of them are on.
+
+    A tensor that is alone on its device is left there: whoever reads it transfers it.
 
     Args:
         tensors: strided, without a gradient.
     """
     found = list(tensors)
-    for device in {tensor.device for tensor in tensors if tensor.device.type != "cpu"}:
+    on_devices: dict[torch.device, list[int]] = {}
+    for i, tensor in enumerate(tensors):
+        if not tensor.is_cpu:
+            on_devices.setdefault(tensor.device, []).append(i)
+    for positions in on_devices.values():
+        if len(positions) == 1:
+            continue
         # Widest first, so that every tensor is aligned in the common buffer.
-        order = sorted(
-            (i for i, tensor in enumerate(tensors) if tensor.device == device),
-            key=lambda i: -tensors[i].element_size(),
-        )
+        order = sorted(positions, key=lambda i: -tensors[i].element_size())
         pieces = [tensors[i].reshape(-1).view(torch.uint8) for i in order]
         buffers = torch.split(torch.cat(pieces).cpu(), [piece.numel() for piece in pieces])
         for i, buffer in zip(order, buffers, strict=True):

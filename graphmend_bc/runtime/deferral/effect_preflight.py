@@ -21,7 +21,7 @@ from graphmend_bc.runtime.deoptimise import Deoptimise
 from graphmend_bc.runtime.objects import can_be_shown
 
 Predicates = tuple[tuple[Any, bool], ...]
-Call = tuple[Callable[..., Any], Predicates, tuple[Any, ...], dict[str, Any]]
+Call = tuple[Predicates, Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(slots=True, eq=False)
@@ -42,12 +42,12 @@ class EffectPreflight:
         """Raise `Deoptimise` if one of the calls is about to raise and may still be prevented.
 
         Args:
-            calls: function, predicates, arguments and keywords of each effect.
+            calls: predicates, function, arguments and keywords of each effect.
         """
         if not self.can_deoptimise:
             return
         restore = self.undone.__dict__.pop("restore", None)
-        for effect, (function, predicates, args, kwargs) in zip(self.effects, calls, strict=True):
+        for effect, (predicates, function, args, kwargs) in zip(self.effects, calls, strict=True):
             place, handled = effect.frames()[-1], effect.handled
             if would_raise(function, args, kwargs, place, handled) and runs(predicates):
                 if restore is not None:

@@ -34,20 +34,16 @@ class Effect:
     def run(
         self,
         function: Callable[..., Any],
-        predicates: tuple[tuple[Any, bool], ...],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
-        """Call `function(*args, **kwargs)` if all branches around it were taken.
+        """Call `function(*args, **kwargs)`.
 
         Args:
             function: what to call.
-            predicates: truth values of the branches around the call, outermost first, each with
-                the value under which the call's arm is taken.
             args, kwargs: arguments as they were at the call.
         """
-        if all(bool(value) is taken for value, taken in predicates):
-            call_at(self.frames(), function, args, kwargs)
+        call_at(self.frames(), function, args, kwargs)
 
     def frames(self) -> tuple[CallPlace, ...]:
         """The frames that the call may look at, innermost first; the compiled frame is running."""

@@ -95,6 +95,13 @@ OF_FRAMES: Final = MappingProxyType(
             mends="speculate",
             whole=False,
         ),
+        "resume_execution.transform_code_object (resume_functions.keeping_lines)": Program(
+            "n = 3\nwhile n:\n    n -= 1\n    if n < 2: at = line()\n"
+            "    torch._dynamo.graph_break()\n    if x.dim() > 3: return x\n"
+            "    x = x + (1 if x.sum() > 0 else 2)\nreturn x, at",
+            "def line(): return inspect.currentframe().f_back.f_lineno",
+            whole=False,
+        ),
         "GuardBuilder.get_guard_manager_from_source (computed_source.guarding)": Program(
             "for i in range(int(x[0].item())): x = x + i\nreturn x",
             steps=("given = given + 1",),

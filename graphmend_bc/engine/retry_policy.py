@@ -241,7 +241,7 @@ class RetryPolicy:
 
     def _lifted_around(self, error: Exception) -> Site | None:
         """The innermost branch or loop that was made a call and in which an attempt ended."""
-        for translator, instruction in reversed(frames_at(error)[:-1]):
+        for translator, (_, instruction) in reversed(frames_at(error)[:-1]):
             offset = offset_of(translator, instruction)
             if offset is not None and self.state.rewrites.is_rewritten(translator.f_code):
                 site = self.plans.site_at(translator.f_code, offset)

@@ -13,8 +13,11 @@ from graphmend_bc.code.analysis.dominators import postdominates
 from graphmend_bc.code.analysis.producers import returns_none
 from graphmend_bc.dynamo.frames.breaks import offset_of, translators
 
-InlinedFrames = tuple[tuple[InstructionTranslatorBase, Instruction], ...]
-"""The frames with the instruction that each of them is at."""
+Place = tuple[CodeType, Instruction]
+"""A form of a frame's code, which a translator may leave for another, and an instruction of it."""
+
+InlinedFrames = tuple[tuple[InstructionTranslatorBase, Place], ...]
+"""The frames with the place that each of them is at."""
 
 
 def frames_of(tx: InstructionTranslatorBase) -> InlinedFrames:
@@ -26,7 +29,7 @@ def frames_of(tx: InstructionTranslatorBase) -> InlinedFrames:
     found = []
     translator: InstructionTranslatorBase | None = tx
     while translator is not None:
-        found.append((translator, translator.current_instruction))
+        found.append((translator, _place(translator)))
         translator = translator.parent
     return tuple(reversed(found))
 
@@ -37,7 +40,11 @@ def frames_at(error: BaseException) -> InlinedFrames:
     Args:
         error: what it ended with.
     """
-    return tuple((t, t.current_instruction) for t in translators(error.__traceback__))
+    return tuple((t, _place(t)) for t in translators(error.__traceback__))
+
+
+def _place(translator: InstructionTranslatorBase) -> Place:
+    return translator.f_code, translator.current_instruction
 
 
 def is_passed_anyway(before: InlinedFrames, after: InlinedFrames) -> bool:
@@ -51,19 +58,19 @@ def is_passed_anyway(before: InlinedFrames, after: InlinedFrames) -> bool:
         after: a later one of the same trace.
     """
     known = dict(before)
-    common = [(known[t], t, instruction) for t, instruction in after if t in known]
+    common = [(known[t], t, place) for t, place in after if t in known]
     if not common:
         return False
     left = [t for t, _ in before if t not in dict(after)]
     if any(returns_none(graph_of(t.f_code)) for t in left):
         return True
-    earlier, translator, later = common[-1]
-    if earlier is later:
+    (code, earlier), translator, (form, later) = common[-1]
+    if earlier is later or code is not form:
         return False
-    start, end = _block(translator, earlier), _block(translator, later)
+    start, end = (_block(translator, instruction) for instruction in (earlier, later))
     if start is None or end is None:
         return False
-    return postdominates(graph_of(translator.f_code), end.index, start.index)
+    return postdominates(graph_of(code), end.index, start.index)
 
 
 def _block(translator: InstructionTranslatorBase, instruction: Instruction) -> Block | None:

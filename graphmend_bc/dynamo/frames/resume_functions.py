@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
+from torch._dynamo.bytecode_transformation import Instruction
+
 from graphmend_bc.code.analysis.blocks import Graph, graph_of
 from graphmend_bc.code.analysis.liveness import live_before
 from graphmend_bc.code.analysis.stack import depth_before
@@ -44,6 +46,26 @@ def resume_in_original(stock: Callable[..., Any]) -> Callable[..., Any]:
         return stock(code, lineno, init_offset, resume_offset, targets, nstack, argnames, *rest)
 
     return lookup
+
+
+def keeping_lines(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`transform_code_object`, where a resume function is made of the code that broke.
+
+    Stock leaves what stands before the break without a line, which a table of Python 3.10 could not
+    hold. In a loop it runs again: a log record or a traceback would name a wrong line.
+    """
+
+    def transform_code_object(code: CodeType, transform: Callable[..., Any], *rest: Any) -> Any:
+        def keep_lines(instructions: list[Instruction], options: dict[str, Any]) -> Any:
+            known = [(each, each.positions, each.starts_line) for each in instructions]
+            result = transform(instructions, options)
+            for each, positions, line in known:
+                each.positions, each.starts_line = positions, line
+            return result
+
+        return stock(code, keep_lines, *rest)
+
+    return transform_code_object
 
 
 def _in_original(

@@ -115,12 +115,14 @@ class ArmCallVariable(VariableTracker):
     def reconstruct(self, codegen: PyCodegen) -> None:
         after = create_instruction("NOP")
         for branch in self.around.items:
+            assert isinstance(branch, TupleVariable)
             value, taken = branch.items
             codegen(value)
             if facts.TO_BOOL_BEFORE_JUMP:
                 codegen.append_output(create_instruction("TO_BOOL"))
-            jumps = facts.POP_JUMP_IF_FALSE if taken.as_python_constant() else facts.POP_JUMP_IF_TRUE
-            codegen.append_output(create_instruction(jumps, target=after))
+            is_if = taken.as_python_constant()
+            skip = facts.POP_JUMP_IF_FALSE if is_if else facts.POP_JUMP_IF_TRUE
+            codegen.append_output(create_instruction(skip, target=after))
         missing = [name for name, variable in codegen.tempvars.items() if variable is None]
         codegen.add_push_null(lambda: codegen(self.function))
         codegen.foreach(self.call)

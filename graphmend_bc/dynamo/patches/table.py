@@ -95,6 +95,13 @@ _FRAME: Final = (
         needed_by=(capabilities.RESUMING,),
     ),
     Seam(
+        "torch._dynamo.resume_execution",
+        ("transform_code_object",),
+        resume_functions.keeping_lines,
+        "what a loop runs again after a break is in the line that the program has it in",
+        needed_by=(capabilities.RESUMING,),
+    ),
+    Seam(
         "torch._dynamo.guards:GuardBuilder",
         ("get_guard_manager_from_source",),
         computed_source.guarding,

@@ -36,6 +36,27 @@ print(json.dumps([found, counts["autograd_cache_hit"] + counts["fxgraph_cache_hi
 """
 
 
+SIZES = """
+import json
+import torch, torch._inductor.config
+from torch._dynamo.utils import counters
+import graphmend_bc as gm
+
+torch._inductor.config.fx_graph_cache = True
+torch._functorch.config.enable_autograd_cache = True
+
+def f(x):
+    first, last = x.min().int(), x.max().int()
+    return torch.arange(first, last) + 1
+
+handle = gm.enable()
+compiled = torch.compile(f, fullgraph=True)
+found = [str(compiled(torch.tensor([1.0, last]))) for last in (3.0, 4.0, 5.0, 3.0)]
+counts = counters["aot_autograd"]
+print(json.dumps([found, counts["autograd_cache_hit"] - counts["autograd_cache_bypass"]]))
+"""
+
+
 def _run(script: Path, cache: Path) -> tuple[list[str], int]:
     environment = {
         "PATH": "/usr/bin:/bin",
@@ -60,6 +81,16 @@ def test_second_process_finds_the_first_ones_graph(tmp_path: Path) -> None:
     ]
     assert first[0] == second[0] == expected
     assert second[1] > first[1]
+
+
+def test_second_process_finds_a_graph_whose_sizes_are_computed_before_it(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(SIZES)
+    first, second = (_run(script, tmp_path / "cache") for _ in range(2))
+    expected = [str(torch.arange(1, last) + 1) for last in (3, 4, 5, 3)]
+    assert first == (expected, 0)
+    assert second[0] == expected
+    assert second[1] > 0
 
 
 def test_same_program_gives_the_same_bytes() -> None:

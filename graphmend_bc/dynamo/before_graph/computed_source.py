@@ -33,8 +33,15 @@ class HoistedSource(Source):
     local: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        known: Any = guards._get_closure_vars().setdefault(_SLICES, {})
-        known[self.label] = lambda L, G: self.slice.fresh({"L": L, "G": G})
+        _known()[self.label] = self.slice
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it is in caches of compiled graphs, which hold the sources of symbolic sizes.
+
+        The label stands for the slice, whose function is of this process: who reads a cache has
+        traced the same computation.
+        """
+        return _read, (self.label, self.local)
 
     @property
     def _name_template(self) -> str:
@@ -51,6 +58,16 @@ class HoistedSource(Source):
 
     def reconstruct(self, codegen: PyCodegen) -> None:
         codegen.append_output(codegen.create_load(self.local))
+
+
+def _known() -> dict[str, Slice]:
+    """The slices by their labels, where the text of a guard finds them."""
+    known: dict[str, Slice] = guards._get_closure_vars().setdefault(_SLICES, {})  # type: ignore[assignment]
+    return known
+
+
+def _read(label: str, local: str) -> HoistedSource:
+    return HoistedSource(label, _known()[label], local)
 
 
 def is_computed(guard: str) -> bool:

@@ -100,6 +100,10 @@ class Slice:
             self._recent.last = [_Seen.of(argument) for argument in arguments], value
         return value
 
+    def __call__(self, L: dict[str, Any], G: dict[str, Any]) -> Any:
+        """The same, as the text of a guard asks for it."""
+        return self.fresh({"L": L, "G": G})
+
     def in_lookup(self, f_locals: dict[str, Any], f_globals: dict[str, Any]) -> Any:
         """The value in a frame that looks for its compiled version; computed once for all versions.
 

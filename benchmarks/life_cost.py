@@ -9,6 +9,7 @@ Each arm runs in a process of its own, and the arms take turns. Measures:
     compilations            graphs compiled in all calls
     late compilations       graphs compiled after the third call
     failed checks           calls whose speculation was wrong
+    at rest, Inductor       as at rest, where the graphs are compiled by Inductor
 
 `--lives` is a file for the seconds after each call, from which `pictures.py` draws calls against
 seconds: there one sees whether and when mending pays back.
@@ -100,6 +101,18 @@ def of_life(name: str, arm: str, life: Lived) -> list[Sample]:
     ]
 
 
+def of_rest(name: str, arm: str, calls: int) -> list[Sample]:
+    """What a call costs at rest under Inductor, for programs that come to rest."""
+    if PROGRAMS[name].calls == 1:
+        return []
+    found = of_life(name, arm, measured(name, arm, calls, "inductor"))
+    return [
+        Sample(name, f"{sample.measure}, Inductor", arm, sample.value)
+        for sample in found
+        if sample.measure == "at rest"
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="programs; all if none")
@@ -127,6 +140,8 @@ def main() -> None:
                 life = measured(name, arm, calls, options.backend)
                 lives[name][arm] = [round(end, 5) for end in life.ends]
                 samples += of_life(name, arm, life)
+                if options.backend == "eager" and arm != "eager":
+                    samples += of_rest(name, arm, calls)
     progress(total, total, "")
     if options.json:
         write_json(options.json, samples)

@@ -139,12 +139,17 @@ def misses(samples: Sequence[Sample]) -> str:
     return rows_of(heads, rows)
 
 
+_REST = "at rest, Inductor"
+
+
 def life(samples: Sequence[Sample]) -> str:
     """Programs over their lives, of `life_cost.py`."""
     values = grouped(samples)
     heads = ["program", "stock: first call, s", "all calls, s", "at rest, us"]
     heads += ["mended / stock: first call", "all calls", "at rest", "seconds more"]
     heads += ["compilations: stock / mended", "after call 3", "failed checks"]
+    if has_rest := bool(_subjects(values, _REST)):
+        heads += [f"{_REST}: stock, us", "mended / stock"]
     rows = []
     for name in _subjects(values, "all calls"):
         cells = [
@@ -159,6 +164,9 @@ def life(samples: Sequence[Sample]) -> str:
         for what in ("compilations", "late compilations"):
             cells.append(_of_arms(values, name, what, ("stock", "mended")))
         cells.append(_median(values, name, "failed checks", "mended", ".0f"))
+        if has_rest:
+            cells.append(_median(values, name, _REST, "stock", ".0f", 1e6))
+            cells.append(_ratio(values, name, _REST, "mended", "stock"))
         rows.append([name, *cells])
     return rows_of(heads, rows)
 

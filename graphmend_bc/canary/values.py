@@ -79,6 +79,12 @@ OF_VALUES: Final = MappingProxyType(
         "TorchInGraphFunctionVariable.call_function (dropout.call_dropout)": Program(
             f"y = F.dropout(x, 0.5, False)\n{PRINT}\nreturn x.sum(), y is x", mends="defer"
         ),
+        "TorchInGraphFunctionVariable.call_function (tensor_bounds.call_range)": Program(
+            "return torch.arange(x.min().int(), x.max().int()) + 1",
+            "given = given * torch.arange(given.numel())",
+            ("given = given + given",),
+            mends="capture",
+        ),
         "nn_module.initialize_lazy_module (trace_time_effects.initialize_lazy)": Program(
             "x = x * 2\nif x.sum() > 0: x = lazy(x)\nreturn x.shape[0]",
             "lazy = nn.LazyLinear(3)\ngiven = -given",

@@ -62,7 +62,7 @@ def test_detection_masks_are_one_graph() -> None:
             return grid * 2, (slice(low, high),)
         """,
         VALUES,
-        mends="hoist@3",
+        mends="capture@3",
         declines="",
         breaks=0,
     )

@@ -22,7 +22,7 @@ from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.patches import frames as at
 from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.dynamo.random_draws import numpy_random, python_random
-from graphmend_bc.dynamo.symbols import tensor_slices
+from graphmend_bc.dynamo.symbols import tensor_bounds, tensor_slices
 
 _TRANSLATOR = "torch._dynamo.symbolic_convert:InstructionTranslatorBase"
 _VARIABLES = "torch._dynamo.variables"
@@ -123,6 +123,13 @@ SEAMS: Final = (
         ("call_function",),
         dropout.call_dropout,
         "dropout that drops nothing gives its argument",
+    ),
+    Seam(
+        f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
+        ("call_function",),
+        tensor_bounds.call_range,
+        "the bounds of a range that are tensors, where their numbers are known only at run time",
+        needed_by=(capabilities.SYMBOLS,),
     ),
     Seam(
         f"{_VARIABLES}.nn_module",

@@ -73,6 +73,9 @@ class FramePlanner:
     def selects_number(self, site: Site) -> bool:
         return self.plans.state.selects_number(site)
 
+    def may_select(self, site: Site) -> bool:
+        return self.plans.state.may_select(site)
+
     def marks_calls_in(self, code: CodeType) -> bool:
         return not self.plans.off and self.plans.marks_calls_in(code)
 

@@ -413,6 +413,11 @@ class MendingState:
             self.numbers.add(site)
             return site in self.selected
 
+    def may_select(self, site: Site) -> bool:
+        """Whether the arms of a branch give numbers of which the graph can select one."""
+        with self.lock:
+            return site in self.numbers and site not in self.unselectable
+
     def stop_selecting(self, site: Site) -> None:
         """A branch was to be selected, and its number is needed while the graph is traced."""
         with self.lock:

@@ -436,6 +436,11 @@ _ALL = (
         (_GUARD, _SELECT),
     ),
     Reason(
+        "decided-by-chance",
+        "A random number decides, and the way that is not assumed is taken too often.",
+        (_SELECT, _PASS_IN),
+    ),
+    Reason(
         "under-export",
         "An exported program has no epilogue in which a speculation could be checked.",
         (_GUARD, "Write the branch with torch.where or torch.cond."),

@@ -25,6 +25,7 @@ class Speculation:
         firm: True if the other value only leads to a raise.
         asserted: what the graph asserts of the value, so that it raises if that is wrong, before it
             can say which speculation failed; empty if nothing.
+        by_chance: True if a random number decides, which nearly always gives the value.
     """
 
     site: Site
@@ -32,6 +33,7 @@ class Speculation:
     likely: bool
     firm: bool
     asserted: str = ""
+    by_chance: bool = False
 
 
 @dataclass(slots=True)

@@ -136,7 +136,7 @@ def f(x):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize(("layerdrop", "mends"), [(0.0, "fold@6"), (0.1, "speculate@6")])
+@pytest.mark.parametrize(("layerdrop", "mends"), [(0.0, "fold@6"), (0.05, "speculate@6")])
 def test_layerdrop(layerdrop: float, mends: str, backend: str) -> None:
     source = LAYERDROP.format(layerdrop=layerdrop)
     check(source, [*LEAVES * 3], mends=mends, grad=True, backend=backend)
@@ -144,11 +144,9 @@ def test_layerdrop(layerdrop: float, mends: str, backend: str) -> None:
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_layers_that_are_left_out_as_often_as_not(backend: str) -> None:
-    """Stock's pieces do better than a graph that is right in one call of four."""
-    source = LAYERDROP.format(layerdrop=0.5)
-    check(source, [*LEAVES], "speculate@6", grad=True, backend=backend, orders=1)
-    missed = "speculation-missed@6"
-    check(source, [*LEAVES * 3], "", missed, None, grad=True, backend=backend)
+    """Stock's pieces do better than a graph that is right in one call of two."""
+    source = LAYERDROP.format(layerdrop=0.15)
+    check(source, [*LEAVES * 3], "", "decided-by-chance@6", None, grad=True, backend=backend)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

@@ -75,7 +75,7 @@ def test_layers_that_are_dropped_while_training_only() -> None:
         def f(x, training=False):
             for layer in layers:
                 share = np.random.uniform(0, 1)
-                skip = training and (share < 0.1)
+                skip = training and (share < 0.05)
                 if not skip:
                     x = layer(x)
             return x

@@ -31,6 +31,7 @@ from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
 from graphmend_bc.dynamo.before_graph.host_function import NUMBERS
 from graphmend_bc.dynamo.before_graph.prologue import call_in_prologue
 from graphmend_bc.dynamo.calls.cached_calls import is_cached
+from graphmend_bc.dynamo.random_draws.chances import Interval
 from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
@@ -48,6 +49,7 @@ class HostDraws(Feature):
         sites: calls that draw from a generator of the host, in order.
         draws: what they draw.
         state: what they leave the generators as, if the graph is not used.
+        intervals: what single numbers are drawn from, by the local variables that hold them.
     """
 
     order: ClassVar[int] = 60
@@ -55,6 +57,7 @@ class HostDraws(Feature):
     sites: list[Site] = field(default_factory=list)
     draws: list[HostDraw] = field(default_factory=list)
     state: Draws = field(default_factory=Draws)
+    intervals: dict[str, Interval] = field(default_factory=dict)
 
     def add(
         self,
@@ -81,7 +84,10 @@ class HostDraws(Feature):
         self.sites.append(site)
         self.draws.append(draw)
         compilation.trace.used[site] = "draw"
-        return call_in_prologue(tx, call, draw.sources, "drawn")
+        local = call_in_prologue(tx, call, draw.sources, "drawn")
+        if draw.interval is not None:
+            self.intervals[local] = draw.interval
+        return local
 
     def rolls_back(self) -> RollbackNeed:
         return RollbackNeed.WORTH_COPIES if self.sites else RollbackNeed.NOT_NEEDED
@@ -105,11 +111,13 @@ class HostDraw:
         call: from these values to tensors and what the graph rests on, as `HostCall` gives it.
         generators: from the same values to the generators that it draws from; None if it would
             call something else than in the trace.
+        interval: what it draws a single number from evenly; None if it does something else.
     """
 
     sources: Sequence[Source]
     call: Callable[..., tuple[Any, Any]]
     generators: Callable[..., Sequence[Any] | None]
+    interval: Interval | None = None
 
     def values_in(self, tx: InstructionTranslatorBase) -> list[Any]:
         """What it is given in this call of the frame."""

@@ -17,6 +17,7 @@ from graphmend_bc.dynamo.before_graph.guarded_constants import guard_on
 from graphmend_bc.dynamo.before_graph.host_function import HostCall
 from graphmend_bc.dynamo.calls.markers import outlined
 from graphmend_bc.dynamo.frames.breaks import UNSAFE_SIDE_EFFECT, instruction_of
+from graphmend_bc.dynamo.random_draws.chances import Interval, constants_in, interval_of
 from graphmend_bc.dynamo.random_draws.drawn_values import (
     HostDraw,
     HostDraws,
@@ -94,7 +95,9 @@ def _drawn_by(
     def draw(*values: Any) -> Any:
         return function(*values[:count], **dict(zip(names, values[count:], strict=True)))
 
-    value = _before_graph(tx, compilation, site, draw, [*args, *kwargs.values()])
+    given = [*args, *kwargs.values()]
+    interval = None if kwargs else interval_of(function.__name__, constants_in(given))
+    value = _before_graph(tx, compilation, site, draw, given, interval)
     # Dynamo does not guard on what the name stands for.
     known, name = sys.modules["numpy"].random, function.__name__
     guard_on(f"numpy.random.{name}", lambda: getattr(known, name, None) is function)
@@ -107,6 +110,7 @@ def _before_graph(
     site: Site,
     function: Callable[..., Any],
     args: Sequence[VariableTracker],
+    interval: Interval | None = None,
 ) -> VariableTracker:
     """What a function of constants and tensors gives, which is called before the graph."""
     trace = compilation.trace
@@ -116,5 +120,5 @@ def _before_graph(
     piece = tensors_of_arguments(trace, nodes, name)
     call = HostCall(function, arguments, lambda *values: piece.run(values))
     generators = (sys.modules["numpy"].random.mtrand._rand,)
-    draw = HostDraw(piece.sources, call, lambda *values: generators)
+    draw = HostDraw(piece.sources, call, lambda *values: generators, interval)
     return drawn_before_graph(tx, compilation, site, draw)

@@ -24,6 +24,7 @@ from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.host_function import HostCall
 from graphmend_bc.dynamo.frames.breaks import UNSAFE_SIDE_EFFECT, instruction_of
+from graphmend_bc.dynamo.random_draws.chances import constants_in, interval_of
 from graphmend_bc.dynamo.random_draws.drawn_values import (
     HostDraw,
     HostDraws,
@@ -210,7 +211,8 @@ def host_draw(
 
         return HostCall(draw, arguments, lambda *values: piece.run(values))(*values)
 
-    return HostDraw((method.source, *piece.sources), call, generator_of)
+    interval = None if kwargs else interval_of(method.name, constants_in(args))
+    return HostDraw((method.source, *piece.sources), call, generator_of, interval)
 
 
 def generator_of(bound: Any, *values: Any) -> Sequence[Random] | None:

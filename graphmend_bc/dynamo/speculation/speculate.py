@@ -26,6 +26,8 @@ from graphmend_bc.code.resume_names import is_resumed
 from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
 from graphmend_bc.dynamo.frames.inlined_frames import InlinedFrames, frames_of
 from graphmend_bc.dynamo.graph.emit import as_tensor, call, compared, method
+from graphmend_bc.dynamo.random_draws.chances import chance
+from graphmend_bc.dynamo.random_draws.drawn_values import HostDraws
 from graphmend_bc.dynamo.speculation.guarded_truth import guarded_truth
 from graphmend_bc.dynamo.speculation.index_bounds import check_index_bounds
 from graphmend_bc.dynamo.trace.compilation import Compilation
@@ -37,6 +39,10 @@ from graphmend_bc.runtime import Site, Speculate
 _MOST_NODES = 1024
 """Nodes that a loop may add to the graph whose rounds are speculated on."""
 
+_MOST_MISSED = 1 / 4
+"""In how many calls of one checks may fail because of random numbers. Where they fail more often,
+the pieces that a break leaves are the cheaper way."""
+
 
 @dataclass(slots=True, eq=False)
 class Checks(Feature):
@@ -46,6 +52,7 @@ class Checks(Feature):
         drawn: predicates that may rest on random draws.
         places: where each of the speculations was made, in their order.
         first: how many nodes the graph had when a site was reached first.
+        missed: in how many calls of one a check fails because random numbers decide.
     """
 
     order: ClassVar[int] = 30
@@ -53,6 +60,7 @@ class Checks(Feature):
     drawn: list[TensorVariable] = field(default_factory=list)
     places: list[InlinedFrames] = field(default_factory=list)
     first: dict[Site, int] = field(default_factory=dict)
+    missed: float = 0.0
 
     def on_graph_end(
         self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
@@ -123,10 +131,10 @@ def speculate(
                 detail = f"It is not computed before the graph either: {refused.detail or refused}"
                 raise Refused("speculation-missed", detail) from refused
 
-    def seen() -> bool | None:
-        return primitive.likely if primitive.firm else evaluate_concretely(tx, trace, truth)
-
-    value = compilation.planner.likely(primitive, occurrence, seen)
+    odds = _odds(compilation, primitive, truth)
+    value = _likely(tx, compilation, primitive, occurrence, truth) if odds is None else odds >= 0.5
+    if odds is not None:
+        _check_chance(trace.of(Checks), min(odds, 1 - odds))
     wrong = call(tx, "logical_not", truth) if value else truth
     for predicate, taken in trace.predicates:
         around = predicate if taken else call(tx, "logical_not", predicate)
@@ -135,9 +143,53 @@ def speculate(
     trace.recorder.speculated = True
     text = "" if asserted is None else _text(asserted, value)
     trace.of(Checks).places.append(frames_of(tx))
-    trace.speculations.append((Speculation(site, occurrence, value, primitive.firm, text), wrong))
+    known = Speculation(site, occurrence, value, primitive.firm, text, by_chance=odds is not None)
+    trace.speculations.append((known, wrong))
     trace.used[site] = "speculate"
     return value
+
+
+def _odds(compilation: Compilation, primitive: Speculate, truth: TensorVariable) -> float | None:
+    """How likely a condition is true, if a random number decides.
+
+    None where there is something better than to leave it to stock: the other way only raises, the
+    graph can select, or a break is an error.
+    """
+    better = primitive.firm or compilation.planner.may_select(primitive.site)
+    if better or compilation.one_graph:
+        return None
+    draws = compilation.trace.known(HostDraws)
+    return chance(truth.as_proxy().node, draws.intervals if draws is not None else {})
+
+
+def _likely(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    primitive: Speculate,
+    occurrence: int,
+    truth: TensorVariable,
+) -> bool:
+    """The value to assume of a condition, from what is known of this call and of others."""
+
+    def seen() -> bool | None:
+        if primitive.firm:
+            return primitive.likely
+        return evaluate_concretely(tx, compilation.trace, truth)
+
+    return compilation.planner.likely(primitive, occurrence, seen)
+
+
+def _check_chance(checks: Checks, misses: float) -> None:
+    """Refuse where a check would fail too often, whatever is assumed.
+
+    Args:
+        checks: those of the trace so far.
+        misses: in how many calls of one another check would fail.
+    """
+    if (missed := checks.missed + misses) > _MOST_MISSED:
+        detail = f"A random number decides: checks would fail in {missed:.0%} of the calls."
+        raise Refused("decided-by-chance", detail)
+    checks.missed = missed
 
 
 def check_numbers(frame: InstructionTranslatorBase) -> None:

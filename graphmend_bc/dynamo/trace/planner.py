@@ -49,6 +49,9 @@ class Planner(Protocol):
     def selects_number(self, site: Site) -> bool:
         """Whether the graph selects one of the numbers that the arms of a branch give."""
 
+    def may_select(self, site: Site) -> bool:
+        """Whether the arms of a branch give numbers of which the graph can select one."""
+
     def marks_calls_in(self, code: CodeType) -> bool:
         """Whether calls that only observe are marked in a code object that is traced."""
 

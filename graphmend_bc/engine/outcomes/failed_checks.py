@@ -116,6 +116,7 @@ def _known(
         changes=state.counts_of(state.function_of(code)).changes,
         forced=history.forced,
         firm=speculation.firm,
+        by_chance=speculation.by_chance,
         retired=tally.retired,
         single=not attempt.allows_versions(_VERSIONS),
         one_graph=tally.one_graph,
@@ -179,7 +180,7 @@ def _flipping(tally: Tally) -> Iterator[tuple[Site, int]]:
     """The conditions, each with its round, whose checks fail often, first in a call or not."""
     for index, failed in tally.wrong.items():
         known = tally.speculations[index]
-        if is_frequent(failed, tally.calls) and not known.firm:
+        if is_frequent(failed, tally.calls) and not (known.firm or known.by_chance):
             yield known.site, known.occurrence
 
 

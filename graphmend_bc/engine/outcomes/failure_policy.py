@@ -54,6 +54,7 @@ class FailedCheck:
         changes: how often the frame was compiled otherwise because checks failed.
         forced: True if the value is assumed because the other one does not trace.
         firm: True if the other value only leads to a raise.
+        by_chance: True if a random number decides, which mostly gives the value.
         retired: True if the graph is not used for new calls any more.
         single: True if the frame may not be compiled in more versions, one for each value.
         one_graph: True if a graph break of the frame is an error.
@@ -73,6 +74,7 @@ class FailedCheck:
     changes: int
     forced: bool = False
     firm: bool = False
+    by_chance: bool = False
     retired: bool = False
     single: bool = False
     one_graph: bool = False
@@ -120,7 +122,7 @@ def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnF
         failed_limit: failed checks that are enough where the other arm only raises.
         flip_limit: flips of one site.
     """
-    if known.retired:
+    if known.retired or known.by_chance:
         return OnFailure.KEEP
     bounded = known.firm or known.one_graph
     if (known.is_lost or known.is_independent or known.is_elsewhere) and not bounded:

@@ -50,7 +50,11 @@ class SpeculationFlips:
         if self.tried and stopped == self.stopped:
             self.values.pop(self.tried[-1].site, None)
         known = {(known.site, known.occurrence) for known in self.tried}
-        left = [g for g in speculations if not g.firm and (g.site, g.occurrence) not in known]
+        left = [
+            each
+            for each in speculations
+            if not (each.firm or each.by_chance) and (each.site, each.occurrence) not in known
+        ]
         if not left or len(self.tried) >= _MOST:
             if last:
                 self.values.clear()  # neither way traces to the end

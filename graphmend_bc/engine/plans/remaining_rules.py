@@ -16,6 +16,7 @@ from graphmend_bc.runtime import Site
 
 _FINAL = frozenset(
     {
+        "decided-by-chance",
         "inside-transform",
         "left-alone",
         "not-optimized-code",

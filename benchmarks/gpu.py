@@ -1,6 +1,6 @@
 """What mending gives on a GPU, beside stock torch.compile and hand-fixed code.
 
-    python benchmarks/gpu.py [--minutes 8.5] [--only NAME ...] [--out FOLDER]
+    python benchmarks/gpu.py [--minutes 8.5] [--only NAME ...] [--turns NAME ...] [--out FOLDER]
 
 It needs torch with CUDA, graphmend_bc and a GPU, and writes gpu.json and gpu.md. Each program runs
 in eager Python, compiled by stock, mended, and fixed by hand (`twin`), in Inductor's default mode
@@ -20,6 +20,9 @@ are timed in turns with those of eager Python. Of each arm:
     failed        the compiler raised an error
 
 Some programs are measured with one strategy for branches alone too: `where`, `cond`, `speculate`.
+
+The host may be slower in one minute than in the next, and an arm is over within seconds. So
+`--turns` compiles mended and hand-fixed code in one process, and times blocks of both in turns.
 """
 
 from __future__ import annotations
@@ -134,6 +137,21 @@ class Bench:
             self._wait()
         return (time.perf_counter() - start) / count
 
+    def take_turns(self, name: str, program: Program) -> None:
+        """Time blocks of calls of mended and of hand-fixed code in turns, default mode."""
+        calls: dict[str, Callable[[], Any]] = {}
+        for arm in ("mended", "twin"):
+            gm.enable() if arm == "mended" else gm.disable()
+            ready = program.make("twin" if arm == "twin" else "stock", self.device)
+            calls[arm] = ready.caller(torch.compile(ready.model))
+            for _ in range(WARM_UP):
+                calls[arm]()
+        sizes = {arm: self._block_size(call) for arm, call in calls.items()}
+        for _ in range(3 * ROUNDS):
+            for arm, call in calls.items():
+                self._sample(name, "default", arm, "call in turns", self._block(call, sizes[arm]))
+        start_arm("stock")
+
     def _exactness(self, name: str, program: Program, expected: list[torch.Tensor]) -> None:
         """How many results are not eager's where kernels are the same; eager is run again too."""
         for arm in ("eager", "stock", "mended"):
@@ -199,6 +217,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=8.5, help="begin nothing after (8.5)")
     parser.add_argument("--only", nargs="+", choices=list(programs(CUDA)), metavar="NAME")
+    parser.add_argument("--turns", nargs="+", choices=list(programs(CUDA)), metavar="NAME")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), metavar="FOLDER")
     parser.add_argument("--dry-run", action="store_true", help="on the CPU, to test the benchmark")
     return parser.parse_args(argv)
@@ -219,7 +238,8 @@ def main(argv: list[str] | None = None) -> int:
     start, bench = time.monotonic(), Bench(torch.device("cpu") if args.dry_run else CUDA)
     torch.compile(lambda x: x + 1)(torch.ones(2, device=bench.device))  # loads what torch needs
     known = programs(bench.device).items()
-    chosen = {n: p for n, p in known if args.only is None or n in args.only}
+    only = args.only or (args.turns and [])
+    chosen = {n: p for n, p in known if only is None or n in only}
     args.out.mkdir(parents=True, exist_ok=True)
     left_out: list[str] = []
     for done, (name, program) in enumerate(chosen.items()):
@@ -228,6 +248,9 @@ def main(argv: list[str] | None = None) -> int:
             left_out.append(name)
             continue
         bench.run(name, program)
+        write_json(args.out / "gpu.json", bench.samples)
+    for name in args.turns or ():
+        bench.take_turns(name, dict(known)[name])
         write_json(args.out / "gpu.json", bench.samples)
     progress(len(chosen), len(chosen), "")
     text = markdown(environment(), bench.samples, left_out)

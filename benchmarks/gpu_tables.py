@@ -31,6 +31,8 @@ def markdown(
     for mode in ("default", "reduce-overhead"):
         parts += [f"## Mode {mode}", _times(values, mode), _counts(values, mode)]
     parts += ["## One strategy for branches alone", _alone(values)]
+    if turns := _turns(values):
+        parts += ["## Mended and by hand in turns, mode default", turns]
     if left_out:
         parts.append(f"No time was left for: {', '.join(left_out)}.")
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -66,6 +68,23 @@ def _times(values: _Values, mode: str) -> str:
         )
         rows.append([name, f"{eager * 1e6:.0f}", *ratios, *first, *errors, differing])
     return _table(heads, rows)
+
+
+def _turns(values: _Values) -> str:
+    """Blocks of calls of two arms that took turns; empty if none did."""
+    measure = "default: call in turns"
+    heads = ["program", "mended, us a call", "by hand, us a call", "mended / by hand"]
+    rows = []
+    for name in dict.fromkeys(name for name, what, _ in values if what == measure):
+        both = [values[name, measure, arm] for arm in ("mended", "twin")]
+        ratios = [mended / twin for mended, twin in zip(*both, strict=True)]
+        spans = [
+            f"{statistics.median(b) * 1e6:.0f} [{min(b) * 1e6:.0f}, {max(b) * 1e6:.0f}]"
+            for b in both
+        ]
+        span = f"{statistics.median(ratios):.2f} [{min(ratios):.2f}, {max(ratios):.2f}]"
+        rows.append([name, *spans, span])
+    return _table(heads, rows) if rows else ""
 
 
 def _speedup(values: _Values, name: str, arm: str, mode: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import graphmend_bc as gm
 from graphmend_bc.attachment.attach import attach_all, unmet_patterns
 from graphmend_bc.cli.child_processes import ChildProcesses
+from graphmend_bc.cli.loaded_code import LoadedCode
 from graphmend_bc.cli.program import UserProgram
 from graphmend_bc.cli.ranks import labelled
 from graphmend_bc.reporting.table import Table
@@ -34,18 +35,23 @@ def run(args: argparse.Namespace) -> None:
     program.prepare()
     children = ChildProcesses()
     children.watch()
+    loaded = LoadedCode()
+    loaded.watch()
     for target in args.attach:
         _attach(target, f"argument --attach: {target!r}", args.refuse)
     _attach(from_environment, "GRAPHMEND_BC_ATTACH", args.refuse)
     # Python joins the program's threads and prints what ended it before it calls this.
-    atexit.register(_finish, args, os.getpid(), children)
+    atexit.register(_finish, args, os.getpid(), (children, loaded))
     program.execute()
     if args.most_breaks is None and args.most_misses is None:
         return
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
-    if shortfalls := fallen_short(gm.report(), args.most_breaks, args.most_misses):
+    shortfalls = fallen_short(gm.report(), args.most_breaks, args.most_misses)
+    if args.most_breaks is not None and (said := str(loaded)):
+        shortfalls.append(f"graphmend_bc: {said}")
+    if shortfalls:
         with labelled():
             print("\n".join(shortfalls), file=sys.stderr)
         raise SystemExit(FELL_SHORT)
@@ -79,14 +85,14 @@ def fallen_short(
     return said
 
 
-def _finish(args: argparse.Namespace, pid: int, children: ChildProcesses) -> None:
+def _finish(args: argparse.Namespace, pid: int, watched: tuple[ChildProcesses, LoadedCode]) -> None:
     if os.getpid() != pid:  # a forked child of the program reports nothing
         return
     report = gm.report()
     with labelled():
         if not args.quiet:
             _print_report(report)
-            if said := str(children):
+            for said in filter(None, map(str, watched)):
                 print(said, file=sys.stderr)
         if unmet := unmet_patterns():
             print(f"graphmend_bc: {unmet}", file=sys.stderr)

@@ -13,6 +13,7 @@ import torch
 
 from graphmend_bc import config
 from graphmend_bc.canary.check import Finding, findings
+from graphmend_bc.canary.effects import shows_absence
 from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL
 from graphmend_bc.engine.decisions.decision_cache import cache_dir
 from graphmend_bc.engine.decisions.entry_files import EntryFiles
@@ -76,12 +77,18 @@ def _table(found: Sequence[Finding]) -> Table:
         [
             finding.seam.label,
             "missing" if finding.missing else _yes(finding.reached, finding.ran),
-            finding.fault or _yes(not finding.missing, finding.ran),
+            finding.fault or _effect(finding),
             ", ".join(finding.seam.needed_by),
         ]
         for finding in found
     ]
     return Table(["seam", "reached", "effect", "what rests on it"], rows)
+
+
+def _effect(finding: Finding) -> str:
+    if finding.reached and finding.ran and not shows_absence(finding.seam.label):
+        return "with others"
+    return _yes(not finding.missing, finding.ran)
 
 
 def _yes(holds: bool, ran: bool) -> str:
@@ -119,4 +126,5 @@ def _as_dict(finding: Finding) -> dict[str, Any]:
         "tried": finding.ran,
         "reached": finding.reached,
         "fault": finding.fault,
+        "shows absence": shows_absence(finding.seam.label),
     }

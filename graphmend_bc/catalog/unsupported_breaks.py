@@ -34,6 +34,10 @@ LEFT: Final = MappingProxyType(
         "Unsupported Tensor.requires_grad_() call": (
             "It makes an input a leaf that requires a gradient, which its caller sees."
         ),
+        "Unsupported function call (delayed)": (
+            "Dynamo does not trace what is called. From torch 2.15 on, that may be a recurrent"
+            " module; torch._dynamo.config.allow_rnn has it traced."
+        ),
         "Unsupported python_type() call": "Dynamo does not support objects of this type.",
     }
 )

@@ -67,7 +67,7 @@ class Merge:
             return self._choose_tensor(left, right)
         if type(left) is type(right) and isinstance(left, (TupleVariable, ListVariable)):
             return self._choose_items(left, cast(Any, right))
-        if are_selectable(left, right):
+        if are_selectable(self.trace, left, right):
             return self._choose_number(left, right)
         check_same_value(left, right)
         return left

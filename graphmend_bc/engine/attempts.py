@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from types import CodeType
 from typing import Any
@@ -14,7 +13,6 @@ from graphmend_bc.dynamo.corrections.finalisers import FrameLeft
 from graphmend_bc.dynamo.frames import attempt
 from graphmend_bc.dynamo.frames.generated_code import OURS
 from graphmend_bc.dynamo.frames.internal_errors import InternalError, is_internal
-from graphmend_bc.dynamo.frames.situation import situation_of
 from graphmend_bc.dynamo.graph.cuda_graphs import frame_records_cuda_graphs
 from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.speculation.survey import Survey, Surveyed
@@ -88,8 +86,6 @@ class Attempts:
         """Nothing was tried yet; plans of other processes may be tried first."""
         suspends = bool(self.code.co_flags & _SUSPENDS)
         self.plans = Plans(self.state, identity_of(self.code), suspends, suggests)
-        situation = situation_of(self.call.locals)
-        self.plans.left = replace(self.plans.left, situation=situation)
         self.plans.cuda_graphs = frame_records_cuda_graphs(
             self.call.compiler_fn, self.call.locals.values()
         )

@@ -244,39 +244,3 @@ def test_a_capture_is_not_to_blame_for_a_break_before_it() -> None:
     assert [decline.reason for decline in report.declines] == ["leaf-noticed"]
     assert {mend.strategy for mend in report.mends} == {"capture"}
     assert attempts(frames) == [3, 2, 1, 0]
-
-
-BY_CHANCE = """
-def f(x):
-    x = x * 2
-    if torch.rand([]) < 0.5:
-        return x @ x, "left"
-    return x + 1, "right"
-"""
-
-
-def tries(calls: list[torch.Tensor]) -> list[int]:
-    """The attempts in each call, for which the function is compiled anew."""
-    frames: list[FrameResult] = []
-    state = session.new_state(mends=True)
-    state.on_frame.append(frames.append)
-    torch._dynamo.reset()
-    found = []
-    with session.mending_by(state), torch._dynamo.config.patch(recompile_limit=20):
-        function = torch.compile(_defined(BY_CHANCE), backend="eager", dynamic=False)
-        for x in calls:
-            function(x)
-            found.append(sum(len(frame.attempts) for frame in frames))
-            frames.clear()
-    return found
-
-
-def test_a_frame_that_is_compiled_again_and_again_tries_twice_what_does_not_help() -> None:
-    assert tries([torch.ones(n, n) for n in (2, 3, 4, 5)]) == [1, 1, 0, 0]
-
-
-def test_in_another_situation_it_is_tried_anew() -> None:
-    floats = [torch.ones(n, n) for n in (2, 3, 4)]
-    others = [x.double() for x in floats]
-    leaves = [x.clone().requires_grad_() for x in floats]
-    assert tries([*floats, *others, *leaves]) == [1, 1, 0] * 3

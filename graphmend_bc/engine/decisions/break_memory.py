@@ -6,8 +6,7 @@ own, and before what goes on after the break is. They begin with what it found o
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphmend_bc.dynamo.frames.breaks import Break
@@ -30,9 +29,6 @@ _IN_EVERY_FRAME = frozenset(
 )
 """Reasons that depend on the instruction and the callee, not on the frame that is compiled."""
 
-
-_TRIES = 2
-"""How often rules are tried at a break of a frame that is compiled in one situation."""
 
 BreakPlace = tuple[CodeId, str, object]
 
@@ -65,14 +61,12 @@ class LeftBreak:
         settings: those that rules depend on.
         decline: what is reported of it.
         everywhere: whether the reasons hold in every frame.
-        times: how often its own frame was compiled up to it, by the situation.
     """
 
     text: str
     settings: object
     decline: Decline
     everywhere: bool
-    times: Mapping[Hashable, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -94,7 +88,6 @@ class BreakMemory:
         decline: Decline,
         refusals: Iterable[Refused],
         settings: object,
-        situation: Hashable,
     ) -> None:
         """A frame was compiled up to a break that no rule mends.
 
@@ -104,31 +97,24 @@ class BreakMemory:
             decline: what is reported of it.
             refusals: why each of the rules does not mend it.
             settings: those that rules depend on.
-            situation: of the frame; None if the break is in what it calls.
         """
         codes = {decline.reason, *(refused.reason.code for refused in refusals)}
         everywhere = codes <= _IN_EVERY_FRAME
-        before = self.left.get(place)
-        same = before is not None and (before.text, before.settings) == (found.text, settings)
-        times = Counter(before.times if before is not None and same else {})
-        times[situation] += situation is not None
-        self.left[place] = LeftBreak(found.text, settings, decline, everywhere, times)
+        self.left[place] = LeftBreak(found.text, settings, decline, everywhere)
 
-    def is_left(self, place: BreakPlace, settings: object, situation: Hashable) -> bool:
+    def is_left(self, place: BreakPlace, settings: object, *, innermost: bool) -> bool:
         """Whether no rule mended a break at a place.
 
         Args:
             place: it.
             settings: those that rules depend on.
-            situation: of the frame, if it is in the frame's own code; else None. What it rests on
-                may be an input of that frame, and is none of those between it and the one that met
-                the break first.
+            innermost: whether it is in the frame's own code. What it rests on may be an input of
+                that frame, and is none of those between it and the one that met the break first.
         """
         known = self.left.get(place)
         if known is None or known.settings != settings:
             return False
-        # The second time sizes are symbols that were numbers before; nothing is new after that.
-        return known.everywhere or situation is None or known.times.get(situation, 0) >= _TRIES
+        return known.everywhere or not innermost
 
     def forget(self) -> None:
         """Forget everything."""

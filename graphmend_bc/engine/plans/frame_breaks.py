@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import CodeType
@@ -25,12 +25,10 @@ class FrameBreaks:
     Attributes:
         state: what is known across frames.
         frame: the frame's own code object.
-        situation: in which it is compiled.
     """
 
     state: MendingState
     frame: CodeId
-    situation: Hashable = ()
 
     @cached_property
     def settings(self) -> object:
@@ -64,8 +62,7 @@ class FrameBreaks:
     ) -> None:
         """A break of the frame is left to stock; the rest as for `BreakMemory.note_left`."""
         place = self._place(code, decline.site)
-        situation = self._situation(decline.site)
-        self.state.breaks.note_left(place, found, decline, refusals, self.settings, situation)
+        self.state.breaks.note_left(place, found, decline, refusals, self.settings)
 
     def known(self, code: CodeType, site: Site) -> LeftBreak | None:
         """What is known of a place where no rule mended a break, if it holds here too.
@@ -76,8 +73,8 @@ class FrameBreaks:
         """
         if not (self.state.remember and self.state.breaks.left):
             return None
-        place = self._place(code, site)
-        if not self.state.breaks.is_left(place, self.settings, self._situation(site)):
+        place, innermost = self._place(code, site), site.code is self.frame
+        if not self.state.breaks.is_left(place, self.settings, innermost=innermost):
             return None
         return self.state.breaks.left[place]
 
@@ -93,9 +90,6 @@ class FrameBreaks:
         if known is None or known.text != found.text:
             return None
         return replace(known.decline, site=site)
-
-    def _situation(self, site: Site) -> Hashable:
-        return self.situation if site.code is self.frame else None
 
     def _place(self, code: CodeType, site: Site) -> BreakPlace:
         """The same for a function and for what resumes it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -66,3 +67,28 @@ def test_only_a_call_that_is_made_gets_a_tensor_that_shows_its_node(
     assert [record.getMessage() for record in caplog.records if record.name == "arm"] == [
         "The largest is tensor(200000., grad_fn=<MaxBackward1>)."
     ] * 2
+
+
+LEAF = torch.ones(2, requires_grad=True)
+KINDS = [LEAF, LEAF * 2, torch.nn.Parameter(torch.ones(2))]
+
+
+@pytest.mark.parametrize("order", itertools.permutations(range(3)))
+def test_a_tensor_that_is_a_leaf_in_one_call_only(
+    order: tuple[int, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its text names a node, or that it requires a gradient; Dynamo does not guard on that."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        print(x, [x])
+        return x * 2
+
+    def printed(function: Callable[[torch.Tensor], torch.Tensor]) -> str:
+        for index in (*order, *order):
+            function(KINDS[index])
+        return capsys.readouterr().out
+
+    expected = printed(f)
+    torch._dynamo.reset()
+    with gm.enabled():
+        assert printed(torch.compile(f, backend="eager")) == expected

@@ -11,24 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from torch._dynamo.guards import install_guard
-from torch._dynamo.source import GlobalStateSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.dicts import ConstDictVariable
 from torch._dynamo.variables.lists import TupleVariable
 from torch._dynamo.variables.misc import StringFormatVariable
-from torch._guards import Guard, Source
+from torch._guards import Source
 
 from graphmend_bc.catalog.observers import Observer
 from graphmend_bc.dynamo.calls.callees import owner_of
-from graphmend_bc.dynamo.deferral.touched_state import (
-    Reader,
-    Values,
-    reader,
-    touched_by,
-    value_at,
-)
+from graphmend_bc.dynamo.deferral.touched_state import Values, touched_by, value_at
+from graphmend_bc.dynamo.graph.lambda_guards import Reader, guard_by, reader
 from graphmend_bc.dynamo.host_values.argument_snapshots import LASTING
 from graphmend_bc.dynamo.host_values.autograd_repr import AutogradReprVariable
 from graphmend_bc.dynamo.host_values.passed_objects import changed_objects, is_fixed
@@ -38,7 +31,6 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.deferral.effect_targets import only_writes, reach_of, targets_of
 from graphmend_bc.runtime.deferral.reach import Reach
-from graphmend_bc.runtime.signal_handlers import pass_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,27 +220,17 @@ def _guard(
 ) -> None:
     """Guard on what deferred calls reach: nothing of the program's, or nothing that it uses."""
 
-    def make(builder: Any, guard: Guard) -> None:
-        scope = builder.scope["G"]
-
-        def holds(local: Any) -> bool:
-            try:
-                values, used = places(local, scope), touched(local, scope)
-            except Exception as error:
-                pass_on(error)
+    def holds(local: Any, scope: Any) -> bool:
+        values, used = places(local, scope), touched(local, scope)
+        for call in calls:
+            targets = call.targets(values)
+            if not all(map(only_writes, targets)) and (
+                not compares or call.problem(reach_of(targets), names, used)
+            ):
                 return False
-            for call in calls:
-                targets = call.targets(values)
-                if not all(map(only_writes, targets)) and (
-                    not compares or call.problem(reach_of(targets), names, used)
-                ):
-                    return False
-            return True
+        return True
 
-        what = ["deferred calls reach nothing that the function uses"]
-        builder.guard_manager.root.add_lambda_guard(holds, what, guard.user_stack)
-
-    install_guard(GlobalStateSource().make_guard(make))
+    guard_by(holds, "deferred calls reach nothing that the function uses")
 
 
 def _stored_names(tx: InstructionTranslatorBase) -> frozenset[str]:

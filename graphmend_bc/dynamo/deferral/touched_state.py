@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import io
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from torch._dynamo import guards
 from torch._dynamo.exc import Unsupported
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._guards import Source
 
 from graphmend_bc.dynamo import facts
+from graphmend_bc.dynamo.graph.lambda_guards import reader
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 Values = Sequence[Any]
-Reader = Callable[[Any, Any], Values]
 """From a frame's variables and its globals to the objects at some places."""
 
 _CHANGEABLE: Final = (list, dict, MappingProxyType, set, deque, bytearray, Iterator)
@@ -100,17 +99,6 @@ def _names(source: Source) -> Iterator[str]:
     for name in ("member", "global_name", "index"):
         if isinstance(value := getattr(source, name, None), str):
             yield value
-
-
-def reader(places: Iterable[Source]) -> Reader:
-    """A function that looks places up.
-
-    Args:
-        places: sources of objects that were there before the frame.
-    """
-    text = "".join(f"{place.name}, " for place in places)
-    found: Reader = eval(f"lambda L, G: ({text})", dict(guards._get_closure_vars()))
-    return found
 
 
 def value_at(tx: InstructionTranslatorBase, place: Source) -> Any:

@@ -20,7 +20,11 @@ from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo.graph.fx_nodes import input_storages, is_input
-from graphmend_bc.dynamo.host_values.autograd_repr import AutogradReprVariable, node_of
+from graphmend_bc.dynamo.host_values.autograd_repr import (
+    AutogradReprVariable,
+    guard_on_leaf,
+    node_of,
+)
 from graphmend_bc.dynamo.host_values.host_value import HostVariable
 from graphmend_bc.dynamo.host_values.passed_objects import check_whole, is_fixed
 from graphmend_bc.dynamo.host_values.text_settings import is_moved, note_shown
@@ -198,7 +202,10 @@ class Snapshotter:
             return self._copy(plain)
         if self.gradients == "refuse" or self.trace.choices:
             raise Refused("effect-shows-grad")
-        return AutogradReprVariable(self._copy(plain), node_of(example))
+        node = node_of(example)
+        if not node and value.source is not None:
+            guard_on_leaf(value.source)  # Dynamo's guards do not tell
+        return AutogradReprVariable(self._copy(plain), node)
 
     def _copy(self, value: VariableTracker) -> VariableTracker:
         copy = self._call(value, "clone")

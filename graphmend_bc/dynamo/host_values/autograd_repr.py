@@ -13,7 +13,9 @@ import torch
 from torch._dynamo.bytecode_transformation import create_call_function
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.variables.base import VariableTracker
+from torch._guards import Source
 
+from graphmend_bc.dynamo.graph.lambda_guards import guard_by, reader
 from graphmend_bc.dynamo.host_values.epilogue import EpilogueCallVariable
 from graphmend_bc.reporting.reasons import Refused
 
@@ -67,6 +69,16 @@ def node_of(example: torch.Tensor) -> str:
     if name not in _KNOWN:
         raise Refused("effect-shows-grad", f"The node is {name}.")
     return name
+
+
+def guard_on_leaf(place: Source) -> None:
+    """Compile anew if a tensor that is a leaf is none in another call.
+
+    Args:
+        place: where the frame finds the tensor.
+    """
+    read = reader([place])
+    guard_by(lambda local, scope: bool(read(local, scope)[0].is_leaf), f"{place.name} is a leaf")
 
 
 def stand_in(tensor: torch.Tensor, node: str) -> torch.Tensor:

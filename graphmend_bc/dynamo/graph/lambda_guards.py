@@ -1,0 +1,50 @@
+"""Guards that ask a function of ours, in every call of a frame, what Dynamo's own do not ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from torch._dynamo import guards
+from torch._dynamo.guards import install_guard
+from torch._dynamo.source import GlobalStateSource
+from torch._guards import Guard, Source
+
+from graphmend_bc.runtime.signal_handlers import pass_on
+
+Reader = Callable[[Any, Any], tuple[Any, ...]]
+"""From the locals and the globals of a frame to objects that it finds there."""
+
+
+def reader(places: Iterable[Source]) -> Reader:
+    """A function that looks places up.
+
+    Args:
+        places: sources of objects that were there before the frame.
+    """
+    text = "".join(f"{place.name}, " for place in places)
+    found: Reader = eval(f"lambda L, G: ({text})", dict(guards._get_closure_vars()))
+    return found
+
+
+def guard_by(holds: Callable[[Any, Any], bool], says: str) -> None:
+    """Compile anew where a function says no, or raises.
+
+    Args:
+        holds: from the locals and the globals of a frame, as it begins.
+        says: what it asks, for Dynamo's log of recompilations.
+    """
+
+    def make(builder: Any, guard: Guard) -> None:
+        scope = builder.scope["G"]
+
+        def still_holds(local: Any) -> bool:
+            try:
+                return holds(local, scope)
+            except Exception as error:
+                pass_on(error)
+                return False
+
+        builder.guard_manager.root.add_lambda_guard(still_holds, [says], guard.user_stack)
+
+    install_guard(GlobalStateSource().make_guard(make))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import graphmend_bc as gm
 from graphmend_bc.dynamo.random_draws.chances import Interval, interval_of
+from graphmend_bc.engine.outcomes.failure_policy import FailedCheck, OnFailure, after_failure
 from tests.oracle import agrees, check
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -66,6 +69,7 @@ UNKNOWN = {
     "drawn by keywords": "np.random.uniform(low=0, high=1) < 0.5",
     "drawn with a size": "np.random.rand(1)[0] < 0.5",
     "tested for equality": "torch.rand([]) == 0.5",
+    "rounded": "torch.rand([]).to(torch.int64) < 0.1",
 }
 
 
@@ -122,3 +126,10 @@ def test_function_that_must_be_one_graph_takes_the_chance() -> None:
 )
 def test_interval(name: str, values: tuple[object, ...], interval: Interval | None) -> None:
     assert interval_of(name, values) == interval
+
+
+def test_what_fails_more_often_than_foreseen_is_given_up() -> None:
+    rare = FailedCheck(calls=20, failed=5, streak=1, hits=15, flips=0, changes=0, by_chance=True)
+    often = replace(rare, failed=15, streak=9, hits=5)
+    assert after_failure(rare, 8, 2) is OnFailure.KEEP
+    assert after_failure(often, 8, 2) is not OnFailure.KEEP

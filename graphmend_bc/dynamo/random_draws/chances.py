@@ -85,9 +85,17 @@ def _stripped(node: Node) -> Node:
     """What a node has its number from."""
     while True:
         passes = node.target in _SAME or node.target is torch.scalar_tensor
-        if not passes or not node.args or not isinstance(node.args[0], Node):
+        if not passes or _rounds(node) or not node.args or not isinstance(node.args[0], Node):
             return node
         node = node.args[0]
+
+
+def _rounds(node: Node) -> bool:
+    """Whether a node gives a tensor of integers."""
+    value = node.meta.get("example_value")
+    if not isinstance(value, torch.Tensor) or value.dtype is torch.bool:
+        return False
+    return not value.dtype.is_floating_point
 
 
 def _drawn_from(node: Node, drawn: Mapping[str, Interval]) -> Interval | None:

@@ -122,7 +122,8 @@ def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnF
         failed_limit: failed checks that are enough where the other arm only raises.
         flip_limit: flips of one site.
     """
-    if known.retired or known.by_chance:
+    as_foreseen = known.by_chance and (known.failed < _CHANCE or 2 * known.failed <= known.calls)
+    if known.retired or as_foreseen:
         return OnFailure.KEEP
     bounded = known.firm or known.one_graph
     if (known.is_lost or known.is_independent or known.is_elsewhere) and not bounded:

@@ -238,8 +238,8 @@ def main(argv: list[str] | None = None) -> int:
     start, bench = time.monotonic(), Bench(torch.device("cpu") if args.dry_run else CUDA)
     torch.compile(lambda x: x + 1)(torch.ones(2, device=bench.device))  # loads what torch needs
     known = programs(bench.device).items()
-    only = args.only or (args.turns and [])
-    chosen = {n: p for n, p in known if only is None or n in only}
+    of_all = args.only is None and args.turns is None
+    chosen = {n: p for n, p in known if of_all or n in (args.only or ())}
     args.out.mkdir(parents=True, exist_ok=True)
     left_out: list[str] = []
     for done, (name, program) in enumerate(chosen.items()):

@@ -77,14 +77,10 @@ def _turns(values: _Values) -> str:
     rows = []
     for name in dict.fromkeys(name for name, what, _ in values if what == measure):
         both = [values[name, measure, arm] for arm in ("mended", "twin")]
+        times = [_span([seconds * 1e6 for seconds in arm], ".0f") for arm in both]
         ratios = [mended / twin for mended, twin in zip(*both, strict=True)]
-        spans = [
-            f"{statistics.median(b) * 1e6:.0f} [{min(b) * 1e6:.0f}, {max(b) * 1e6:.0f}]"
-            for b in both
-        ]
-        span = f"{statistics.median(ratios):.2f} [{min(ratios):.2f}, {max(ratios):.2f}]"
-        rows.append([name, *spans, span])
-    return _table(heads, rows) if rows else ""
+        rows.append([name, *times, _span(ratios, ".2f")])
+    return _table(heads, rows)
 
 
 def _speedup(values: _Values, name: str, arm: str, mode: str) -> str:
@@ -94,8 +90,12 @@ def _speedup(values: _Values, name: str, arm: str, mode: str) -> str:
     if not besides:
         return "-"
     pairs = zip(besides, values[name, f"{mode}: call", arm], strict=True)
-    ratios = sorted(eager / call for eager, call in pairs)
-    return f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}, {ratios[-1]:.2f}]"
+    return _span([eager / call for eager, call in pairs], ".2f")
+
+
+def _span(values: Sequence[float], form: str) -> str:
+    """The median, with the extremes."""
+    return f"{statistics.median(values):{form}} [{min(values):{form}}, {max(values):{form}}]"
 
 
 def _counts(values: _Values, mode: str) -> str:

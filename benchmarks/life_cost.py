@@ -89,12 +89,10 @@ def measured(name: str, arm: str, calls: int, backend: str) -> Lived:
 def of_life(name: str, arm: str, life: Lived) -> list[Sample]:
     """The figures of one arm's life."""
     ends, graphs = life.ends, life.graphs
-    last = ends[-min(_AT_REST, len(ends) // 2 + 1) - 1 :]
-    rest = [b - a for a, b in pairwise(last)] or ends
     return [
         Sample(name, "first call", arm, ends[0]),
         Sample(name, "all calls", arm, ends[-1]),
-        Sample(name, "at rest", arm, statistics.median(rest)),
+        Sample(name, "at rest", arm, _at_rest(life)),
         Sample(name, "compilations", arm, graphs[-1]),
         Sample(name, "late compilations", arm, graphs[-1] - graphs[:3][-1]),
         Sample(name, "failed checks", arm, life.failed),
@@ -105,12 +103,14 @@ def of_rest(name: str, arm: str, calls: int) -> list[Sample]:
     """What a call costs at rest under Inductor, for programs that come to rest."""
     if PROGRAMS[name].calls == 1:
         return []
-    found = of_life(name, arm, measured(name, arm, calls, "inductor"))
-    return [
-        Sample(name, f"{sample.measure}, Inductor", arm, sample.value)
-        for sample in found
-        if sample.measure == "at rest"
-    ]
+    life = measured(name, arm, calls, "inductor")
+    return [Sample(name, "at rest, Inductor", arm, _at_rest(life))]
+
+
+def _at_rest(life: Lived) -> float:
+    """Seconds of a call at the end of a life."""
+    last = life.ends[-min(_AT_REST, len(life.ends) // 2 + 1) - 1 :]
+    return statistics.median([b - a for a, b in pairwise(last)] or life.ends)
 
 
 def main() -> None:

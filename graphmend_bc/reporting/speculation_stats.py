@@ -25,7 +25,7 @@ class Speculation:
         firm: True if the other value only leads to a raise.
         asserted: what the graph asserts of the value, so that it raises if that is wrong, before it
             can say which speculation failed; empty if nothing.
-        by_chance: True if a random number decides, which nearly always gives the value.
+        by_chance: True if a random number decides, which mostly gives the value.
     """
 
     site: Site

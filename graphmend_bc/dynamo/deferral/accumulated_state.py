@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
-from torch._dynamo.guards import install_guard
-from torch._dynamo.source import AttrSource, GlobalStateSource
+from torch._dynamo.source import AttrSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.lazy import LazyVariableTracker
-from torch._guards import Guard, Source
+from torch._guards import Source
 
 from graphmend_bc.dynamo.deferral.touched_state import places_named, touched_by, value_at
-from graphmend_bc.dynamo.graph.lambda_guards import reader
+from graphmend_bc.dynamo.graph.lambda_guards import guard_by, reader
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
@@ -178,21 +177,11 @@ def _guard(found: Sequence[StatePlace], touched: Sequence[Source]) -> None:
 
     is_alone = len(owners) < 2 and not (containers and touched)
 
-    def make(builder: Any, guard: Guard) -> None:
-        scope = builder.scope["G"]
-
-        def holds(local: Any) -> bool:
-            try:
-                values = read_state(local, scope)
-                for state, value in zip(found, values, strict=True):
-                    if not state.is_as_assumed(value):
-                        return False
-                return is_alone or are_apart(local, scope, values)
-            except Exception as error:
-                pass_on(error)
+    def holds(local: Any, scope: Any) -> bool:
+        values = read_state(local, scope)
+        for state, value in zip(found, values, strict=True):
+            if not state.is_as_assumed(value):
                 return False
+        return is_alone or are_apart(local, scope, values)
 
-        what = ["state that is added to is of the same type, and used for nothing else"]
-        builder.guard_manager.root.add_lambda_guard(holds, what, guard.user_stack)
-
-    install_guard(GlobalStateSource().make_guard(make))
+    guard_by(holds, "state that is added to is of the same type, and used for nothing else")

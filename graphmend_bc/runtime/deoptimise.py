@@ -8,7 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CellType, CodeType, FunctionType
-from typing import Any
+from typing import Any, Final
+
+from graphmend_bc.runtime.deferral.call_places import call_at, callers, is_machinery
+
+_CALLERS_SHOWN: Final = 4
+"""How many of its callers the original code finds above it. Each costs a call of a few lines."""
 
 
 class Deoptimise(BaseException):
@@ -47,7 +52,8 @@ class Deoptimizer:
         """Run the code from its start.
 
         An exception is returned, so that nothing between the frame and its original code is in the
-        traceback.
+        traceback. Code that looks for its caller (`stacklevel=2`) finds frames with the file, line,
+        function name and globals of the nearest callers.
 
         Args:
             cells: the frame's free variables, in the order of `co_freevars`.
@@ -67,17 +73,21 @@ class Deoptimizer:
         only = dict(zip(names, rest[count:], strict=True))
         function = FunctionType(code, self.module_globals, code.co_name, None, cells)
         charge, _raised.charge = getattr(_raised, "charge", None), None
+        below = 0 if is_machinery(self.module_globals) else 1  # the generated code is another frame
+        places = callers(_CALLERS_SHOWN, below)
         begun = time.perf_counter_ns()
         try:
-            return False, function(*rest[:count], *extra, **only, **keywords)
+            return False, call_at(places, function, (*rest[:count], *extra), only | keywords)
         except BaseException as error:
-            return True, _without_first_entry(error)
+            return True, _without_entries(error, 2 + len(places))
         finally:
             if charge is not None:
                 charge(time.perf_counter_ns() - begun)
 
 
-def _without_first_entry(error: BaseException) -> BaseException:
-    """Not in the caller, whose locals the traceback would hold, and be held by."""
+def _without_entries(error: BaseException, count: int) -> BaseException:
+    """Cut in a function of its own, as the traceback would hold a local that holds it."""
     entry = error.__traceback__
-    return error.with_traceback(entry and entry.tb_next)
+    for _ in range(count):
+        entry = entry and entry.tb_next
+    return error.with_traceback(entry)

@@ -16,6 +16,7 @@ import torch
 
 import graphmend_bc as gm
 from tests.oracle import check
+from tests.releases import since
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 BOTH = [UP, DOWN, UP]
@@ -410,3 +411,37 @@ def test_nothing_of_the_deoptimisation_holds_the_frame() -> None:
             assert known() is None
         finally:
             gc.enable()
+
+
+@pytest.mark.skipif(not since(2, 13), reason="Dynamo compiles a frame of its own around f")
+@pytest.mark.parametrize(
+    "call",
+    [
+        'warnings.warn("overflow")',
+        'warnings.warn("overflow", stacklevel=2)',
+        'warnings.warn("overflow", UserWarning, 3)',
+        'log.warning("overflow", stacklevel=2)',
+        'log.warning("overflow", stacklevel=3)',
+        "seen.append([sys._getframe(n).f_code.co_name for n in (0, 1, 2)])",
+        "seen.append([sys._getframe(n).f_lineno for n in (0, 1, 2)])",
+        'seen.append(sys._getframe(1).f_globals["__name__"])',
+    ],
+)
+def test_original_code_finds_its_callers(call: str) -> None:
+    check(
+        f"""
+        import logging, sys, warnings
+
+        log = logging.getLogger("test")
+        seen = []
+
+        def f(x):
+            y = x + 1
+            if x.sum() < 0:
+                {call}
+                raise ValueError("negative")
+            return y * 2
+        """,
+        BOTH,
+        mends="speculate@8",
+    )

@@ -75,7 +75,8 @@ class Attempts:
         if not self.plans.off and function is code and self.function not in state.frames:
             self.plans.suggestions.begin_with(code)
         # What goes on after a break of a frame that is left is left too.
-        self.plans.off |= not state.left_to_stock.isdisjoint({identity_of(code), self.function})
+        self.is_left = not state.left_to_stock.isdisjoint({identity_of(code), self.function})
+        self.plans.off |= self.is_left
         self.follows = (
             (function is not code and self.function in state.mended)
             or state.rewrites.is_rewritten(code)

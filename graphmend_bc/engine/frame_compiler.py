@@ -212,17 +212,23 @@ class Frame(Attempts):
 
         The program raises it as well if it is about an operator, and where eager Python does.
         """
-        rewritten, site = self.plans.rewrites(), site_of(self.code, 0)
-        can_leave = self._takes_part() and eager_fallback.can_leave(failed.error)
-        if can_leave and self.state.leaves_call(self.code):
-            log.info("%s runs without compilation in this call. It raises %r.", site, failed.error)
-            left = eager_fallback.EagerFallback()
-            left.__cause__ = failed.error
-            return Failed(left)
+        rewritten, takes_part = self.plans.rewrites(), self._takes_part()
+        if takes_part and (left := self._left_in_this_call(failed)) is not None:
+            return left
         self.plans.off = True
         if rewritten or isinstance(failed.error, InternalError):
             self._report(failed)
         return self._compile_as_stock()
+
+    def _left_in_this_call(self, failed: Failed) -> Failed | None:
+        """The call runs as it is, if what it raises may be due to when the frame is compiled."""
+        if not (eager_fallback.can_leave(failed.error) and self.state.leaves_call(self.code)):
+            return None
+        site = site_of(self.code, 0)
+        log.info("%s runs without compilation in this call. It raises %r.", site, failed.error)
+        left = eager_fallback.EagerFallback()
+        left.__cause__ = failed.error
+        return Failed(left)
 
     def _report(self, failed: Failed) -> None:
         place = self.retries.place_of(failed)
@@ -285,6 +291,9 @@ class Frame(Attempts):
                 return self._compile_unmended(failed)
             if isinstance(error, FrameLeft):
                 return self._leave(compilation, error)
+            if self.is_left and (left := self._left_in_this_call(failed)) is not None:
+                attempt.clean_up(error)
+                return left
             breaks = self.wants_errors and attempt.is_break(error)
             if breaks and (whole := self._compile_whole_as_stock(compilation)) is not None:
                 return whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from types import FunctionType
 
 import pytest
 import torch
@@ -254,3 +255,25 @@ def test_write_that_does_not_fit() -> None:
         declines=None,
         orders=1,
     )
+
+
+def test_a_frame_that_was_left_to_stock_is_compiled_in_other_calls_than_under_stock() -> None:
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        s = x.sum().item()
+        try:
+            q = 1 / s
+        except ZeroDivisionError:
+            q = 0
+        return x * q
+
+    kinds = [torch.ones(4) * 2, torch.ones(7, 2), torch.ones(5, dtype=torch.float64)]
+    kinds += [torch.ones(3, requires_grad=True), torch.full((6,), 0.3), torch.ones(3).half()]
+    inputs = [torch.ones(0), torch.ones(3), *kinds, torch.ones(2, 2, 2), torch.ones(1, 1, 1, 1)]
+    with gm.enabled():
+        for _ in range(2):
+            torch._dynamo.reset()
+            anew = FunctionType(scaled.__code__.replace(), globals())
+            compiled = torch.compile(anew, backend="eager")
+            for x in [*inputs, torch.ones(0)]:
+                assert torch.equal(compiled(x), scaled(x))
+        assert "mending-does-not-pay" in [decline.reason for decline in gm.report().declines]

@@ -59,12 +59,13 @@ def wanted_in(order: str, wanted: Wanted[T]) -> T | None:
 
 
 def without_guarded(order: str, mends: str, wanted: str) -> str:
-    """The mends, where those made more than once may be guarded after their speculation.
+    """The mends, where conditions may flip often enough for something else than speculation.
 
-    There some conditions flip often enough to be computed before the graph instead.
+    There they are computed before the graph, or both of their values are.
     """
     if order not in ("twice", "both ways"):
         return mends
     known = wanted.split()
-    guarded = {f"hoist@{m.partition('@')[2]}" for m in known if m.startswith("speculate@")}
-    return " ".join(m for m in mends.split() if m not in guarded or m in known)
+    lines = {m.partition("@")[2] for m in known if m.startswith("speculate@")}
+    later = {f"{other}@{line}" for other in ("hoist", "where") for line in lines}
+    return " ".join(m for m in mends.split() if m not in later or m in known)

@@ -18,13 +18,13 @@ from graphmend_bc import session
 from graphmend_bc.engine.decisions.decision_cache import DecisionCache
 from graphmend_bc.reporting.report import Report
 
-TWO_NUMBERS = """
+TWO_FUNCTIONS = """
 def f(x):
-    a = 1.5 if x[0] > 0 else True
-    b = 3 if x[1] > 0 else False
-    return (x * a + 1) * b
+    a = torch.sin if x[0] > 0 else torch.cos
+    b = torch.exp if x[1] > 0 else torch.neg
+    return b(a(x) + 1)
 """
-"""No graph selects between a number and a truth value."""
+"""No graph selects a function."""
 
 SELECTED = """
 def f(x):
@@ -43,12 +43,12 @@ def f(x):
 
 
 def conditions_in_loop(rounds: int) -> str:
-    """A program that asks a condition on a number in each round of a loop."""
+    """A program in which a condition decides on a function in each round of a loop."""
     return f"""
 def f(x):
     total = x.new_zeros(())
     for i in range({rounds}):
-        total = total + (2 if x[i] > 0 else True)
+        total = (torch.sin if x[i] > 0 else torch.cos)(total)
     return total
 """
 

@@ -100,6 +100,9 @@ class Frame(Attempts):
     def compile(self) -> Outcome:
         """What Dynamo's own function returns, or what it raises."""
         self._leave_if_mending_does_not_pay()
+        if self._varies_as_before():
+            log.info("%s is not compiled any more: stock is past its limit.", site_of(self.code, 0))
+            return Failed(eager_fallback.EagerFallback(always=True, uses_compiled=True))
         for _ in range(0 if self.plans.off else config.attempt_limit):
             after: Outcome | Next = Next.ATTEMPT
             try:
@@ -198,9 +201,21 @@ class Frame(Attempts):
         )
         if not leaves_frame(known):
             return
+        counts.varying = eager_fallback.varying_guards(self.code)
         forget_entries(self.code)
         self.plans.off = True
         self.state.leave_frame(self.code, f"It was compiled {counts.compiled} times.")
+
+    def _varies_as_before(self) -> bool:
+        """Whether stock's first piece of a frame that was left varies as the whole did.
+
+        Dynamo would have compiled it as often as its limit allows by now.
+        """
+        counts = self.state.frames.get(identity_of(self.code))
+        if not self.is_left or counts is None or not counts.varying or self.wants_errors:
+            return False
+        varying = eager_fallback.varying_guards(self.code)
+        return not attempt.keeps_compiled() and bool(counts.varying & varying)
 
     def _follows_what_varies(self) -> bool:
         function = self.state.frames.get(self.function)

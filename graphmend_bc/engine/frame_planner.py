@@ -70,8 +70,8 @@ class FramePlanner:
     def note_capture(self, code: CodeType, offset: int) -> Site:
         return self.plans.note_capture(code, offset)
 
-    def selects_number(self, site: Site) -> bool:
-        return self.plans.state.selects_number(site)
+    def selects(self, site: Site) -> bool:
+        return self.plans.state.selects(site)
 
     def may_select(self, site: Site) -> bool:
         return self.plans.state.may_select(site)

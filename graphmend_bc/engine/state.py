@@ -405,7 +405,7 @@ class MendingState:
             offsets += [s.offset for s in self.selected if s.code is key and s.offset in asked]
         return reduce(Plan.without, offsets, plan)
 
-    def selects_number(self, site: Site) -> bool:
+    def selects(self, site: Site) -> bool:
         """Note that the arms of a branch give numbers; True if the graph is to select one."""
         with self.lock:
             if site in self.unselectable:

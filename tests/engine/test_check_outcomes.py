@@ -19,7 +19,7 @@ from tests.oracle import load
 from tests.settling import (
     GROWING_LIST,
     SELECTED,
-    TWO_NUMBERS,
+    TWO_FUNCTIONS,
     Counts,
     conditions_in_loop,
     live,
@@ -38,7 +38,7 @@ def lives(source: str, calls: list[tuple[Any, ...]], where: Path) -> tuple[Count
 @pytest.mark.parametrize(
     ("source", "outcome"),
     [
-        (TWO_NUMBERS, "guarded"),
+        (TWO_FUNCTIONS, "guarded"),
         (SELECTED, "selected"),
         (conditions_in_loop(20), "given_up"),
         (GROWING_LIST, "left"),
@@ -58,7 +58,7 @@ def test_what_checks_have_taught_is_not_learnt_again(
 
 
 def test_outcomes_are_read_as_they_were_written() -> None:
-    code = load(TWO_NUMBERS).f.__code__
+    code = load(TWO_FUNCTIONS).f.__code__
     first, second = (site_of(code, op.offset) for op in graph_of(code).listing.ops[:2])
     outcomes = CheckOutcomes(
         {first: ((0, True), (3, False)), second: ((1, True),)},
@@ -66,13 +66,17 @@ def test_outcomes_are_read_as_they_were_written() -> None:
         {second: "hoist-varies"},
         left=True,
         selected=frozenset({second}),
+        varying=frozenset({"len(G['seen']) =="}),
     )
     text = json.dumps(outcomes.to_json())
     sites = {site.offset: site for site in (first, second)}
     assert CheckOutcomes.from_json(json.loads(text), sites.__getitem__) == outcomes
 
 
-GOOD = {"flips": [], "guarded": [], "selected": [], "given_up": [], "left": False}
+LISTS: dict[str, list[object]] = {
+    name: [] for name in ("flips", "guarded", "selected", "given_up", "varying")
+}
+GOOD = {**LISTS, "left": False}
 
 
 @pytest.mark.parametrize(
@@ -90,12 +94,13 @@ GOOD = {"flips": [], "guarded": [], "selected": [], "given_up": [], "left": Fals
         GOOD | {"guarded": [None]},
         GOOD | {"guarded": [[0]]},
         GOOD | {"selected": [None]},
+        GOOD | {"varying": [1]},
         GOOD | {"given_up": [[0, "no-such-reason"]]},
         GOOD | {"given_up": [[0, None]]},
     ],
 )
 def test_what_are_no_outcomes_is_no_entry(outcomes: object) -> None:
-    f = load(TWO_NUMBERS).f
+    f = load(TWO_FUNCTIONS).f
     text = json.dumps({"format": 1, "decisions": [], "outcomes": outcomes})
     with pytest.raises(BadDecisionsError):
         decoded(text, Subject(f.__code__, {}))

@@ -41,13 +41,13 @@ def run(
     return {outcome.site.lineno - first: outcome for outcome in gm.report().speculations}
 
 
-def number(x: torch.Tensor) -> tuple[torch.Tensor, int]:
-    k = 2 if x.sum() > 0 else True
-    return x * k, k
+def operator(x: torch.Tensor) -> torch.Tensor:
+    function = torch.sin if x.sum() > 0 else torch.cos
+    return function(x)
 
 
 def test_compilation_after_failed_checks_belongs_to_its_site() -> None:
-    (found,) = run(number, [UP, UP, DOWN, DOWN, DOWN, DOWN, DOWN]).values()
+    (found,) = run(operator, [UP, UP, DOWN, DOWN, DOWN, DOWN, DOWN]).values()
     assert (found.failed_checks, found.respecialised, found.recompiled) == (3, 1, 1)
     assert min(found.rerun_ns, found.graph_ns, found.recompile_ns) > 0
     report = gm.report()
@@ -63,13 +63,13 @@ def test_compilation_after_failed_checks_belongs_to_its_site() -> None:
 
 
 def test_compilation_for_another_shape_belongs_to_no_site() -> None:
-    (found,) = run(number, [torch.ones(2), torch.ones(2, 2), torch.ones(3, 3, 3)]).values()
+    (found,) = run(operator, [torch.ones(2), torch.ones(2, 2), torch.ones(3, 3, 3)]).values()
     assert gm.report().compiled.frames == 3
     assert (found.recompiled, found.recompile_ns, found.lost_ns) == (0, 0, 0)
 
 
 def test_versions_for_guarded_values_belong_to_the_condition() -> None:
-    (found,) = run(number, [UP, DOWN] * 12).values()
+    (found,) = run(operator, [UP, DOWN] * 12).values()
     report = gm.report()
     assert [mend.strategy for mend in report.mends][-1] == "hoist"
     assert found.recompiled == report.compiled.frames - 1
@@ -77,7 +77,7 @@ def test_versions_for_guarded_values_belong_to_the_condition() -> None:
 
 
 def test_first_version_counts_at_nothing_and_others_at_what_is_new() -> None:
-    first, second = site_of(number.__code__, 0), site_of(number.__code__, 2)
+    first, second = site_of(operator.__code__, 0), site_of(operator.__code__, 2)
     counts = FrameCounts()
     versions = [(True, True), (True, False), (True, True), (False, True), (False, False)]
     found = [counts.note_version([(first, a), (second, b)]) for a, b in versions]
@@ -167,9 +167,9 @@ def test_size_whose_graph_raises_too_often_is_declined_at_once() -> None:
 
 
 def test_condition_that_flips_and_cannot_be_guarded_is_not_mended() -> None:
-    def drawn(x: torch.Tensor) -> tuple[torch.Tensor, int]:
-        k = 2 if torch.randn([]) < 0 else True
-        return x * k, k
+    def drawn(x: torch.Tensor) -> torch.Tensor:
+        function = torch.sin if torch.randn([]) < 0 else torch.cos
+        return function(x)
 
     torch.manual_seed(0)
     run(drawn, [UP] * 40)
@@ -180,11 +180,11 @@ def test_condition_that_flips_and_cannot_be_guarded_is_not_mended() -> None:
 
 def test_frame_that_is_left_takes_its_own_mends_out() -> None:
     state = MendingState()
-    own, shared = site_of(limit.__code__, 0), site_of(number.__code__, 0)
+    own, shared = site_of(limit.__code__, 0), site_of(operator.__code__, 0)
     for site in (own, shared):
         state.note(Mend("where", site))
         state.counts_of(limit.__code__).sites.add(site)
-    state.counts_of(number.__code__).sites.add(shared)
+    state.counts_of(operator.__code__).sites.add(shared)
     state.leave_frame(limit.__code__, "It was compiled 8 times.")
     assert [mend.site for mend in state.report.mends] == [shared]
     assert [decline.reason for decline in state.report.declines] == ["mending-does-not-pay"]

@@ -29,6 +29,7 @@ from graphmend_bc.dynamo.deferral.accumulated_state import (
     StatePlace,
     is_known,
 )
+from graphmend_bc.dynamo.host_values.chosen_value import ChosenVariable
 from graphmend_bc.dynamo.host_values.epilogue import EpilogueCallVariable
 from graphmend_bc.dynamo.host_values.epilogue_calls import Note
 from graphmend_bc.dynamo.host_values.host_value import ComputedVariable, HostVariable
@@ -248,6 +249,8 @@ def _note(
 def _is_kept(value: VariableTracker) -> bool:
     """True for a value that generated code gives to everyone as the same object, or a plain one."""
     value = value.realize()
+    if isinstance(value, ChosenVariable):
+        return value.lasts()
     if isinstance(value, HostVariable):
         return not isinstance(value, StateVariable)
     if type(value) is TensorVariable:  # what is derived from it makes an object where it is used

@@ -26,10 +26,10 @@ from graphmend_bc.catalog.observers import PRINT_BREAK
 from graphmend_bc.dynamo.deferral.accumulated_state import AccumulatedState
 from graphmend_bc.dynamo.deferral.tensor_formatting import FORMAT_ERRORS
 from graphmend_bc.dynamo.host_values.argument_snapshots import (
-    LASTING,
     Snapshots,
     formatted_in,
     is_container,
+    lasts,
 )
 from graphmend_bc.dynamo.host_values.host_reads import is_plain
 from graphmend_bc.dynamo.host_values.passed_objects import has_changed_something, is_fixed
@@ -149,7 +149,7 @@ def _is_folded(function: Any, value: VariableTracker) -> bool:
 def _shows_object(compilation: Compilation, value: VariableTracker) -> bool:
     """True for a value whose text Dynamo makes after the graph, of what it is then."""
     value = value.realize()
-    if isinstance(value, (*LASTING, StringFormatVariable)) or is_fixed(value):
+    if lasts(value) or isinstance(value, StringFormatVariable) or is_fixed(value):
         return False
     if value.is_python_constant() or any(value is made for made in formatted_in(compilation.trace)):
         return False

@@ -22,7 +22,7 @@ from graphmend_bc.catalog.observers import Observer
 from graphmend_bc.dynamo.calls.callees import owner_of
 from graphmend_bc.dynamo.deferral.touched_state import Values, touched_by, value_at
 from graphmend_bc.dynamo.graph.lambda_guards import Reader, guard_by, reader
-from graphmend_bc.dynamo.host_values.argument_snapshots import LASTING
+from graphmend_bc.dynamo.host_values.argument_snapshots import lasts
 from graphmend_bc.dynamo.host_values.autograd_repr import AutogradReprVariable
 from graphmend_bc.dynamo.host_values.passed_objects import changed_objects, is_fixed
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
@@ -140,8 +140,8 @@ def _may_change(value: VariableTracker) -> bool:
     if isinstance(value, (TupleVariable, ConstDictVariable)):
         items = value.items
         return any(map(_may_change, items if isinstance(items, list) else items.values()))
-    lasts = isinstance(value, LASTING) and not isinstance(value, AutogradReprVariable)
-    return not (lasts or isinstance(value, StringFormatVariable) or is_fixed(value))
+    stays = lasts(value) and not isinstance(value, AutogradReprVariable)
+    return not (stays or isinstance(value, StringFormatVariable) or is_fixed(value))
 
 
 @dataclass(slots=True, eq=False)

@@ -25,6 +25,7 @@ from graphmend_bc.dynamo.host_values.autograd_repr import (
     guard_on_leaf,
     node_of,
 )
+from graphmend_bc.dynamo.host_values.chosen_value import ChosenVariable
 from graphmend_bc.dynamo.host_values.host_value import HostVariable
 from graphmend_bc.dynamo.host_values.passed_objects import check_whole, is_fixed
 from graphmend_bc.dynamo.host_values.text_settings import is_moved, note_shown
@@ -32,9 +33,6 @@ from graphmend_bc.dynamo.trace.compilation import Compilation, TextsMoved, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
-
-LASTING = (SymNodeVariable, HostVariable, AutogradReprVariable)
-"""Values that nothing changes until the graph has run."""
 
 
 @dataclass(slots=True, eq=False)
@@ -141,8 +139,10 @@ class Snapshotter:
             return cast(VariableTracker, make([self(item) for item in items]))
         if type(value) is ConstDictVariable and value.python_type() is dict:
             return self._dict(value)
-        if isinstance(value, LASTING) or is_fixed(value):
+        if lasts(value) or is_fixed(value):
             return value
+        if isinstance(value, ChosenVariable):
+            value.refuse("a call that is put off")
         return self._whole(value)
 
     def _whole(self, value: VariableTracker) -> VariableTracker:
@@ -215,6 +215,13 @@ class Snapshotter:
     def _call(self, value: VariableTracker, method: str) -> VariableTracker:
         proxy = self.tx.output.create_proxy("call_method", method, (value.as_proxy(),), {})
         return wrap_fx_proxy(self.tx, proxy)
+
+
+def lasts(value: VariableTracker) -> bool:
+    """True for a value that nothing changes until the graph has run."""
+    if isinstance(value, ChosenVariable):
+        return value.lasts()
+    return isinstance(value, (SymNodeVariable, HostVariable, AutogradReprVariable))
 
 
 def is_container(value: VariableTracker) -> bool:

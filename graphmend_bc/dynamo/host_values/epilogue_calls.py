@@ -11,7 +11,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import TupleVariable
 
-from graphmend_bc.code import facts
+from graphmend_bc.dynamo.host_values.chosen_value import in_arm, jump_if
 from graphmend_bc.dynamo.host_values.epilogue import EpilogueCallVariable
 from graphmend_bc.dynamo.host_values.host_reads import read_predicate
 from graphmend_bc.dynamo.trace.compilation import Compilation
@@ -117,20 +117,12 @@ class ArmCallVariable(VariableTracker):
         for branch in self.around.items:
             assert isinstance(branch, TupleVariable)
             value, taken = branch.items
-            codegen(value)
-            if facts.TO_BOOL_BEFORE_JUMP:
-                codegen.append_output(create_instruction("TO_BOOL"))
-            is_if = taken.as_python_constant()
-            skip = facts.POP_JUMP_IF_FALSE if is_if else facts.POP_JUMP_IF_TRUE
-            codegen.append_output(create_instruction(skip, target=after))
-        missing = [name for name, variable in codegen.tempvars.items() if variable is None]
-        codegen.add_push_null(lambda: codegen(self.function))
-        codegen.foreach(self.call)
-        codegen.extend_output(create_call_function(len(self.call), False))
-        codegen.append_output(create_instruction("POP_TOP"))
-        # What an arm has made is not there if it was not taken.
-        codegen.tempvars.update(dict.fromkeys(missing))
-        codegen.clear_tos()
+            jump_if(codegen, value, not taken.as_python_constant(), after)
+        with in_arm(codegen):
+            codegen.add_push_null(lambda: codegen(self.function))
+            codegen.foreach(self.call)
+            codegen.extend_output(create_call_function(len(self.call), False))
+            codegen.append_output(create_instruction("POP_TOP"))
         codegen.append_output(after)
         # What Dynamo calls in our place; it does nothing.
         codegen.append_output(create_instruction("LOAD_CONST", argval=tuple))

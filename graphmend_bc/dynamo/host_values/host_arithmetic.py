@@ -13,6 +13,7 @@ from torch._dynamo.variables.tensor import SymNodeVariable
 
 from graphmend_bc.catalog.observers import PRINT_BREAK
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
+from graphmend_bc.dynamo.host_values.chosen_value import chosen_among, computed_with_both
 from graphmend_bc.dynamo.host_values.host_value import ComputedVariable, HostVariable, host_among
 from graphmend_bc.dynamo.host_values.opaque_variable import OpaqueIterable
 from graphmend_bc.dynamo.host_values.state_value import check_moments, with_traced
@@ -74,7 +75,7 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
                 raise exc.Unsupported(f"{self.fn.__name__}: {error}", PRINT_BREAK) from error
         check_moments(args)
         try:
-            return computed_on_host(host, self.fn, list(args), kwargs)
+            return computed_on_host(tx, host, self.fn, list(args), kwargs)
         except SiteRefused:
             if (traced := with_traced(args)) is None:
                 raise
@@ -84,11 +85,12 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def computed_on_host(
-    host: HostVariable, function: Any, args: Args, kwargs: Keywords
+    tx: Translator, host: HostVariable, function: Any, args: Args, kwargs: Keywords
 ) -> VariableTracker:
     """The result of an operation on host values.
 
     Args:
+        tx: translator of the frame that is traced.
         host: one of the arguments.
         function: a builtin.
         args, kwargs: its arguments.
@@ -98,6 +100,11 @@ def computed_on_host(
     """
     name = getattr(function, "__name__", str(function))
     args = [arg.realize() for arg in args]
+    chosen = chosen_among(args)
+    if chosen is not None and function not in _ASKS_IDENTITY:
+        return computed_with_both(tx, chosen, function, args, kwargs)
+    if chosen is not None and chosen.may_be_none():
+        chosen.refuse(name)
     if function in _ASKS_IDENTITY:
         if any(arg.is_constant_none() for arg in args):
             return cast(VariableTracker, ConstantVariable.create(_ASKS_IDENTITY[function]))

@@ -261,7 +261,7 @@ def compare_identity(function: Callable[..., Any], stock: Callable[..., Any]) ->
         captures.check_truths(args)
         captures.check_identity(args)
         if (value := host_among(args)) is not None:
-            return host_arithmetic.computed_on_host(value, function, args, kwargs)
+            return host_arithmetic.computed_on_host(tx, value, function, args, kwargs)
         if (compilation := current()) is not None and compilation.trace.choices:
             operands = [arg.realize() for arg in args]
             if all(operand.is_tensor() for operand in operands):
@@ -292,7 +292,7 @@ def compare_numbers(function: str, stock: Callable[..., Any]) -> Callable[..., A
         captures.check_truths(args)
         if (value := host_among(args)) is not None:
             return host_arithmetic.computed_on_host(
-                value, getattr(operator, function), args, kwargs
+                tx, value, getattr(operator, function), args, kwargs
             )
         return stock(tx, args, kwargs)
 

@@ -15,6 +15,8 @@ from torch.fx import Node
 from graphmend_bc.dynamo.calls.higher_order import depth_of
 from graphmend_bc.dynamo.graph.cuda_graphs import records_cuda_graphs
 from graphmend_bc.dynamo.graph.emit import call, method
+from graphmend_bc.dynamo.host_values.chosen_value import ChosenVariable, are_choosable
+from graphmend_bc.dynamo.host_values.host_reads import read_predicate
 from graphmend_bc.dynamo.predication.alias_notes import note_sharing
 from graphmend_bc.dynamo.predication.arm import TracedArm
 from graphmend_bc.dynamo.predication.arm_outputs import check_same_value
@@ -63,24 +65,44 @@ class Merge:
             Refused: no operator chooses between them exactly.
         """
         left, right = left.realize(), right.realize()
+        try:
+            return self._choose(left, right)
+        except Refused:
+            known = self._chosen.get((id(left), id(right)))
+            if known is None and not (are_choosable(left, right) and self._selects()):
+                raise
+            return known or self._choose_on_host(left, right)
+
+    def _choose(self, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        """One value for two, chosen in the graph."""
         if type(left) is TensorVariable and type(right) is TensorVariable:
             return self._choose_tensor(left, right)
         if type(left) is type(right) and isinstance(left, (TupleVariable, ListVariable)):
             return self._choose_items(left, cast(Any, right))
-        if are_selectable(self.trace, left, right):
-            return self._choose_number(left, right)
+        # A symbol would split CUDA graphs.
+        splits = records_cuda_graphs(self.tx, self.predicate)
+        if are_selectable(self.trace, left, right) and not splits and self._selects():
+            return selected(self.tx, self.compilation, self.predicate, left, right)
         check_same_value(left, right)
         return left
 
-    def _choose_number(self, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-        """A number for two: selected in the graph, once it is known that the condition flips."""
-        if (
-            not self.compilation.planner.selects_number(self.site)
-            or depth_of(self.trace)
-            or records_cuda_graphs(self.tx, self.predicate)  # a symbol would split them
-        ):
-            check_same_value(left, right)
-        return selected(self.tx, self.compilation, self.predicate, left, right)
+    def _selects(self) -> bool:
+        """Whether one of two values is taken in each call: it is known that the condition flips."""
+        return not depth_of(self.trace) and self.compilation.planner.selects(self.site)
+
+    def _choose_on_host(self, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+        """One value for two of which the graph makes none."""
+        lists = [side for side in (left, right) if isinstance(side, ListVariable)]
+        if not all(map(_is_made_in_arm, lists)) or self.compilation.is_saved or self.tx.export:
+            raise Refused("arms-differ-in-type", "A list that exists outside cannot be chosen.")
+        used = {key for pair in self._chosen for key in pair}
+        if any(id(side) in used for side in lists):
+            raise Refused("arms-differ-in-type", "One arm gives the same list twice.")
+        is_taken = read_predicate(self.tx, self.compilation, self.site, self.predicate)
+        sides = [left, right]
+        chosen = ChosenVariable(self.site, self.predicate, is_taken, sides, self.trace)
+        self._chosen[id(left), id(right)] = chosen
+        return chosen
 
     def _choose_items(
         self, left: TupleVariable | ListVariable, right: TupleVariable | ListVariable

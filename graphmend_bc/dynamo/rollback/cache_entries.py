@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, cast
@@ -39,6 +41,23 @@ def misses_computed(frame: Any) -> bool:
             if any(is_computed(str(part)) for part in said):
                 return True
     return False
+
+
+def failing_guards(frame: Any) -> frozenset[str]:
+    """What most versions of a frame fail for, without its numbers: `len(G['seen']) ==`.
+
+    Args:
+        frame: the frame, as Dynamo passes it; no version fits it.
+    """
+    kinds: Counter[str] = Counter()
+    versions = 0
+    for entry in _debug_get_cache_entry_list(frame.f_code):
+        known: Any = entry.guard_manager
+        if not isinstance(known, DeletedGuardManagerWrapper):
+            said = known.check_verbose(frame.f_locals).verbose_code_parts
+            kinds.update({re.sub(r"[\d.]+", "", str(part).partition("#")[0]) for part in said})
+            versions += 1
+    return frozenset(kind for kind, count in kinds.items() if count * 2 > versions)
 
 
 def forget_entries(code: CodeType, change: Callable[[], None] | None = None) -> bool:

@@ -26,7 +26,7 @@ from torch._dynamo.types import ConvertFrameReturn
 from graphmend_bc.dynamo.frames.generated_code import OURS, TORCH
 from graphmend_bc.dynamo.frames.internal_errors import is_ours
 from graphmend_bc.dynamo.frames.saved_packages import without_package
-from graphmend_bc.dynamo.rollback.cache_entries import counted, misses_computed
+from graphmend_bc.dynamo.rollback.cache_entries import counted, failing_guards, misses_computed
 from graphmend_bc.runtime.data_stack import call_with_stack_room
 from graphmend_bc.runtime.signal_handlers import pass_on
 
@@ -58,11 +58,13 @@ class EagerFallback(exc.TorchRuntimeError):
 
     Args:
         always: whether they do so in later calls of the frame, too.
+        uses_compiled: whether what is compiled already is used.
     """
 
-    def __init__(self, always: bool = False) -> None:
+    def __init__(self, always: bool = False, uses_compiled: bool = False) -> None:
         super().__init__("The frame runs without compilation.")
         self.always = always
+        self.uses_compiled = uses_compiled
 
 
 def can_leave(error: Exception) -> bool:
@@ -117,6 +119,18 @@ def counted_versions(code: CodeType) -> int:
     return counted(code, conversion.frame)
 
 
+def varying_guards(code: CodeType) -> frozenset[str]:
+    """What most versions of the frame that is being converted fail for; nothing if it has none.
+
+    Args:
+        code: the frame's own code object.
+    """
+    conversion = _CURRENT.get()
+    if conversion is None or not conversion.is_call or conversion.frame is None:
+        return frozenset()
+    return failing_guards(conversion.frame) if conversion.frame.f_code is code else frozenset()
+
+
 def _is_hooks(error: Exception) -> bool:
     """True if neither torch nor this library raised it: it was given to `torch.compile`."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
@@ -148,14 +162,14 @@ def convert(
         if given["code"].co_filename == logging.__file__ and not given.get("one_graph"):
             return ConvertFrameReturn()  # stock skips it, if its first call has no tensor
         conversion = _Conversion(frame is not None and not given.get("export"), frame)
-        token, always = _CURRENT.set(conversion), False
+        token = _CURRENT.set(conversion)
         # The innermost frames of the stack, which Dynamo does not log: two more are ours.
         kwargs["skip"] = given.get("skip", 0) + 2
         try:
             with without_package(kwargs):
                 return call_with_stack_room(stock, *args, **kwargs)
         except EagerFallback as left:
-            always = left.always
+            return runs_eagerly(left.always, left.uses_compiled)
         except Exception as error:
             pass_on(error)
             if conversion.mended is None or not conversion.is_call or _is_hooks(error):
@@ -165,7 +179,7 @@ def convert(
             _CURRENT.reset(token)
             if conversion.charge is not None:
                 conversion.charge(time.perf_counter_ns() - conversion.begun)
-        return runs_eagerly(always)
+        return runs_eagerly()
 
     return _compile
 
@@ -180,11 +194,13 @@ def _is_wrongly_refused(given: Mapping[str, Any], is_awaited: Callable[[CodeType
     return is_awaited(given["code"]) or misses_computed(frame)
 
 
-def runs_eagerly(always: bool = False) -> ConvertFrameReturn:
+def runs_eagerly(always: bool = False, uses_compiled: bool = False) -> ConvertFrameReturn:
     """What Dynamo is told of a frame that runs as it is, with all that it calls.
 
     Args:
         always: whether it does so in later calls, too.
+        uses_compiled: whether what is compiled already is used, as past Dynamo's limit.
     """
-    skip = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
-    return ConvertFrameReturn(frame_exec_strategy=skip, apply_to_code=always)
+    action = FrameAction.RUN_ONLY if uses_compiled else FrameAction.SKIP
+    strategy = FrameExecStrategy(action, action)
+    return ConvertFrameReturn(frame_exec_strategy=strategy, apply_to_code=always)

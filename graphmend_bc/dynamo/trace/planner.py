@@ -46,7 +46,7 @@ class Planner(Protocol):
     def note_capture(self, code: CodeType, offset: int) -> Site:
         """Dynamo makes a symbol at an instruction; gives the user's site."""
 
-    def selects_number(self, site: Site) -> bool:
+    def selects(self, site: Site) -> bool:
         """Whether the graph selects one of the numbers that the arms of a branch give."""
 
     def may_select(self, site: Site) -> bool:

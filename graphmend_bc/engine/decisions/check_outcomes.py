@@ -29,7 +29,8 @@ class CheckOutcomes:
         guarded: conditions that are computed before the graph.
         given_up: reason codes of sites that are not mended any more.
         left: whether stock compiles the function.
-        selected: branches of which the graph selects a number.
+        selected: branches of which the graph selects a value.
+        varying: guards that failed in most versions of a function that was left.
     """
 
     flips: Mapping[Site, tuple[tuple[int, bool], ...]] = field(default_factory=dict)
@@ -37,6 +38,7 @@ class CheckOutcomes:
     given_up: Mapping[Site, str] = field(default_factory=dict)
     left: bool = False
     selected: frozenset[Site] = frozenset()
+    varying: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         """Whether anything was found out."""
@@ -51,6 +53,7 @@ class CheckOutcomes:
             "selected": sorted(site.offset for site in self.selected),
             "given_up": sorted([site.offset, code] for site, code in self.given_up.items()),
             "left": self.left,
+            "varying": sorted(self.varying),
         }
 
     @classmethod
@@ -65,7 +68,7 @@ class CheckOutcomes:
             ValueError: it has another form, or `site_at` knows no such instruction.
         """
         names: dict[str, tuple[type, ...]] = {"flips": (int, int, bool), "given_up": (int, str)}
-        names |= {"guarded": (int,), "selected": (int,)}
+        names |= {"guarded": (int,), "selected": (int,), "varying": (str,)}
         if type(entry) is not dict or entry.keys() != {*names, "left"}:
             raise ValueError("It has other outcomes of checks.")
         for name, kinds in names.items():
@@ -84,7 +87,7 @@ class CheckOutcomes:
         if type(entry["left"]) is not bool or not REASONS.keys() >= set(given_up.values()):
             raise ValueError("It gives reasons that there are not.")
         guarded, selected = (frozenset(map(site_at, entry[n])) for n in ("guarded", "selected"))
-        return cls(flips, guarded, given_up, entry["left"], selected)
+        return cls(flips, guarded, given_up, entry["left"], selected, frozenset(entry["varying"]))
 
 
 def outcomes_of(state: MendingState, code: CodeType) -> CheckOutcomes:
@@ -103,6 +106,7 @@ def outcomes_of(state: MendingState, code: CodeType) -> CheckOutcomes:
             {s: why.reason.code for s, why in state.given_up.items() if s.code is key},
             counts is not None and counts.left,
             frozenset(site for site in state.selected if site.code is key),
+            frozenset() if counts is None else counts.varying,
         )
     sizes = (sum(map(len, found.flips.values())), len(found.guarded), len(found.given_up))
     return found if max(sizes) <= _MOST else CheckOutcomes()
@@ -133,4 +137,5 @@ def begin_with(state: MendingState, code: CodeType, outcomes: CheckOutcomes) -> 
             state.given_up.setdefault(site, Refused(reason, _EARLIER))
         is_left = identity_of(code) in state.left_to_stock
     if outcomes.left and not is_left:
+        state.counts_of(code).varying = outcomes.varying
         state.leave_frame(code, _EARLIER)

@@ -27,6 +27,7 @@ class FrameCounts:
         lists: hashes of the lists of numbers that it was compiled for, by the site that gives them.
         varies: whether it reads a value for which it was compiled too often.
         left: whether stock compiles it, because mending it does not pay.
+        varying: the guards that failed in most of its versions then, without their numbers.
     """
 
     compiled: int = 0
@@ -41,6 +42,7 @@ class FrameCounts:
     lists: dict[Site, set[int]] = field(default_factory=dict)
     varies: bool = False
     left: bool = False
+    varying: frozenset[str] = frozenset()
 
     def note_version(self, values: Iterable[tuple[Site, bool]]) -> Site | None:
         """It was compiled for values of guarded conditions.

@@ -147,10 +147,10 @@ PROGRAMS = {
         def f(x):
             try:
                 with torch.no_grad():
-                    n = 2 if x.sum() > 0 else True
-                    y = x * n
+                    n = torch.sin if x.sum() > 0 else torch.cos
+                    y = n(x) * 4
                 if y.max() > 3:
-                    raise ValueError(n)
+                    raise ValueError(2)
             except ValueError as error:
                 y = y + error.args[0]
             return y

@@ -6,6 +6,7 @@ own, and before what goes on after the break is. They begin with what it found o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -29,6 +30,8 @@ _IN_EVERY_FRAME = frozenset(
 )
 """Reasons that depend on the instruction and the callee, not on the frame that is compiled."""
 
+_ENOUGH = 2
+"""Compilations of a frame, for one input and for another, that say what becomes of the third."""
 
 BreakPlace = tuple[CodeId, str, object]
 
@@ -61,12 +64,14 @@ class LeftBreak:
         settings: those that rules depend on.
         decline: what is reported of it.
         everywhere: whether the reasons hold in every frame.
+        compiled: in how many compilations of a frame in whose own code it is, by the frame.
     """
 
     text: str
     settings: object
     decline: Decline
     everywhere: bool
+    compiled: Counter[CodeId] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -83,6 +88,7 @@ class BreakMemory:
 
     def note_left(
         self,
+        frame: CodeId,
         place: BreakPlace,
         found: Break,
         decline: Decline,
@@ -92,7 +98,8 @@ class BreakMemory:
         """A frame was compiled up to a break that no rule mends.
 
         Args:
-            place: where it is.
+            frame: its own code.
+            place: where the break is.
             found: the break.
             decline: what is reported of it.
             refusals: why each of the rules does not mend it.
@@ -100,21 +107,26 @@ class BreakMemory:
         """
         codes = {decline.reason, *(refused.reason.code for refused in refusals)}
         everywhere = codes <= _IN_EVERY_FRAME
-        self.left[place] = LeftBreak(found.text, settings, decline, everywhere)
+        known = self.left.get(place)
+        same = known is not None and (known.text, known.settings) == (found.text, settings)
+        compiled = known.compiled if known is not None and same else Counter()
+        compiled[frame] += decline.site.code is frame
+        self.left[place] = LeftBreak(found.text, settings, decline, everywhere, compiled)
 
-    def is_left(self, place: BreakPlace, settings: object, *, innermost: bool) -> bool:
+    def is_left(self, frame: CodeId, place: BreakPlace, settings: object, innermost: bool) -> bool:
         """Whether no rule mended a break at a place.
 
         Args:
+            frame: own code of the frame that is compiled.
             place: it.
             settings: those that rules depend on.
-            innermost: whether it is in the frame's own code. What it rests on may be an input of
-                that frame, and is none of those between it and the one that met the break first.
+            innermost: whether it is in that code. What it rests on may be an input of that frame,
+                and is none of those between it and the one that met the break first.
         """
         known = self.left.get(place)
         if known is None or known.settings != settings:
             return False
-        return known.everywhere or not innermost
+        return known.everywhere or not innermost or known.compiled[frame] >= _ENOUGH
 
     def forget(self) -> None:
         """Forget everything."""

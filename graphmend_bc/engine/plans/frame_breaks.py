@@ -62,7 +62,7 @@ class FrameBreaks:
     ) -> None:
         """A break of the frame is left to stock; the rest as for `BreakMemory.note_left`."""
         place = self._place(code, decline.site)
-        self.state.breaks.note_left(place, found, decline, refusals, self.settings)
+        self.state.breaks.note_left(self.frame, place, found, decline, refusals, self.settings)
 
     def known(self, code: CodeType, site: Site) -> LeftBreak | None:
         """What is known of a place where no rule mended a break, if it holds here too.
@@ -74,7 +74,7 @@ class FrameBreaks:
         if not (self.state.remember and self.state.breaks.left):
             return None
         place, innermost = self._place(code, site), site.code is self.frame
-        if not self.state.breaks.is_left(place, self.settings, innermost=innermost):
+        if not self.state.breaks.is_left(self.frame, place, self.settings, innermost):
             return None
         return self.state.breaks.left[place]
 

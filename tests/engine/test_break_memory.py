@@ -90,6 +90,22 @@ def test_no_attempt_where_no_rule_knows_the_break() -> None:
     assert sum(attempts(frames)) == 0
 
 
+def test_the_third_compilation_of_a_frame_tries_nothing() -> None:
+    source = """
+    def f(x):
+        rounds = int(x.new_ones(()).normal_() * 0 + 2)
+        for i in range(rounds):
+            x = x + 1
+        return x
+    """
+    calls = [torch.ones((2,) * dims) for dims in range(1, 6)]
+    frames, report = compiled(source, calls)
+    assert report.declines
+    own = [len(frame.attempts) for frame in frames if frame.break_reason]
+    assert own[0] == own[1] > 0
+    assert own[2:] == [0] * 3
+
+
 def test_a_value_that_is_an_input_further_in() -> None:
     """Where the reasons do not hold in every frame, the frame of the break tries all rules again."""
     frames, report = compiled(

@@ -41,6 +41,9 @@ def check_can_choose(left: torch.Tensor, right: torch.Tensor) -> None:
         raise Refused(
             "arms-differ-in-layout", f"The strides are {left.stride()} and {right.stride()}."
         )
+    if left.dim() > 1 and any(type(size) is int and size == 0 for size in left.shape):
+        # Kernels give an empty result other strides than it has while tracing.
+        raise Refused("arms-differ-in-layout", "The tensors are empty.")
     for tensor in (left, right):
         if tensor.is_conj() or tensor.is_neg() or tensor.is_quantized:
             raise Refused("arms-differ-in-layout", "A lazy or quantized tensor cannot be chosen.")

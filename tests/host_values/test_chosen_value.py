@@ -70,7 +70,10 @@ def test_one_graph_for_numbers_of_two_types(use: str) -> None:
 
 @pytest.mark.parametrize("use", ["y * k + k", "k - y", "y / k", "k / y", "y ** k", "y % k"])
 def test_gradients(use: str) -> None:
-    for arms in ("1.5 if x[0] > 0 else 2", "float('inf') if x[0] > 0 else 0"):
+    numbers = [("1.5", "2"), ("float('inf')", "0"), ("0.0", "2"), ("0.0", "-0.0")]
+    numbers += [("1e-50", "2"), ("1e300", "2"), ("1e-45", "2"), ("1e39", "2")]
+    for one, two in numbers:
+        arms = f"{one} if x[0] > 0 else {two}"
         source = chosen(arms, f"({use}).sin()")
         agrees(source, [x.requires_grad_() for x in signs(8)], orders=1, grad=True)
 
@@ -130,6 +133,88 @@ KINDS = {
 @pytest.mark.parametrize("body", KINDS.values(), ids=KINDS)
 def test_kinds(body: str) -> None:
     agrees(f"def f(x):\n    {body}\n", signs(14), orders=2)
+
+
+SHARED = {
+    "written to": """if x[0] > 0: t = x * 2; k = (t, 1)
+    else: t = x * 3; k = (2, t)
+    t.add_(1)
+    return k""",
+    "returned": """y = x + 1
+    if x[0] > 0: y = x + 2; k = y
+    else: k = None
+    return y, k""",
+    "view": """if x[0] > 0: t = x + 1; k = t[1:]
+    else: t = x - 1; k = "n"
+    t.mul_(2)
+    return k""",
+    "base": """if x[0] > 0: t = torch.zeros(4); k = (t[:2], t[2:])
+    else: t = torch.ones(4); k = None
+    t += x
+    return t, k""",
+    "list": """if x[0] > 0: t = x * 2; k = [t]
+    else: t = x * 3; k = [t, 2]
+    t.add_(1)
+    return k""",
+    "in a branch": """if x[0] > 0:
+        t = x * 2
+        k = (t, 1) if x[1] > 0 else None
+    else: t = x * 3; k = 4
+    t.add_(1)
+    return t, k""",
+    "branch after": """t = x * 2
+    k = (t, 1) if x[0] > 0 else None
+    if x[1] > 0: t = t * 2
+    t.add_(1)
+    return t, k""",
+    "made before": """t = x * 2
+    k = (t, t[1:]) if x[0] > 0 else None
+    t.add_(1)
+    return t, k""",
+}
+
+
+@pytest.mark.parametrize("body", SHARED.values(), ids=SHARED)
+def test_memory_that_is_shared(body: str) -> None:
+    agrees(f"def f(x):\n    {body}\n", signs(20), orders=1)
+
+
+ONCE = {
+    "a comparison": """i = x[3].item() > 0
+    c = i if x[0] > 0 else None
+    return c, i""",
+    "a function of ours": """k = str(x[3].item()) if x[0] > 0 else None
+    m = str(x[2].item()) if x[1] > 0 else None
+    return k, m""",
+    "a deferred call": """if x[0] > 0: print("%s", x[3].item() > 0)
+    return x, x[2].item() > 0""",
+}
+
+
+@pytest.mark.parametrize("body", ONCE.values(), ids=ONCE)
+def test_what_is_made_in_code_that_is_jumped_over(body: str) -> None:
+    agrees(f"def f(x):\n    {body}\n", signs(20))
+
+
+def test_what_tells_the_operator() -> None:
+    for use in ("y, y.grad_fn.name()", "y, type(y.grad_fn).__name__", "y, y is x"):
+        source = f"def f(x):\n    k = 1.5 if x[0] > 0 else 2\n    y = x * k\n    return {use}\n"
+        agrees(source, [x.requires_grad_() for x in signs(12)], orders=1)
+
+
+def test_empty_tensors() -> None:
+    for use in ("x.new_zeros(2, 0).t() * k", "x.new_zeros(0) * k", "x.reshape(2, 2).t() * k"):
+        agrees(chosen("1.5 if x[0] > 0 else 2", use), signs(12), orders=1)
+    source = """
+        def f(x):
+            y = x.as_strided((0, 2), (3, 5))
+            if x[0] > 0:
+                y = y * 1.5
+            else:
+                y = y + 2
+            return y
+    """
+    agrees(source, signs(12), orders=1)
 
 
 STATE = """

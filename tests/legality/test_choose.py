@@ -35,8 +35,9 @@ def test_the_first_difference_is_named(other: torch.Tensor, difference: str) -> 
         X[:1].expand(2, 3),
         torch.complex(X, X).conj(),
         torch.complex(X, X).imag,
+        X[:0],
     ],
-    ids=["sparse", "gaps", "overlapping", "conjugate", "view of a complex"],
+    ids=["sparse", "gaps", "overlapping", "conjugate", "view of a complex", "empty"],
 )
 def test_what_where_would_lay_out_otherwise(both: torch.Tensor) -> None:
     with pytest.raises(Refused):
@@ -49,7 +50,7 @@ def test_a_gradient_of_one_arm_only() -> None:
     assert found.value.reason.code == "gradient-reach"
 
 
-@pytest.mark.parametrize("both", [X, X.t(), X[:0], torch.tensor(3), X.clone().requires_grad_()])
+@pytest.mark.parametrize("both", [X, X.t(), X[0, :0], torch.tensor(3), X.clone().requires_grad_()])
 def test_equal_layouts(both: torch.Tensor) -> None:
     check_can_choose(both, both.clone(memory_format=torch.preserve_format))
     chosen = torch.where(torch.tensor(True), both, both)

@@ -52,6 +52,25 @@ def ladder(a: int, b: int, *rest: int, k: int = 1, **more: int) -> Any:
     return (x, z, f"{x if k else z}", more)
 
 
+def written_in_both(a: int, b: int) -> tuple[object, int]:
+    """An inner branch writes what was bound before the outer one, which does not read it."""
+    kept, text = 3, ""
+    if a > 0:
+        if b > 0:
+            kept = 1
+        else:
+            kept = 2
+        text = f"{kept}"
+    return text, b
+
+
+def test_a_local_that_both_inner_arms_write() -> None:
+    g = rewritten(written_in_both)
+    for a in (1, -1):
+        for b in (1, -1):
+            assert g(a, b) == written_in_both(a, b)
+
+
 def test_same_values() -> None:
     g = rewritten(ladder)
     for a in range(-4, 9):

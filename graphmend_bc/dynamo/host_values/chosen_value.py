@@ -6,11 +6,10 @@ k = 1.5 if x.sum() > 0 else 2            x * k is computed with both numbers, an
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn, cast
 
 import torch
 from torch._dynamo.bytecode_transformation import Instruction, create_instruction
@@ -27,8 +26,11 @@ from graphmend_bc.dynamo.calls.higher_order import depth_of
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.host_values.host_value import HostVariable
 from graphmend_bc.dynamo.host_values.state_value import StateVariable
+from graphmend_bc.dynamo.trace.alias_notes import note_sharing
 from graphmend_bc.dynamo.trace.compilation import SiteRefused, Trace
 from graphmend_bc.dynamo.trace.truth_overrides import is_under_mode
+from graphmend_bc.legality import choose
+from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 
@@ -144,10 +146,11 @@ def jump_if(codegen: PyCodegen, value: VariableTracker, truth: bool, target: Ins
 @contextmanager
 def in_arm(codegen: PyCodegen) -> Iterator[None]:
     """Generated code that may be jumped over: what it has made is not there afterwards."""
-    missing = [name for name, variable in codegen.tempvars.items() if variable is None]
+    before = dict(codegen.tempvars)
     codegen.clear_tos()
     yield
-    codegen.tempvars.update(dict.fromkeys(missing))
+    codegen.tempvars.clear()
+    codegen.tempvars.update(before)
     codegen.clear_tos()
 
 
@@ -169,7 +172,7 @@ def _is_choosable(value: VariableTracker, in_container: bool = False) -> bool:
     if type(value) is TensorVariable:
         # What is not chosen would get a gradient of zeros.
         plain = value.python_type() is torch.Tensor
-        return plain and not value.as_proxy().node.meta["example_value"].requires_grad
+        return plain and not _example(value).requires_grad
     return _lasts(value)
 
 
@@ -184,6 +187,23 @@ def _lasts(value: VariableTracker) -> bool:
     if isinstance(value, StringFormatVariable):
         return True
     return value.is_python_constant() and type(value.as_python_constant()) in _CONSTANTS
+
+
+def storages_in(value: VariableTracker) -> set[int]:
+    """The storages of the tensors that are or may be in a value.
+
+    Args:
+        value: one for which `are_choosable` is true, or one of two that were.
+    """
+    value = value.realize()
+    if type(value) is TensorVariable:
+        return {storage_of(_example(value))}
+    items: Iterable[VariableTracker] = ()
+    if type(value) in (TupleVariable, ListVariable):
+        items = cast(Any, value).items
+    elif isinstance(value, ChosenVariable):
+        items = value.sides
+    return set().union(*map(storages_in, items))
 
 
 def chosen_among(values: Iterable[VariableTracker]) -> ChosenVariable | None:
@@ -233,13 +253,17 @@ def computed_with_both(
 def _where(
     tx: InstructionTranslatorBase, chosen: ChosenVariable, name: str, sides: list[VariableTracker]
 ) -> VariableTracker:
-    examples = [side.as_proxy().node.meta["example_value"] for side in sides]
-    if len({(e.dtype, e.stride()) for e in examples}) != 1:
-        chosen.refuse(name)
-    predicate = chosen.predicate
-    if predicate.as_proxy().node.meta["example_value"].device != examples[0].device:
+    predicate, examples = chosen.predicate, [_example(side) for side in sides]
+    if _example(predicate).device != examples[0].device:
         predicate = method(tx, "to", predicate, examples[0].device)
-    return call(tx, "where", predicate, *sides)
+    try:
+        choose.check_can_choose(*examples)
+    except Refused:
+        chosen.refuse(name)
+    result = call(tx, "where", predicate, *sides)
+    made = [(value, [storage_of(value)]) for value in examples]
+    note_sharing(chosen.trace, chosen.site, result.as_proxy().node, *made)
+    return result
 
 
 def _is_exact(
@@ -250,19 +274,27 @@ def _is_exact(
     tensor_is_first: bool,
 ) -> bool:
     """True if a tensor's results with both numbers differ in their values alone."""
-    example = tensor.as_proxy().node.meta["example_value"]
+    example, numbers = _example(tensor), [side.as_python_constant() for side in chosen.sides]
     if depth_of(chosen.trace) or tensor.python_type() is not torch.Tensor or is_under_mode(tx):
         return False
     if function in _COMPARISONS:
         return not example.is_complex()
-    truths = any(type(side.as_python_constant()) is bool for side in chosen.sides)
-    allowed = _OF_TRUTHS if truths else _ARITHMETIC
+    allowed = _OF_TRUTHS if bool in map(type, numbers) else _ARITHMETIC
     if function not in allowed or not example.is_floating_point():
         return False
     if not (example.requires_grad and torch.is_grad_enabled()):
         return True
-    finite = all(math.isfinite(side.as_python_constant()) for side in chosen.sides)
-    return finite and _LINEAR.get(function, (False, False))[0 if tensor_is_first else 1]
+    if not _LINEAR.get(function, (False, False))[0 if tensor_is_first else 1]:
+        return False
+    factors = torch.tensor([float(number) for number in numbers], dtype=example.dtype)
+    if function is operator.truediv:
+        factors = factors.reciprocal()
+    return bool(factors.isfinite().all())
+
+
+def _example(value: VariableTracker) -> torch.Tensor:
+    example: torch.Tensor = value.as_proxy().node.meta["example_value"]
+    return example
 
 
 def _with(

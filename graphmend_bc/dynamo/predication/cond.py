@@ -23,9 +23,9 @@ from torch.fx import Node, Proxy
 from graphmend_bc.dynamo.calls.higher_order import HigherOrder
 from graphmend_bc.dynamo.graph.cuda_graphs import check_keeps_cuda_graphs
 from graphmend_bc.dynamo.graph.emit import method
-from graphmend_bc.dynamo.predication.alias_notes import note_sharing
 from graphmend_bc.dynamo.predication.arm import Allowed, TracedArm, attributes_unchanged, trace_arm
 from graphmend_bc.dynamo.predication.arm_outputs import ArmOutput, outputs_of, rebuilt
+from graphmend_bc.dynamo.trace.alias_notes import note_sharing
 from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.legality.arm_operators import check_runs_taken
 from graphmend_bc.legality.choose import check_can_choose

@@ -15,15 +15,20 @@ from torch.fx import Node
 from graphmend_bc.dynamo.calls.higher_order import depth_of
 from graphmend_bc.dynamo.graph.cuda_graphs import records_cuda_graphs
 from graphmend_bc.dynamo.graph.emit import call, method
-from graphmend_bc.dynamo.host_values.chosen_value import ChosenVariable, are_choosable
+from graphmend_bc.dynamo.host_values.chosen_value import (
+    ChosenVariable,
+    are_choosable,
+    storages_in,
+)
 from graphmend_bc.dynamo.host_values.host_reads import read_predicate
-from graphmend_bc.dynamo.predication.alias_notes import note_sharing
 from graphmend_bc.dynamo.predication.arm import TracedArm
 from graphmend_bc.dynamo.predication.arm_outputs import check_same_value
 from graphmend_bc.dynamo.symbols.selected_numbers import are_selectable, selected
+from graphmend_bc.dynamo.trace.alias_notes import note_sharing
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.legality import choose
 from graphmend_bc.legality.gradients import check_same_reach, check_zero_gradients_stay_zero
+from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 
@@ -57,6 +62,8 @@ class Merge:
         self.taken = taken
         self.other = other
         self._chosen: dict[tuple[int, int], VariableTracker] = {}
+        self._copied: set[int] = set()
+        self._kept: set[int] = set()
 
     def choose(self, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         """One value for two, `left` of the arm taken and `right` of the other.
@@ -98,6 +105,8 @@ class Merge:
         used = {key for pair in self._chosen for key in pair}
         if any(id(side) in used for side in lists):
             raise Refused("arms-differ-in-type", "One arm gives the same list twice.")
+        self._kept |= storages_in(left) | storages_in(right)
+        self._check_memory()
         is_taken = read_predicate(self.tx, self.compilation, self.site, self.predicate)
         sides = [left, right]
         chosen = ChosenVariable(self.site, self.predicate, is_taken, sides, self.trace)
@@ -141,9 +150,16 @@ class Merge:
                 "arms-differ-in-layout", "The chosen tensor would be laid out differently."
             )
         sides = ((a, self.taken.allocated()), (b, self.other.allocated()))
+        self._copied |= {storage_of(a), storage_of(b)}
+        self._check_memory()
         note_sharing(self.trace, self.site, result.as_proxy().node, *sides)
         self._chosen[id(one), id(two)] = result
         return result
+
+    def _check_memory(self) -> None:
+        """Refuse a tensor that is to be copied and shares memory with one that is kept as it is."""
+        if self._copied & self._kept:
+            raise Refused("arms-differ-in-type", "A tensor is chosen alone and in a container too.")
 
     def _check_may_be_chosen(self, one: Node, a: torch.Tensor, two: Node, b: torch.Tensor) -> None:
         if (

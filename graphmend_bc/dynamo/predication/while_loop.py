@@ -20,12 +20,12 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from graphmend_bc.dynamo.calls.higher_order import HigherOrder
 from graphmend_bc.dynamo.graph.cuda_graphs import check_keeps_cuda_graphs
 from graphmend_bc.dynamo.graph.emit import call, method
-from graphmend_bc.dynamo.predication.alias_notes import note_sharing
 from graphmend_bc.dynamo.predication.arm import Allowed, Arms, trace_arm
 from graphmend_bc.dynamo.predication.arm_outputs import check_same_value, type_name
 from graphmend_bc.dynamo.predication.cond import example, note_operator, side_effects_kept, stand_in
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
 from graphmend_bc.dynamo.predication.while_condition import compute_condition
+from graphmend_bc.dynamo.trace.alias_notes import note_sharing
 from graphmend_bc.dynamo.trace.tracing import inline, is_true
 from graphmend_bc.legality.arm_operators import check_runs_taken
 from graphmend_bc.legality.choose import check_can_choose

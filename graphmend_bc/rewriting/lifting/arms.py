@@ -225,7 +225,8 @@ def _live_ins(
     for name in sorted(wanted):
         if name not in bound:
             raise Refused("unbound-in-one-arm", f"The variable is '{name}'.")
-    wanted |= {name for name in outs if name in bound}
+    kept = frozenset[str]().union(*(live[arm.entry] for arm in arms))  # an arm may not write it
+    wanted |= {name for name in outs if name in bound and name in kept}
     order = {name: i for i, name in enumerate(graph.listing.code.co_varnames)}
     return tuple(sorted(wanted, key=lambda name: (order.get(name, len(order)), name)))
 

@@ -81,6 +81,7 @@ strategies: tuple[str, ...] = (
     "copy",
     "polyfill",
     "accumulate",
+    "inline",
 )
 """The strategies that may be used; a site that needs another one is declined (`strategy-off`)."""
 

@@ -52,7 +52,9 @@ PROGRAMS: Final[Mapping[str, Program]] = MappingProxyType(
 """The program of each seam, by the seam's label."""
 
 
-_STRATEGIES: Final = tuple(dict.fromkeys(["fold", *(rule.strategy for rule in BUILT_IN), "flags"]))
+_STRATEGIES: Final = tuple(
+    dict.fromkeys(["fold", *(rule.strategy for rule in BUILT_IN), "flags", "inline"])
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,13 @@ OF_VALUES: Final = MappingProxyType(
             whole=False,
             after="torch.set_float32_matmul_precision(precision)",
         ),
+        "InvokeSubgraphHigherOrderVariable.call_function (compile_regions.call_region)": Program(
+            "return region(x) * 2",
+            "@torch.compiler.nested_compile_region\n"
+            "def region(x):\n    if x.sum() > 0: x = x * 2\n    return x + 1",
+            ("given = -given",),
+            mends="inline",
+        ),
         "TorchInGraphFunctionVariable.call_function (dropout.call_dropout)": Program(
             f"y = F.dropout(x, 0.5, False)\n{PRINT}\nreturn x.sum(), y is x", mends="defer"
         ),

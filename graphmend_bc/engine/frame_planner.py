@@ -16,7 +16,7 @@ from graphmend_bc.engine.plans.survey_policy import Surveys
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Tally
-from graphmend_bc.runtime import MarkedCallee, Site, Speculate
+from graphmend_bc.runtime import MarkedCallee, Site, Speculate, identity_of
 
 _ASKED = 16
 """Rounds of a condition that are computed one by one; those after them go as the last one."""
@@ -69,6 +69,9 @@ class FramePlanner:
 
     def note_capture(self, code: CodeType, offset: int) -> Site:
         return self.plans.note_capture(code, offset)
+
+    def inlines(self, code: CodeType) -> bool:
+        return identity_of(code) in self.plans.state.inlined
 
     def selects(self, site: Site) -> bool:
         return self.plans.state.selects(site)

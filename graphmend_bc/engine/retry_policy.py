@@ -22,6 +22,7 @@ from graphmend_bc.dynamo.speculation.survey import Survey
 from graphmend_bc.dynamo.symbols.captures import captured_in
 from graphmend_bc.dynamo.trace.compilation import (
     Compilation,
+    RegionBreaks,
     SiteRefused,
     TakesPartLate,
     TextsMoved,
@@ -149,7 +150,7 @@ class RetryPolicy:
         Args:
             error: what it ended with.
         """
-        if isinstance(error, (TextsMoved, TakesPartLate)):
+        if isinstance(error, (TextsMoved, TakesPartLate, RegionBreaks)):
             self.plans.trace_anew(error)
             return True
         if isinstance(error, SiteRefused):
@@ -176,7 +177,7 @@ class RetryPolicy:
             return True
         if isinstance(error, (Prepared, NotReplaceable)):
             return isinstance(error, Prepared) or plans.note_postponed(self.place_of(failed))
-        if isinstance(error, (TextsMoved, TakesPartLate)):
+        if isinstance(error, (TextsMoved, TakesPartLate, RegionBreaks)):
             plans.trace_anew(error)
             return True
         if isinstance(error, SiteRefused):

@@ -71,6 +71,7 @@ class MendingState:
         eager_calls: how often a call of a frame was left to eager Python.
         left_to_stock: frames that are compiled as stock does, because their guards do not hold or
             mending does not pay.
+        inlined: regions that are to be compiled once and break the graph.
         forgotten: frames whose compiled versions were forgotten, and none was compiled since.
         hoisted: how often a frame was compiled with the value of a site as an input.
         limit: entries at which those of dead code are dropped.
@@ -97,6 +98,7 @@ class MendingState:
     unselectable: set[Site] = field(default_factory=set)
     frames: dict[CodeId, FrameCounts] = field(default_factory=dict)
     left_to_stock: set[CodeId] = field(default_factory=set)
+    inlined: set[CodeId] = field(default_factory=set)
     forgotten: set[CodeId] = field(default_factory=set)
     hoisted: Counter[tuple[CodeId, Site]] = field(default_factory=Counter)
     draw_mismatches: Counter[Site] = field(default_factory=Counter)
@@ -121,6 +123,7 @@ class MendingState:
             self.numbers.clear()
             self.selected.clear()
             self.unselectable.clear()
+            self.inlined.clear()
             self.forgotten.clear()
             self.frames.clear()
             self.mended = {key for key in self.mended if key.is_alive}
@@ -133,7 +136,8 @@ class MendingState:
         with self.lock:
             if self._size() < self.limit:
                 return
-            for keys in (self.mended, self.left_alone, self.left_to_stock, self.forgotten):
+            ours = (self.mended, self.left_alone, self.left_to_stock, self.inlined)
+            for keys in (*ours, self.forgotten):
                 keys.difference_update([key for key in keys.copy() if not key.is_alive])
             for by_code in (self.proven, self.eager_calls, self.frames):
                 _drop(by_code, lambda key: key.is_alive)
@@ -160,7 +164,7 @@ class MendingState:
             self.hoisted,
             self.left_to_stock,
         )
-        frames = (self.frames, self.guarded, self.forgotten)
+        frames = (self.frames, self.guarded, self.inlined, self.forgotten)
         breaks = (self.breaks.cut, self.breaks.left)
         counts = (
             *frames,

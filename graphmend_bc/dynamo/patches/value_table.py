@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.calls import assertions, cached_calls
+from graphmend_bc.dynamo.calls import assertions, cached_calls, compile_regions
 from graphmend_bc.dynamo.corrections import (
     bounded_deques,
     dropout,
@@ -117,6 +117,14 @@ SEAMS: Final = (
         ("call_function",),
         trace_time_effects.trace_call,
         "settings of the process, which Dynamo sets while it traces",
+    ),
+    Seam(
+        f"{_VARIABLES}.higher_order_ops:InvokeSubgraphHigherOrderVariable",
+        ("call_function",),
+        compile_regions.call_region,
+        "regions that are to be compiled once, one of which breaks the graph",
+        needed_by=("compile regions",),
+        inherited=True,
     ),
     Seam(
         f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",

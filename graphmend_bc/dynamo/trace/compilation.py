@@ -48,6 +48,18 @@ class TakesPartLate(Exception):
     """What was traced before a mend was found may not be as eager Python has it: trace it anew."""
 
 
+class RegionBreaks(Exception):
+    """A region that is to be compiled once cannot be captured; the frame has to be traced anew.
+
+    Args:
+        code: of the region's function.
+    """
+
+    def __init__(self, code: CodeType) -> None:
+        super().__init__(f"The graph breaks in the region {code.co_qualname}.")
+        self.code = code
+
+
 @dataclass(slots=True)
 class Trace:
     """One attempt at tracing the frame; thrown away with the attempt.

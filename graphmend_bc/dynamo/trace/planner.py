@@ -46,6 +46,9 @@ class Planner(Protocol):
     def note_capture(self, code: CodeType, offset: int) -> Site:
         """Dynamo makes a symbol at an instruction; gives the user's site."""
 
+    def inlines(self, code: CodeType) -> bool:
+        """Whether a region that is to be compiled once is inlined; `RegionBreaks` says so."""
+
     def selects(self, site: Site) -> bool:
         """Whether the graph selects one of the numbers that the arms of a branch give."""
 

@@ -202,6 +202,21 @@ def test_what_tells_the_operator() -> None:
         agrees(source, [x.requires_grad_() for x in signs(12)], orders=1)
 
 
+def test_an_exponent_that_the_dtype_does_not_hold() -> None:
+    for arms in ("1e30 if x[0] > 0 else 2", "2 if x[0] > 0 else 70000"):
+        for use in ("y.double() ** k", "(k ** y.half(), y * k)", "k if x[0] > 9 else y"):
+            agrees(chosen(arms, use), signs(12), orders=1)
+    source = """
+        def f(x):
+            k = 70000 if x[0] > 0 else 2
+            try:
+                return x.half() ** k
+            except RuntimeError:
+                return x
+    """
+    agrees(source, signs(12), orders=1)
+
+
 def test_empty_tensors() -> None:
     for use in ("x.new_zeros(2, 0).t() * k", "x.new_zeros(0) * k", "x.reshape(2, 2).t() * k"):
         agrees(chosen("1.5 if x[0] > 0 else 2", use), signs(12), orders=1)

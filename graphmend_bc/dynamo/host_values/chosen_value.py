@@ -282,13 +282,13 @@ def _is_exact(
     allowed = _OF_TRUTHS if bool in map(type, numbers) else _ARITHMETIC
     if function not in allowed or not example.is_floating_point():
         return False
+    converted = torch.tensor([float(number) for number in numbers], dtype=example.dtype)
     if not (example.requires_grad and torch.is_grad_enabled()):
-        return True
+        # A power raises for an exponent that the dtype does not hold.
+        return function is not operator.pow or bool(converted.isfinite().all())
     if not _LINEAR.get(function, (False, False))[0 if tensor_is_first else 1]:
         return False
-    factors = torch.tensor([float(number) for number in numbers], dtype=example.dtype)
-    if function is operator.truediv:
-        factors = factors.reciprocal()
+    factors = converted.reciprocal() if function is operator.truediv else converted
     return bool(factors.isfinite().all())
 
 

@@ -27,7 +27,7 @@ from graphmend_bc.dynamo.rollback.deopt_wrapper import add_deopt_wrapper
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.speculation.guarded_truth import GuardedTruths
 from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
-from graphmend_bc.dynamo.trace.compilation import Compilation
+from graphmend_bc.dynamo.trace.compilation import Compilation, RegionBreaks
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.engine.attempts import Attempts
 from graphmend_bc.engine.outcomes.failure_policy import Recompiled, leaves_frame
@@ -170,7 +170,11 @@ class Frame(Attempts):
         """As `compile`, where we failed outside of an attempt: nothing is mended or remembered."""
         self._report(Failed(error))
         self.plans.off = True
-        return self._try(self._compilation(), self.call)
+        outcome = self._try(self._compilation(), self.call)
+        while isinstance(outcome, Failed) and isinstance(outcome.error, RegionBreaks):
+            self.plans.trace_anew(outcome.error)
+            outcome = self._try(self._compilation(), self.call)
+        return outcome
 
     def _goes_on(self, compilation: Compilation, failed: Failed) -> bool:
         """Whether there is another attempt: the usual one if plans from disk were no good."""

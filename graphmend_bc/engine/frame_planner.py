@@ -22,6 +22,10 @@ _ASKED = 16
 """Rounds of a condition that are computed one by one; those after them go as the last one."""
 
 
+_MOST_BROKEN_REGIONS = 2
+"""Of a frame, each of which costs an attempt; then all of its regions are inlined."""
+
+
 @dataclass(slots=True)
 class FramePlanner:
     """A `Planner`; see `dynamo/trace/planner.py`.
@@ -70,8 +74,12 @@ class FramePlanner:
     def note_capture(self, code: CodeType, offset: int) -> Site:
         return self.plans.note_capture(code, offset)
 
+    def may_inline(self) -> bool:
+        return self.plans.state.mends
+
     def inlines(self, code: CodeType) -> bool:
-        return identity_of(code) in self.plans.state.inlined
+        known = identity_of(code) in self.plans.state.inlined
+        return known or self.plans.regions_broken > _MOST_BROKEN_REGIONS
 
     def selects(self, site: Site) -> bool:
         return self.plans.state.selects(site)

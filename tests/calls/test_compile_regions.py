@@ -161,6 +161,138 @@ FUNCTIONS = {
 }
 
 
+STATE = {
+    "global": """
+        k = 2
+
+        @torch.compiler.nested_compile_region
+        def g(x):
+            return x * k
+
+        def f(x):
+            global k
+            k = 2
+            a = g(x)
+            print(a.sum())
+            k = 3
+            return a + g(x)
+    """,
+    "attribute": """
+        class Layer(torch.nn.Module):
+            n = 0
+
+            @torch.compiler.nested_compile_region
+            def forward(self, x):
+                return x * self.n
+
+        layer = Layer()
+
+        def f(x):
+            layer.n = 0
+            for i in range(3):
+                layer.n += 1
+                x = layer(x)
+                print(x.sum())
+            return x
+    """,
+    "mode of a module": """
+        class Layer(torch.nn.Module):
+            @torch.compiler.nested_compile_region
+            def forward(self, x):
+                return x * 2 if self.training else x
+
+        layer = Layer()
+
+        def f(x):
+            layer.train()
+            a = layer(x)
+            print(a.max())
+            layer.eval()
+            return a, layer(x)
+    """,
+    "list": """
+        rows = []
+
+        @torch.compiler.nested_compile_region
+        def g(x):
+            return x * len(rows)
+
+        def f(x):
+            rows.clear()
+            rows.append(1)
+            a = g(x) * x.max().item()
+            rows.append(2)
+            return a, g(x)
+    """,
+    "two functions of one code": """
+        def scaled(n):
+            return lambda x: x * n
+
+        def region(function):
+            return torch.compiler.nested_compile_region(function)
+
+        g, h = region(scaled(2)), region(scaled(3))
+
+        def f(x):
+            a = g(x)
+            print(a.sum())
+            return a, h(x)
+    """,
+    "a broken region between": """
+        k = 2
+
+        @torch.compiler.nested_compile_region
+        def g(x):
+            return x * k
+
+        @torch.compiler.nested_compile_region
+        def b(x):
+            print(x)
+            return x
+
+        def f(x):
+            global k
+            k = 2
+            a = b(g(x))
+            k = 3
+            return a + g(x)
+    """,
+}
+
+
+@pytest.mark.parametrize("source", STATE.values(), ids=STATE)
+def test_what_a_region_reads_has_changed_since_its_last_call(source: str) -> None:
+    """Dynamo takes the graph that it has: stock breaks between the calls and is right."""
+    agrees(source, CALLS)
+
+
+def test_a_function_that_is_left_to_stock() -> None:
+    source = """
+        @torch.compiler.nested_compile_region
+        def g(x, text):
+            print(text)
+            return x * len(text)
+
+        def f(x, text):
+            return g(x, text)
+    """
+    agrees(source, [(X, "a" * n) for n in range(1, 14)], orders=1)
+
+
+@pytest.mark.parametrize("count", [5, 70])
+def test_many_regions(count: int) -> None:
+    define = """
+@torch.compiler.nested_compile_region
+def g{0}(x):
+    if x.sum() > 0:
+        x = x * 2
+    return x - {0}
+"""
+    regions = "".join(define.format(number) for number in range(count))
+    calls = "".join(f"    x = g{number}(x)\n" for number in range(count))
+    agrees(f"{regions}\ndef f(x):\n{calls}    return x\n", [X, -X], orders=1)
+
+
 @pytest.mark.parametrize("source", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_functions(source: str) -> None:
     agrees(source, CALLS)
@@ -184,7 +316,7 @@ def operators(*, strategies: tuple[str, ...] = gm.config.strategies) -> list[int
         return x * 2 if x.sum() > 0 else x - 1
 
     def f(x: torch.Tensor) -> torch.Tensor:
-        return whole(broken(whole(x)))
+        return whole(broken(whole(whole(x))))
 
     with gm.enabled(), gm.config.patch(strategies=strategies):
         torch._dynamo.reset()
@@ -192,7 +324,7 @@ def operators(*, strategies: tuple[str, ...] = gm.config.strategies) -> list[int
     return found
 
 
-def test_what_is_captured_stays_a_region() -> None:
+def test_what_is_captured_stays_a_region_until_something_is_mended() -> None:
     assert operators() == [2]
 
 

@@ -31,7 +31,9 @@ def call_region(stock: Callable[..., Any]) -> Callable[..., Any]:
         code = _code_of(args[0]) if args else None
         if compilation is None or code is None or not _may_inline(compilation, tx):
             return cast(VariableTracker, stock(self, tx, args, kwargs))
-        if compilation.planner.inlines(code):
+        # Dynamo takes the graph of an earlier call, whatever has changed since. Where stock would
+        # have broken the graph between the two, it captures the region anew.
+        if compilation.planner.inlines(code) or compilation.is_mended:
             _note(compilation, tx)
             return args[0].call_function(tx, args[1:], kwargs)
         try:
@@ -43,7 +45,9 @@ def call_region(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _may_inline(compilation: Compilation, tx: Translator) -> bool:
-    return compilation.may_mend and not tx.export and STRATEGY in config.strategies
+    """Also where nothing else is mended: a frame may be left to stock once it was mended."""
+    is_on = compilation.may_mend or compilation.planner.may_inline()
+    return is_on and not tx.export and STRATEGY in config.strategies
 
 
 def _code_of(region: VariableTracker) -> CodeType | None:

@@ -46,6 +46,9 @@ class Planner(Protocol):
     def note_capture(self, code: CodeType, offset: int) -> Site:
         """Dynamo makes a symbol at an instruction; gives the user's site."""
 
+    def may_inline(self) -> bool:
+        """Whether regions that are to be compiled once may be inlined, whatever else is mended."""
+
     def inlines(self, code: CodeType) -> bool:
         """Whether a region that is to be compiled once is inlined; `RegionBreaks` says so."""
 

@@ -72,6 +72,7 @@ class Plans:
         exact_asserts: True if an `assert` on a tensor is a branch like any other.
         exact_texts: True if texts of objects must be made where the program makes them.
         takes_part: True if all is traced as eager Python has it, before anything is mended too.
+        regions_broken: regions that were to be compiled once and broke the graph of an attempt.
         off: True if nothing is rewritten.
         suggestions: the plans that were read from disk.
         suspends: whether the frame is that of a coroutine or a generator, which cannot deoptimise:
@@ -104,6 +105,7 @@ class Plans:
         self.exact_asserts = True
         self.exact_texts = False
         self.takes_part = False
+        self.regions_broken = 0
         self.off = not state.mends
         self.suggestions = Suggestions(state, suggests)
         self.suspends = suspends
@@ -200,6 +202,7 @@ class Plans:
     def trace_anew(self, error: TextsMoved | TakesPartLate | RegionBreaks) -> None:
         """The next attempt traces as eager Python from its start what the last one did not."""
         if isinstance(error, RegionBreaks):
+            self.regions_broken += 1
             with self.state.lock:
                 self.state.inlined.add(identity_of(error.code))
         elif isinstance(error, TextsMoved):

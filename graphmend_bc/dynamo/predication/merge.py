@@ -99,8 +99,10 @@ class Merge:
 
     def _choose_on_host(self, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         """One value for two of which the graph makes none."""
+        if self.compilation.is_saved or self.tx.export:
+            raise Refused("under-export", "It would be chosen outside of the graph.")
         lists = [side for side in (left, right) if isinstance(side, ListVariable)]
-        if not all(map(_is_made_in_arm, lists)) or self.compilation.is_saved or self.tx.export:
+        if not all(map(_is_made_in_arm, lists)):
             raise Refused("arms-differ-in-type", "A list that exists outside cannot be chosen.")
         used = {key for pair in self._chosen for key in pair}
         if any(id(side) in used for side in lists):

@@ -147,6 +147,30 @@ FUNCTIONS = {
             except KeyError as error:
                 return x - 1, type(error).__name__
     """,
+    "partial": """
+        import functools
+
+        def scaled(n, x):
+            print(n, x)
+            return x * n
+
+        region = torch.compiler.nested_compile_region(functools.partial(scaled, 2))
+
+        def f(x):
+            return region(x) + region(x - 1)
+    """,
+    "object that is called": """
+        class Scale:
+            def __call__(self, x):
+                if x.sum() > 0:
+                    x = x * 2
+                return x - 1
+
+        region = torch.compiler.nested_compile_region(Scale())
+
+        def f(x):
+            return region(x) + region(x - 1)
+    """,
     "list that is changed": """
         @torch.compiler.nested_compile_region
         def region(x, rows):

@@ -13,6 +13,7 @@ from typing import Any, cast
 from torch._dynamo import exc
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.functions import FunctoolsPartialVariable
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
@@ -51,10 +52,13 @@ def _may_inline(compilation: Compilation, tx: Translator) -> bool:
 
 
 def _code_of(region: VariableTracker) -> CodeType | None:
-    """The code of a function or module that is called as a region; None if it has none."""
+    """The code of a function, module or other object that is called as a region, if it has any."""
     region = region.realize()
-    value = getattr(region, "value", None)
-    function = getattr(type(value), "forward", None)
+    if isinstance(region, FunctoolsPartialVariable):
+        return _code_of(region.func)
+    kind = type(getattr(region, "value", None))
+    methods = (getattr(kind, name, None) for name in ("forward", "__call__"))
+    function = next(filter(None, methods), None)
     if hasattr(region, "get_function"):
         function = region.get_function()
     code = getattr(function, "__code__", None)

@@ -22,11 +22,9 @@ from graphmend_bc.dynamo.speculation.survey import Survey
 from graphmend_bc.dynamo.symbols.captures import captured_in
 from graphmend_bc.dynamo.trace.compilation import (
     Compilation,
-    RegionBreaks,
     SiteRefused,
-    TakesPartLate,
-    TextsMoved,
     Trace,
+    TracedAnew,
 )
 from graphmend_bc.engine.outcomes.speculation_flips import SpeculationFlips
 from graphmend_bc.engine.plans.rewrite_cache import site_of
@@ -150,7 +148,7 @@ class RetryPolicy:
         Args:
             error: what it ended with.
         """
-        if isinstance(error, (TextsMoved, TakesPartLate, RegionBreaks)):
+        if isinstance(error, TracedAnew):
             self.plans.trace_anew(error)
             return True
         if isinstance(error, SiteRefused):
@@ -177,7 +175,7 @@ class RetryPolicy:
             return True
         if isinstance(error, (Prepared, NotReplaceable)):
             return isinstance(error, Prepared) or plans.note_postponed(self.place_of(failed))
-        if isinstance(error, (TextsMoved, TakesPartLate, RegionBreaks)):
+        if isinstance(error, TracedAnew):
             plans.trace_anew(error)
             return True
         if isinstance(error, SiteRefused):

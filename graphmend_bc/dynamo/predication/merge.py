@@ -86,9 +86,11 @@ class Merge:
             return self._choose_tensor(left, right)
         if type(left) is type(right) and isinstance(left, (TupleVariable, ListVariable)):
             return self._choose_items(left, cast(Any, right))
-        # A symbol would split CUDA graphs.
-        splits = records_cuda_graphs(self.tx, self.predicate)
-        if are_selectable(self.trace, left, right) and not splits and self._selects():
+        if (
+            are_selectable(self.trace, left, right)
+            and not records_cuda_graphs(self.tx, self.predicate)  # a symbol would split them
+            and self._selects()
+        ):
             return selected(self.tx, self.compilation, self.predicate, left, right)
         check_same_value(left, right)
         return left

@@ -40,15 +40,19 @@ class SiteRefused(Exception):
         super().__init__(f"{', '.join(map(str, sites))}: {refused}")
 
 
-class TextsMoved(Exception):
+class TracedAnew(Exception):
+    """The attempt ends, and the next one traces the frame in another way from its start."""
+
+
+class TextsMoved(TracedAnew):
     """The text of an object is not as the program makes it; the frame has to be traced anew."""
 
 
-class TakesPartLate(Exception):
+class TakesPartLate(TracedAnew):
     """What was traced before a mend was found may not be as eager Python has it: trace it anew."""
 
 
-class RegionBreaks(Exception):
+class RegionBreaks(TracedAnew):
     """A region that is to be compiled once cannot be captured; the frame has to be traced anew.
 
     Args:

@@ -13,7 +13,7 @@ from graphmend_bc.catalog.observers import observer_names
 from graphmend_bc.dynamo.frames import code_notes
 from graphmend_bc.dynamo.frames.breaks import Break, gb_id_of
 from graphmend_bc.dynamo.frames.internal_errors import InternalError
-from graphmend_bc.dynamo.trace.compilation import RegionBreaks, TakesPartLate, TextsMoved
+from graphmend_bc.dynamo.trace.compilation import RegionBreaks, TextsMoved, TracedAnew
 from graphmend_bc.engine.decisions.suggestions import Suggestions
 from graphmend_bc.engine.outcomes.failures import report_failure
 from graphmend_bc.engine.plans.expected_sites import expected, is_expected
@@ -199,7 +199,7 @@ class Plans:
         self.marked.add(site)
         return True
 
-    def trace_anew(self, error: TextsMoved | TakesPartLate | RegionBreaks) -> None:
+    def trace_anew(self, error: TracedAnew) -> None:
         """The next attempt traces as eager Python from its start what the last one did not."""
         if isinstance(error, RegionBreaks):
             self.regions_broken += 1

@@ -181,7 +181,7 @@ def _assert_wanted(outcomes: dict[str, Outcome], **wanted: Wanted[Any]) -> None:
         for name, value in wanted.items():
             want, found = wanted_in(order, value), getattr(outcome, name)
             if name == "mends" and want is not None:
-                found = without_guarded(order, found, want)
+                found = without_guarded(found, want)
                 found = found if "accumulate@" in want else _of_breaks(found)
             assert want is None or found == want, f"{order}: {name} are {found!r} in {outcomes}"
 

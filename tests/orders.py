@@ -58,13 +58,11 @@ def wanted_in(order: str, wanted: Wanted[T]) -> T | None:
     return wanted.get(order, wanted["forward"])
 
 
-def without_guarded(order: str, mends: str, wanted: str) -> str:
-    """The mends, where conditions may flip often enough for something else than speculation.
+def without_guarded(mends: str, wanted: str) -> str:
+    """The mends without what becomes of speculations on conditions that flip.
 
-    There they are computed before the graph, or both of their values are.
+    They are computed before the graph, or both of their values are.
     """
-    if order not in ("twice", "both ways"):
-        return mends
     known = wanted.split()
     lines = {m.partition("@")[2] for m in known if m.startswith("speculate@")}
     later = {f"{other}@{line}" for other in ("hoist", "where") for line in lines}

@@ -26,6 +26,7 @@ class Speculation:
         asserted: what the graph asserts of the value, so that it raises if that is wrong, before it
             can say which speculation failed; empty if nothing.
         by_chance: True if a random number decides, which mostly gives the value.
+        guardable: True if it can be computed before the graph.
     """
 
     site: Site
@@ -34,6 +35,7 @@ class Speculation:
     firm: bool
     asserted: str = ""
     by_chance: bool = False
+    guardable: bool = False
 
 
 @dataclass(slots=True)

@@ -27,6 +27,11 @@ def failed(**counts: Any) -> FailedCheck:
     return FailedCheck(**{**usual, **counts})
 
 
+def first(**counts: Any) -> FailedCheck:
+    """The same in the third call, of a condition of the inputs."""
+    return failed(**{"calls": 3, "hits": 2, "guardable": True, **counts})
+
+
 def lost(**counts: Any) -> FailedCheck:
     """The same, where the graphs of the frame ran for nothing in six of twelve calls."""
     of_frame = {"many_rounds": True, "frame_calls": 12, "frame_failed": 6}
@@ -53,6 +58,15 @@ def forced(**counts: Any) -> FailedCheck:
         (failed(failed=13), OnFailure.GUARD),
         (failed(calls=3, failed=3), OnFailure.KEEP),
         (failed(calls=4, failed=4), OnFailure.GUARD),
+        (first(), OnFailure.GUARD),
+        (first(calls=4), OnFailure.KEEP),
+        (first(guardable=False), OnFailure.KEEP),
+        (first(hits=0), OnFailure.FLIP),
+        (first(flips=1), OnFailure.KEEP),
+        (first(flipping=2), OnFailure.KEEP),
+        (first(single=True), OnFailure.KEEP),
+        (first(one_graph=True), OnFailure.GUARD),
+        (first(by_chance=True), OnFailure.KEEP),
         (failed(streak=2), OnFailure.KEEP),
         (failed(streak=3), OnFailure.FLIP),
         (failed(streak=3, flips=4), OnFailure.KEEP),
@@ -145,6 +159,24 @@ def test_conditions_that_flip_are_guarded(source: str, numbers: int) -> None:
     stock, mended = both(source, signs(80, numbers))
     assert mended.total.compilations <= stock.total.compilations + 1
     assert mended.total.failed <= 8
+    assert (mended.rest.launches, mended.rest.failed) == (20, 0)
+
+
+ANY_KEPT = """
+def f(x):
+    kept = x.reshape(5, 1)[x > 0]
+    if kept.numel() == 0:
+        return kept.new_zeros((0, 4)).cos()
+    return kept[kept[:, 0].argsort()]
+"""
+
+
+@pytest.mark.parametrize("period", [2, 3])
+def test_condition_that_goes_both_ways_at_once(period: int) -> None:
+    """It is guarded after its first failure, so that little is compiled after the third call."""
+    calls = [(torch.tensor([1.0 if i % period else -1.0]).expand(5),) for i in range(30)]
+    _, mended = both(ANY_KEPT, calls)
+    assert (mended.total.compilations, mended.total.failed) == (3, 1)
     assert (mended.rest.launches, mended.rest.failed) == (20, 0)
 
 

@@ -56,6 +56,29 @@ def guarded_truth(
     Raises:
         Refused: it cannot be computed from the inputs alone, or there are too many of them.
     """
+    piece = _before_graph(tx, compilation, site, truth)
+    value: bool = evaluated(tx, piece)
+    again = _Asked(piece.label, piece.sources, piece.function)
+    install_guard(HoistedSource(again.label, again).make_guard(GuardBuilder.CONSTANT_MATCH))
+    compilation.trace.of(GuardedTruths).values.append((site, value))
+    compilation.trace.used[site] = "hoist"
+    return value
+
+
+def can_be_guarded(
+    tx: InstructionTranslatorBase, compilation: Compilation, site: Site, truth: TensorVariable
+) -> bool:
+    """Whether `guarded_truth` would not refuse; the arguments are the same."""
+    try:
+        _before_graph(tx, compilation, site, truth)
+    except Refused:
+        return False
+    return True
+
+
+def _before_graph(
+    tx: InstructionTranslatorBase, compilation: Compilation, site: Site, truth: TensorVariable
+) -> Slice:
     trace = compilation.trace
     recorder = trace.recorder
     assert recorder is not None
@@ -72,12 +95,7 @@ def guarded_truth(
     arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})
     if not all(type(argument) in _PLAIN for argument in arguments):
         raise Refused("hoist-not-input", "It asks a tensor of a class of its own.")
-    value: bool = evaluated(tx, piece)
-    again = _Asked(piece.label, piece.sources, piece.function)
-    install_guard(HoistedSource(again.label, again).make_guard(GuardBuilder.CONSTANT_MATCH))
-    truths.values.append((site, value))
-    trace.used[site] = "hoist"
-    return value
+    return piece
 
 
 def _uncopied(node: Node, recorder: Recorder) -> Node:

@@ -28,7 +28,11 @@ from graphmend_bc.dynamo.frames.inlined_frames import InlinedFrames, frames_of
 from graphmend_bc.dynamo.graph.emit import as_tensor, call, compared, method
 from graphmend_bc.dynamo.random_draws.chances import chance
 from graphmend_bc.dynamo.random_draws.drawn_values import HostDraws
-from graphmend_bc.dynamo.speculation.guarded_truth import guarded_truth
+from graphmend_bc.dynamo.speculation.guarded_truth import (
+    MOST_GUARDED,
+    can_be_guarded,
+    guarded_truth,
+)
 from graphmend_bc.dynamo.speculation.index_bounds import check_index_bounds
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
@@ -143,10 +147,33 @@ def speculate(
     trace.recorder.speculated = True
     text = "" if asserted is None else _text(asserted, value)
     trace.of(Checks).places.append(frames_of(tx))
-    known = Speculation(site, occurrence, value, primitive.firm, text, by_chance=odds is not None)
+    known = Speculation(
+        site,
+        occurrence,
+        value,
+        primitive.firm,
+        text,
+        by_chance=odds is not None,
+        guardable=_is_guardable(tx, compilation, primitive, truth),
+    )
     trace.speculations.append((known, wrong))
     trace.used[site] = "speculate"
     return value
+
+
+def _is_guardable(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    primitive: Speculate,
+    truth: TensorVariable,
+) -> bool:
+    """Whether the condition could be guarded at once if it flips; not asked of more than can be."""
+    trace = compilation.trace
+    if primitive.firm or len(trace.speculations) >= MOST_GUARDED:
+        return False
+    if trace.known(HostDraws) is not None:  # asking for their values would draw
+        return False
+    return can_be_guarded(tx, compilation, primitive.site, truth)
 
 
 def _odds(compilation: Compilation, primitive: Speculate, truth: TensorVariable) -> float | None:

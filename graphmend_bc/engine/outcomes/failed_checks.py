@@ -117,6 +117,7 @@ def _known(
         forced=history.forced,
         firm=speculation.firm,
         by_chance=speculation.by_chance,
+        guardable=speculation.guardable,
         retired=tally.retired,
         single=not attempt.allows_versions(_VERSIONS),
         one_graph=tally.one_graph,

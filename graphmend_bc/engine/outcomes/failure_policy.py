@@ -14,6 +14,9 @@ from graphmend_bc.dynamo.speculation.guarded_truth import MOST_GUARDED
 _CHANCE = 4
 """Failed checks that may be chance. Where the other arm only raises, the setting counts."""
 
+_FIRST = 3
+"""Calls in which a condition that goes both ways is taken to flip ever after."""
+
 STREAK = 3
 """Failed checks in a row after which a condition is taken to have changed for good."""
 
@@ -55,6 +58,7 @@ class FailedCheck:
         forced: True if the value is assumed because the other one does not trace.
         firm: True if the other value only leads to a raise.
         by_chance: True if a random number decides, which mostly gives the value.
+        guardable: True if the condition can be computed before the graph.
         retired: True if the graph is not used for new calls any more.
         single: True if the frame may not be compiled in more versions, one for each value.
         one_graph: True if a graph break of the frame is an error.
@@ -75,6 +79,7 @@ class FailedCheck:
     forced: bool = False
     firm: bool = False
     by_chance: bool = False
+    guardable: bool = False
     retired: bool = False
     single: bool = False
     one_graph: bool = False
@@ -88,6 +93,12 @@ class FailedCheck:
     def goes_both_ways(self) -> bool:
         """True if the other value was right before, but not for so long that it was the rule."""
         return 0 < self.hits < _SETTLED and (self.flips > 0 or self.failed > self.streak)
+
+    @property
+    def flips_at_once(self) -> bool:
+        """True if it went both ways in the first calls; guarded, it is compiled while they last."""
+        first = self.hits > 0 == self.flips and self.calls <= _FIRST
+        return first and self.guardable and self.flipping == 1 and not self.single
 
     @property
     def is_elsewhere(self) -> bool:
@@ -130,6 +141,7 @@ def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnF
         return OnFailure.GIVE_UP
     enough = failed_limit if known.firm else min(_CHANCE, failed_limit)
     often = known.failed >= enough and is_frequent(known.failed, known.calls)
+    often = often or known.flips_at_once
     wrong = known.streak >= STREAK or (known.hits == 0 and known.flips == 0)
     flips = wrong and not known.firm and known.flips < flip_limit and known.changes < _FLIPS
     if flips and known.goes_both_ways and not known.one_graph:

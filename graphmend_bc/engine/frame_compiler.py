@@ -25,6 +25,7 @@ from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.rollback.cache_entries import forget_entries
 from graphmend_bc.dynamo.rollback.deopt_wrapper import add_deopt_wrapper
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
+from graphmend_bc.dynamo.rollback.saved_frames import make_savable
 from graphmend_bc.dynamo.speculation.guarded_truth import GuardedTruths
 from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
 from graphmend_bc.dynamo.trace.compilation import Compilation, RegionBreaks
@@ -343,10 +344,12 @@ class Frame(Attempts):
             may_leave |= feature.on_commit(compilation)
         for feature in trace.obliged(Feature.roll_back):
             roll_back = roll_back or feature.roll_back()
-        if may_leave:
-            add_deopt_wrapper(result, self.code, self.call.module_globals, roll_back)
-        if compilation.is_saved:  # what marked the code that was traced cannot be saved
+        if compilation.is_saved:
+            make_savable(result, compilation, self.call.module_globals, may_leave=may_leave)
+            # What marked the code that was traced cannot be saved.
             result.bytecode = without_unused_constants(result.bytecode)
+        elif may_leave:
+            add_deopt_wrapper(result, self.code, self.call.module_globals, roll_back)
         self.state.remember_flips(self.flips)
         # Where rewritten code breaks, Python goes on in another code object than under stock.
         rewritten = not self.plans.off and bool(self.plans.by_code.get(self.function))

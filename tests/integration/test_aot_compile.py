@@ -1,7 +1,9 @@
-"""`torch.compile(f).aot_compile(...)` keeps a graph without what we put around it."""
+"""`torch.compile(f).aot_compile(...)`: what is mended is saved, and loaded where nobody mends."""
 
 from __future__ import annotations
 
+import ast
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import torch
 from torch._dynamo.exc import Unsupported
 
 import graphmend_bc as gm
+from graphmend_bc.dynamo.rollback import saved_frames
 from tests.processes import python
 
 UP, DOWN = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])
@@ -22,12 +25,6 @@ def listed(x: torch.Tensor) -> list[torch.Tensor]:
     return [x - 1, x]
 
 
-def refuses(x: torch.Tensor) -> torch.Tensor:
-    if (x < 0).any():
-        raise ValueError("negative")
-    return x + 1
-
-
 def doubled(x: torch.Tensor) -> torch.Tensor:
     x = x + 1
     if x.sum() > 0:
@@ -35,9 +32,24 @@ def doubled(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def tells(x: torch.Tensor) -> torch.Tensor:
+def repeated(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(int(x[0].item())):
+        x = x + 1
+    return x
+
+
+CALLS = 0
+
+
+def counted(x: torch.Tensor) -> list[torch.Tensor]:
+    global CALLS
+    CALLS = 1
+    return listed(x)
+
+
+def asked(x: torch.Tensor) -> torch.Tensor:
     x = x + 1
-    print("sum", x.sum())
+    print("sum", x.sum(), file=sys.stderr)
     return x * 2
 
 
@@ -48,36 +60,66 @@ def aot() -> Any:
         yield
 
 
-def ahead_of_time(function: Callable[..., Any]) -> Callable[..., Any]:
+def ahead_of_time(function: Callable[..., Any]) -> Any:
     compiled: Any = torch.compile(function, fullgraph=True, backend="eager")
-    result: Callable[..., Any] = compiled.aot_compile(((UP,), {}))
-    return result
+    return compiled.aot_compile(((UP,), {}))
 
 
-@pytest.mark.parametrize("function", [listed, refuses])
-def test_a_speculation_is_declined(function: Callable[..., Any]) -> None:
-    with pytest.raises(Unsupported, match="Data-dependent branching") as raised:
-        ahead_of_time(function)
-    assert any("under-export" in note for note in raised.value.__notes__)
-    assert {decline.reason for decline in gm.report().declines} == {"under-export"}
-    assert gm.report().mends == []
-
-
-def test_what_runs_after_the_graph_is_declined_by_name() -> None:
-    """torch could not save it, and would name no line of the program."""
+@pytest.mark.parametrize(
+    ("function", "line"), [(repeated, 1), (counted, 0), (asked, 2)], ids=lambda item: str(item)
+)
+def test_what_cannot_be_saved_is_declined_by_name(function: Any, line: int) -> None:
+    """A value that a guard computes, a global that is set, an object that is given."""
     with pytest.raises(Unsupported) as raised:
-        ahead_of_time(tells)
+        ahead_of_time(function)
     (note,) = raised.value.__notes__
     assert "under-export" in note
-    assert f"{__file__}:{tells.__code__.co_firstlineno + 2}" in note
+    if line:
+        assert f"{__file__}:{function.__code__.co_firstlineno + line}" in note
     assert gm.report().mends == []
 
 
-def test_a_selection_is_mended() -> None:
-    compiled = ahead_of_time(doubled)
+@pytest.mark.parametrize(("function", "strategy"), [(doubled, "where"), (listed, "speculate")])
+def test_what_is_mended_works_before_it_is_saved(
+    function: Callable[..., Any], strategy: str
+) -> None:
+    compiled = ahead_of_time(function)
     for x in (UP, DOWN, UP):
-        assert torch.equal(compiled(x), doubled(x))
-    assert [mend.strategy for mend in gm.report().mends] == ["where"]
+        torch.testing.assert_close(compiled(x), function(x))
+    assert [mend.strategy for mend in gm.report().mends] == [strategy]
+
+
+def test_what_other_versions_have_saved_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = ahead_of_time(listed)
+    compiled.save_compiled_function(str(tmp_path / "listed"))
+    others = lambda: ("3.11.0", "2.12.0", "0.0.1")  # noqa: E731
+    monkeypatch.setattr(saved_frames, "running_versions", others)
+    with (
+        (tmp_path / "listed").open("rb") as file,
+        pytest.raises(
+            RuntimeError, match=r"^listed \(.*\) was compiled ahead of time with Python "
+        ),
+    ):
+        torch.compiler.load_compiled_function(file)
+
+
+def test_original_code_without_its_globals_says_what_it_needs(tmp_path: Path) -> None:
+    scope: dict[str, Any] = {"__name__": "a_module_that_is_gone", "torch": torch}
+    source = "def f(x):\n    return [x] if x.sum() > 0 else helper(x)\ndef helper(x): return x, 1"
+    exec(source, scope)
+    saved = tmp_path / "f"
+    ahead_of_time(scope["f"]).save_compiled_function(str(saved))
+    with saved.open("rb") as file:
+        alone = torch.compiler.load_compiled_function(file)
+    assert torch.equal(alone(UP)[0], UP)
+    with pytest.raises(RuntimeError, match="needs helper, which module 'a_module_that_is_gone'"):
+        alone(DOWN)
+    with saved.open("rb") as file:
+        loaded = torch.compiler.load_compiled_function(file, f_globals=scope)
+    assert torch.equal(loaded(UP)[0], UP)
+    assert loaded(DOWN)[1] == 1
 
 
 FUNCTIONS = """
@@ -108,6 +150,101 @@ def while_loop(x, w):
 
 ALL = (where, fold, cond, while_loop)
 CALLS = [(sign * torch.ones(4), torch.eye(4) * 3) for sign in (1, -1, 0.125)]
+"""
+
+WATCHED = """
+import logging, os, warnings
+import torch
+
+log = logging.getLogger("functions")
+
+def helper(x):
+    return [x - 1, x]
+
+def speculate(x, w, *, k=3):
+    if x.sum() > 1:
+        return [x * k]
+    return helper(w @ x)
+
+def raises(x, w):
+    if (x < 0).any():
+        raise ValueError(f"negative: {x.min().item()}")
+    return x + 1
+
+def writes(x, w):
+    x.add_(1)
+    if x.sum() > 6:
+        return [x * 2]
+    x.mul_(3)
+    return [x - 1, x]
+
+def tells(x, w):
+    x = x + 1
+    print("sum", x.sum())
+    log.warning("mean %.2f", x.mean().item())
+    log.debug("said where it is loaded")
+    return x * 2
+
+def warns(x, w):
+    if x.sum() > 0:
+        warnings.warn("positive")
+    return x * 2
+
+def capture(x, w):
+    return x * 2, x.sum().item()
+
+def probe(x, w):
+    return x * len(os.getcwd())
+
+def make(n):
+    def closed(x, w):
+        return [x] if x.sum() > n else (x * n, n)
+    return closed
+
+closed = make(1)
+ALL = (speculate, raises, writes, tells, warns, capture, probe, closed)
+CALLS = [(sign * torch.ones(4), torch.eye(4) * 3) for sign in (1, -1, 0.125, 2)]
+"""
+
+COMPARES = """
+import io, logging, os, sys, warnings
+import torch
+import functions
+
+logging.basicConfig(
+    stream=sys.stdout, format="%(levelname)s %(module)s:%(lineno)s %(funcName)s %(message)s"
+)
+functions.log.setLevel(logging.DEBUG)
+
+def seen(function, call):
+    x, w = (t.clone() for t in call)
+    sys.stdout, out = io.StringIO(), sys.stdout
+    logging.getLogger().handlers[0].setStream(sys.stdout)
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            try:
+                result = function(x, w)
+            except ValueError as error:
+                result = error
+        warned = [(str(w.message), w.filename, w.lineno) for w in told]
+        return repr(result), x.tolist(), sys.stdout.getvalue(), warned
+    finally:
+        sys.stdout = out
+
+different = []
+for function in functions.ALL:
+    with open(f"{sys.argv[1]}/{function.__name__}", "rb") as file:
+        loaded = torch.compiler.load_compiled_function(file)
+    for place in (sys.argv[1], "/"):
+        os.chdir(place)
+        for call in functions.CALLS * 2:
+            with torch.no_grad():
+                expected, found = seen(function, call), seen(loaded, call)
+            if found != expected:
+                different.append((function.__name__, expected, found))
+import graphmend_bc
+print(different, graphmend_bc.report().mends)
 """
 
 SAVES = """
@@ -151,3 +288,18 @@ def test_what_is_saved_is_loaded_without_us(tmp_path: Path) -> None:
         assert not done.returncode, done.stderr
         said.append(done.stdout.strip())
     assert said == ["['cond', 'where', 'where', 'while_loop']", "False"]
+
+
+def test_what_runs_around_the_graph_is_saved_with_it(tmp_path: Path) -> None:
+    """Checks, original code, deferred calls, questions to the process; nobody mends there."""
+    for name, text in {"functions": WATCHED, "saves": SAVES, "loads": COMPARES}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    said = []
+    for script in ("saves", "loads"):
+        env = {"PYTHONPATH": str(Path(__file__).parents[2])}
+        done = python(str(tmp_path / f"{script}.py"), str(tmp_path), env=env)
+        assert not done.returncode, done.stderr
+        said.append(done.stdout.strip())
+    strategies = set(ast.literal_eval(said[0]))
+    assert strategies == {"defer", "probe", "speculate", "where"}
+    assert said[1] == "[] []"

@@ -123,7 +123,7 @@ def test_function_that_was_mended_after_a_break_and_raises_after_another() -> No
                 x = c + 1
             return x
         """,
-        [(X, Z), (-X, Z), (-X, Z), (-X[:2], Z[:2])],
+        [(X, Z), (X, Z), (X, Z), (-X, Z), (-X, Z), (-X[:2], Z[:2])],
         mends="capture@3 speculate@3 defer@5",
         declines=None,
         breaks=None,

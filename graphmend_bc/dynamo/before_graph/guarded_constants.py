@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,12 +19,27 @@ from graphmend_bc.dynamo.before_graph.graph_slice import Slice
 from graphmend_bc.dynamo.calls.cached_calls import is_cached
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.graph.fx_nodes import sets_a_mode
-from graphmend_bc.dynamo.trace.compilation import Trace
+from graphmend_bc.dynamo.trace.compilation import Compilation, Trace, current
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 NO_ANSWER = object()
 """What a guard finds if asking raises: a trace never rests on it."""
+
+
+@dataclass(slots=True, eq=False)
+class SavedAnswers(Feature):
+    """What a frame that is saved asks again in each call, for it is saved without such guards.
+
+    Attributes:
+        asked: functions without arguments, each with what it gave.
+    """
+
+    asked: list[tuple[Callable[[], Any], object]] = field(default_factory=list)
+
+    def on_commit(self, compilation: Compilation) -> bool:
+        return bool(self.asked)
 
 
 def _answer(
@@ -68,6 +84,9 @@ def guard_on(name: str, ask: Callable[[], Any]) -> None:
         name: names the question; the same for the same question.
         ask: the function; what it gives is compared by type and value.
     """
+    if (compilation := current()) is not None and compilation.is_saved:
+        compilation.trace.of(SavedAnswers).asked.append((ask, ask()))
+        return
     again = Slice(name, (), partial(answer_of, ask))
     install_guard(HoistedSource(name, again).make_guard(GuardBuilder.CONSTANT_MATCH))
 

@@ -164,8 +164,6 @@ class DeferredCallVariable(MarkedCalleeVariable):
     def call_function(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         """Note the call; where that would not be exact, trace it as stock Dynamo does."""
         try:
-            if self.compilation.is_saved:
-                raise Refused("under-export", "It would run after the graph.")
             self.defer(tx, args, kwargs)
         except Refused as refused:
             self.compilation.trace.refused[self.site] = refused
@@ -191,7 +189,10 @@ class DeferredCallVariable(MarkedCalleeVariable):
         depth = self._depth(tx, args, kwargs) + _passed_over(self.function, where)
         effect = Effect(where, depth, is_users, handled)
         self._check_raises(tx, effect, args, kwargs)
-        if not logging_levels.is_off(trace, self.function, self.observer, self.callee, args):
+        # Where it is loaded a logger may have another level, which no guard would ask for.
+        if self.compilation.is_saved or not logging_levels.is_off(
+            trace, self.function, self.observer, self.callee, args
+        ):
             self._note(tx, effect, args, kwargs)
         trace.used[self.site] = "defer"
         trace.gb_types[self.site] = self.observer.gb_type
@@ -211,6 +212,8 @@ class DeferredCallVariable(MarkedCalleeVariable):
         shared = Shared(self.callee, self.function, self.observer, values, keep.objects)
         self.compilation.trace.of(SharedState).note(tx, self.site, shared)
         trace = self.compilation.trace
+        if self.compilation.is_saved and (keep.objects or stream in kwargs):
+            raise Refused("under-export", "An object that it is given may be another one there.")
         around = predicates(tx, self.compilation, self.site)
         call = [self.callee, TupleVariable(kept), as_dict(kept_kwargs)]
         if keep.objects:

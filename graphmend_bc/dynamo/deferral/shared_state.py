@@ -211,6 +211,11 @@ class SharedState(Feature):
                 problem = "It is not known where the function has an object from."
             if problem:
                 raise SiteRefused(Refused("effect-shares", problem), site)
+        if compilation.is_saved:
+            if own:
+                problem = "It reaches objects of the program, which no saved guard asks for."
+                raise SiteRefused(Refused("under-export", problem), own[0][0])
+            return
         calls = tuple(dict.fromkeys(call for _, call in self.calls))
         _guard(reader(self.places), calls, names, reader(touched), bool(own))
 

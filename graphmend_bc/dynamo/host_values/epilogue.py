@@ -14,6 +14,7 @@ from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo.frames.profiler_labels import annotated_epilogue
+from graphmend_bc.dynamo.trace.compilation import current
 
 
 class EpilogueCallVariable(VariableTracker):
@@ -30,7 +31,11 @@ class EpilogueCallVariable(VariableTracker):
     def __init__(self, prefix: str, function: Callable[..., Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.prefix = prefix
-        self.function = torch._dynamo.disable(annotated_epilogue(function))  # type: ignore[no-untyped-call]
+        compilation = current()
+        is_saved = compilation is not None and compilation.is_saved
+        self.function = function
+        if not is_saved:  # what is saved holds it as it is; nothing is compiled where that runs
+            self.function = torch._dynamo.disable(annotated_epilogue(function))  # type: ignore[no-untyped-call]
 
     def reconstruct(self, codegen: PyCodegen) -> None:
         name = codegen.tx.output.install_global_by_id(self.prefix, self.function)

@@ -50,12 +50,12 @@ def add_deopt_wrapper(
     """
     # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
     original = Deoptimizer(as_the_users(code), module_globals, roll_back)
-    run = _switched_off(deoptimisation(original.run, code))
+    run = switched_off(deoptimisation(original.run, code))
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
     result.bytecode = with_deopt(result.bytecode, code, deoptimizer)
 
 
-def _switched_off(run: Callable[..., Any]) -> Callable[..., Any]:
+def switched_off(run: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, beneath which nothing that is compiled is used.
 
     Under the stance `eager_on_recompile`, what is compiled is used beneath Dynamo's own `disable`:

@@ -21,6 +21,7 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
 from graphmend_bc.dynamo.graph.input_aliasing import check_inputs_apart, layout_of
 from graphmend_bc.dynamo.rollback import checkpoints
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, need_of, undo_of
+from graphmend_bc.dynamo.rollback.saved_frames import check_savable
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
@@ -65,6 +66,8 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         _check_choices(trace, recorder, gm, output, opaque)
     if trace.used:
         rollback.layout = layout_of(gm, output, written)
+    if compilation.is_saved:
+        _check_savable(compilation)
     for feature in trace.obliged(Feature.on_proof):
         feature.on_proof(gm, written, opaque)
     trace.proven = True
@@ -105,12 +108,17 @@ def _find_rollback(
     if not (need_of(trace) or raising):
         return
     try:
-        if compilation.is_saved:
-            raise Refused("under-export", "Only the graph itself is kept of what is compiled.")
         rollback.undo = undo_of(trace, gm, opaque, output)
     except Refused as refused:
         if sites := _blamed(trace):
             raise SiteRefused(refused, *sites) from refused
+
+
+def _check_savable(compilation: Compilation) -> None:
+    try:
+        check_savable(compilation)
+    except Refused as refused:
+        raise SiteRefused(refused, *compilation.trace.used) from refused
 
 
 def _check_choices(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,11 @@ class CallPlace:
     lineno: int
     module_globals: dict[str, Any]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What is saved with code that is compiled ahead of time: the module by its name."""
+        module = str(self.module_globals.get("__name__", ""))
+        return _loaded, (self.filename, self.name, self.qualname, self.lineno, module)
+
     @classmethod
     def of_site(cls, site: Site, module_globals: dict[str, Any]) -> CallPlace:
         """The place of a call."""
@@ -45,6 +51,15 @@ class CallPlace:
         code = frame.f_code
         lineno = frame.f_lineno or code.co_firstlineno
         return cls(code.co_filename, code.co_name, code.co_qualname, lineno, frame.f_globals)
+
+
+def _loaded(filename: str, name: str, qualname: str, lineno: int, module: str) -> CallPlace:
+    """A place that was saved; it looks the same if its module cannot be imported here."""
+    try:
+        module_globals = vars(importlib.import_module(module))
+    except (ImportError, ValueError):
+        module_globals = {"__name__": module}
+    return CallPlace(filename, name, qualname, lineno, module_globals)
 
 
 def call_at(

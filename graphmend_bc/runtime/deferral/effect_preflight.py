@@ -38,6 +38,10 @@ class EffectPreflight:
     effects: list[Effect] = field(default_factory=list)
     undone: threading.local = field(default_factory=threading.local)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What is saved with code that is compiled ahead of time."""
+        return EffectPreflight, (self.can_deoptimise, self.effects)
+
     def check(self, *calls: Call) -> None:
         """Raise `Deoptimise` if one of the calls is about to raise and may still be prevented.
 

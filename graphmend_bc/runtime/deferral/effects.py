@@ -8,7 +8,6 @@ from functools import wraps
 from typing import Any
 
 from graphmend_bc.runtime.deferral.call_places import CallPlace, call_at, callers
-from graphmend_bc.runtime.site import Site
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +52,7 @@ class Effect:
         return (*self.places, *callers(missing, below=int(self.in_users_frame)))
 
 
-def naming_lost_effects(graph: Callable[..., Any], sites: Sequence[Site]) -> Callable[..., Any]:
+def naming_lost_effects(graph: Callable[..., Any], sites: Sequence[object]) -> Callable[..., Any]:
     """The same graph; an exception it raises gets a note that lists the effects that will not run.
 
     Args:

@@ -1,0 +1,274 @@
+"""What runs around the graph of a frame that is compiled ahead of time, and is saved with it.
+
+The code that Dynamo generates holds it as constants, which torch pickles with the code. The process
+that loads the function imports this library and need not switch it on.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import importlib
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import BuiltinFunctionType, CellType, CodeType, ModuleType
+from typing import Any
+
+from graphmend_bc.dynamo.before_graph.guarded_constants import SavedAnswers, answer_of
+from graphmend_bc.dynamo.deferral.preflight import Preflight
+from graphmend_bc.dynamo.frames.generated_code import as_the_users
+from graphmend_bc.dynamo.graph.input_aliasing import Layout
+from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
+from graphmend_bc.dynamo.host_values.host_value import Reads
+from graphmend_bc.dynamo.host_values.readback import reading
+from graphmend_bc.dynamo.rollback.deopt_wrapper import switched_off
+from graphmend_bc.dynamo.rollback.raised_errors import let_go_of_graph, was_raised_by_operator
+from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
+from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
+from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.deopt import with_deopt
+from graphmend_bc.rewriting.saved_code import with_constants
+from graphmend_bc.runtime.deferral.effect_preflight import EffectPreflight
+from graphmend_bc.runtime.deferral.effects import naming_lost_effects
+from graphmend_bc.runtime.deoptimise import Deoptimise, Deoptimizer
+from graphmend_bc.versions import running_versions
+
+_OURS = "__gm_"
+_BUILTINS = "__builtins_dict__"
+
+
+def check_savable(compilation: Compilation) -> None:
+    """Refuse a frame around whose graph something runs that cannot be saved.
+
+    Args:
+        compilation: what is being compiled, with all that was traced.
+
+    Raises:
+        Refused: something cannot.
+    """
+    trace = compilation.trace
+    if any(type(feature) is not Reads for feature in trace.obliged(Feature.wrapped)):
+        raise Refused("under-export", "What runs around its graph cannot be saved.")
+    if any(op in ("STORE_GLOBAL", "DELETE_GLOBAL") for op, _ in _names_in(compilation.code)):
+        raise Refused("under-export", "It sets a global, which is another one where it is loaded.")
+
+
+def make_savable(
+    result: Any, compilation: Compilation, module_globals: Mapping[str, Any], *, may_leave: bool
+) -> None:
+    """Change the generated code of a frame so that it can be saved, in place.
+
+    Args:
+        result: what Dynamo's `compile_frame` returned.
+        compilation: what was compiled.
+        module_globals: the frame's globals.
+        may_leave: whether the frame's original code may have to run.
+    """
+    watch = _watch_of(compilation.trace)
+    constants = _constants(result.bytecode, module_globals)
+    if not (may_leave or watch or any(name.startswith(_OURS) for name in constants)):
+        return
+    result.bytecode = with_constants(result.bytecode, constants, watch)
+    if may_leave:
+        code = as_the_users(compilation.code)
+        original = SavedOriginal(code, str(module_globals.get("__name__", "")))
+        result.bytecode = with_deopt(result.bytecode, compilation.code, original)
+
+
+def _watch_of(trace: Trace) -> SavedWatch | None:
+    """What watches the graph; None if it is called as it is."""
+    rollback, reads, ahead = trace.of(Rollback), trace.known(Reads), trace.known(Preflight)
+    undo, layout, outputs = rollback.undo, rollback.layout, len(trace.our_outputs())
+    methods = {} if reads is None else dict(reads.methods)
+    known = trace.known(SavedAnswers)
+    answers = () if known is None else tuple(known.asked)
+    if undo is None and layout is None and not (outputs or methods or trace.effects or answers):
+        return None
+    if methods and trace.questions:
+        methods[-1] = "item"
+    looks = ahead is not None and undo is not None and (ahead.may_raise or ahead.objects)
+    return SavedWatch(
+        outputs,
+        methods,
+        answers,
+        undo,
+        layout,
+        bool(trace.speculations),
+        ahead.ahead if ahead is not None and looks else None,
+        tuple(map(str, trace.effects)),
+    )
+
+
+def _constants(code: CodeType, module_globals: Mapping[str, Any]) -> dict[str, object]:
+    """The globals that generated code loads and that are saved with it."""
+    found: dict[str, object] = {}
+    for op, name in _names_in(code):
+        value = module_globals.get(name)
+        if op != "LOAD_GLOBAL" or name not in module_globals:
+            continue
+        if name.startswith(_BUILTINS):
+            found[name] = {name: v for name, v in vars(builtins).items() if _is_builtin(v)}
+        elif name.startswith(_OURS) or isinstance(value, (logging.Logger, ModuleType)):
+            found[name] = value
+    return found
+
+
+def _is_builtin(value: object) -> bool:
+    return isinstance(value, (BuiltinFunctionType, type))
+
+
+def _names_in(code: CodeType) -> Iterator[tuple[str, str]]:
+    """What is done to globals by code and by code within it: names of instructions, with names."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname.endswith(("_GLOBAL", "_NAME")):
+            yield instruction.opname, str(instruction.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
+
+
+@dataclass(slots=True, eq=False)
+class SavedWatch:
+    """Watches a graph: its results are used only if nothing was wrong.
+
+    Attributes:
+        outputs: how many of its outputs, the last ones, are for us.
+        methods: by position, the tensor method that reads an output.
+        answers: what the process must be asked and answer.
+        undo: how to take it back; None if there is no need to.
+        layout: how its inputs must share memory; None if it does not matter.
+        speculates: whether its last output says if a speculation was wrong.
+        ahead: told how to take back what has just run.
+        lost: the deferred calls that do not run if it raises.
+    """
+
+    outputs: int
+    methods: Mapping[int, str]
+    answers: Sequence[tuple[Callable[[], Any], object]]
+    undo: StateSnapshot | None
+    layout: Layout | None
+    speculates: bool
+    ahead: EffectPreflight | None
+    lost: Sequence[str]
+    _watched: tuple[Any, Callable[..., Any]] | None = field(default=None, init=False)
+
+    def __call__(self, graph: Callable[..., Any]) -> Callable[..., Any]:
+        """The graph without the outputs that are for us.
+
+        It raises `Deoptimise`, and leaves nothing behind, if its results must not be used.
+        """
+        known = self._watched
+        if known is None or known[0] is not graph:
+            read = reading(graph, self.methods)
+            run = self._tried if self.undo is not None else self._simply
+            known = self._watched = graph, naming_lost_effects(partial(run, read), self.lost)
+        return known[1]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        named = (name for name in self.__slots__ if name != "_watched")
+        return SavedWatch, tuple(getattr(self, name) for name in named)
+
+    def _simply(self, graph: Callable[..., Any], *args: Any) -> Any:
+        self._check(args)
+        return self._without_ours(graph(*args))
+
+    def _tried(self, graph: Callable[..., Any], *args: Any) -> Any:
+        assert self.undo is not None
+        self._check(args)
+        with self.undo.alone(args):
+            before, results = self.undo.remember(args), None
+            try:
+                results = graph(*args)
+            except BaseException as error:
+                let_go_of_graph(error)
+                if not was_raised_by_operator(error):
+                    before.restore_modes()
+                    raise
+            # Outside of the handler: what was raised is not the context of what comes now.
+            if results is None or (self.speculates and bool(results[-1])):
+                before.restore()
+                raise Deoptimise
+            if self.ahead is not None:
+                self.ahead.undone.restore = before.restore
+            return self._without_ours(results)
+
+    def _check(self, args: Sequence[Any]) -> None:
+        if self.layout is not None and not self.layout.holds(args):
+            raise Deoptimise
+        for ask, answer in self.answers:
+            found = answer_of(ask)
+            if type(found) is not type(answer) or found != answer:
+                raise Deoptimise
+
+    def _without_ours(self, results: Any) -> Any:
+        return results[: -self.outputs] if self.outputs else results
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SavedOriginal:
+    """The original code of a frame, for the process that loads what was compiled.
+
+    Attributes:
+        code: the code object.
+        module: the name of the module whose globals it uses.
+    """
+
+    code: CodeType
+    module: str
+
+    def __call__(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> tuple[bool, Any]:
+        """Run it from its start; see `Deoptimizer.run`."""
+        given = sys._getframe(1).f_globals
+        run = Deoptimizer(self.code, self._globals(given)).run
+        result: tuple[bool, Any] = switched_off(run)(cells, values)
+        return result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _loaded, (running_versions(), self.code, self.module)
+
+    def _globals(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The globals to run with: those that the function was loaded with, or the module's.
+
+        Raises:
+            RuntimeError: it asks for some that neither has.
+        """
+        loads = (name for op, name in _names_in(self.code) if op.startswith("LOAD"))
+        wanted = {name for name in loads if not hasattr(builtins, name)}
+        if "__name__" in given and wanted <= given.keys():
+            return given
+        try:
+            known = vars(importlib.import_module(self.module))
+        except ImportError:
+            known = {}
+        for module_globals in (known, given):
+            if wanted <= module_globals.keys():
+                return module_globals
+        raise RuntimeError(
+            f"The graph of {self.code.co_qualname} ({self.code.co_filename}:"
+            f"{self.code.co_firstlineno}) cannot be used in this call, and its original code needs"
+            f" {', '.join(sorted(wanted - known.keys()))}, which module {self.module!r} does not"
+            " have. Load the function with `f_globals=` and the globals of its module."
+        )
+
+
+def _loaded(versions: tuple[str, str, str], code: CodeType, module: str) -> SavedOriginal:
+    """What `SavedOriginal` is loaded by.
+
+    Raises:
+        RuntimeError: it was saved by other versions, whose code may do something else here.
+    """
+    if versions != (here := running_versions()):
+        names = ("Python", "torch", "graphmend_bc")
+        saved, running = (
+            ", ".join(f"{name} {version}" for name, version in zip(names, each, strict=True))
+            for each in (versions, here)
+        )
+        raise RuntimeError(
+            f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) was compiled ahead of"
+            f" time with {saved}; this is {running}. Compile it again."
+        )
+    return SavedOriginal(code, module)

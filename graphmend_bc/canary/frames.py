@@ -20,10 +20,10 @@ _FINALISED: Final = "n = [0]\nclass D:\n    def __del__(self): n[0] += 1"
 
 
 def _forgotten(stance: str) -> Program:
-    """A stance against compiling, when the third failed check has just had a graph forgotten."""
+    """A stance against compiling, when a failed check has just had a graph forgotten."""
     return Program(
         "return [x + 1] if x.sum() > 0 else [x, x + 2]",
-        steps=(DOWN, "", "", f"torch.compiler.set_stance({stance})", DOWN),
+        steps=(DOWN, f"torch.compiler.set_stance({stance})", DOWN),
         mends="speculate",
         quick=False,
         after="torch.compiler.set_stance('default')",

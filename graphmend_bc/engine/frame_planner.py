@@ -87,6 +87,9 @@ class FramePlanner:
     def may_select(self, site: Site) -> bool:
         return self.plans.state.may_select(site)
 
+    def fails_again(self, site: Site) -> bool:
+        return self.plans.state.fails_again(site)
+
     def marks_calls_in(self, code: CodeType) -> bool:
         return not self.plans.off and self.plans.marks_calls_in(code)
 

@@ -222,6 +222,12 @@ class MendingState:
             history = self.history.get(site)
             return None if history is None else history.likely(occurrence)
 
+    def fails_again(self, site: Site) -> bool:
+        """Whether checks at a site have failed more than once, or did in an earlier process."""
+        with self.lock:
+            history = self.history.get(site)
+            return history is None or history.failed_at(site) > 1
+
     def remember_flips(self, flips: SpeculationFlips) -> None:
         """Later compilations begin with the speculations that worked."""
         with self.lock:

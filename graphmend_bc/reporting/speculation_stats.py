@@ -226,6 +226,15 @@ class History:
         self.recompiled += 1
         self.recompile_ns += nanoseconds
 
+    def failed_at(self, site: Site) -> int:
+        """How often a check at a site has failed, the first of its call or not."""
+        return sum(
+            failed
+            for tally in self.tallies
+            for index, failed in tally.wrong.items()
+            if tally.speculations[index].site == site
+        )
+
     def outcome(self, site: Site) -> Outcome:
         """How the speculation at a site went so far."""
         here = [

@@ -47,7 +47,7 @@ def operator(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_compilation_after_failed_checks_belongs_to_its_site() -> None:
-    (found,) = run(operator, [UP, UP, DOWN, DOWN, DOWN, DOWN, DOWN]).values()
+    (found,) = run(operator, [UP] * 4 + [DOWN] * 5).values()
     assert (found.failed_checks, found.respecialised, found.recompiled) == (3, 1, 1)
     assert min(found.rerun_ns, found.graph_ns, found.recompile_ns) > 0
     report = gm.report()

@@ -212,7 +212,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_was_traced_of_the_arms_is_gone(name: str, grad: bool) -> None:
     source, mends, attempts = PROGRAMS[name]
-    check(source, [UP, DOWN, UP], mends=mends, breaks=not mends, grad=grad)
+    check(source, [UP, UP, UP, DOWN, UP, UP, UP], mends=mends, breaks=not mends, grad=grad)
     if attempts is not None:
         assert attempts_of(source, UP) == [attempts]
 

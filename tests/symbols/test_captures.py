@@ -77,7 +77,7 @@ USES: dict[str, tuple[Wanted[str], Wanted[str]]] = {
     "list(range(int(v))) if 0 <= v < 3 else 0": ("hoist@5", "capture@5 speculate@8"),
     "[1, 2, 3][int(v) % 3] if -5 < v < 5 else 0": (
         "hoist@5",
-        {"forward": "hoist@5", "reversed": "capture@5 speculate@8"},
+        {"forward": "hoist@5", "reversed": None},
     ),
     "torch.tensor(v), x.clamp(max=v), x.masked_fill(x > 0, v)": ("capture@5", "capture@5"),
     "max(v, 1) if v != v else 0": ("hoist@5", "capture@5"),

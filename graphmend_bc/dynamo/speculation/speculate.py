@@ -131,7 +131,8 @@ def speculate(
         try:
             return guarded_truth(tx, compilation, site, truth)
         except Refused as refused:
-            if not compilation.one_graph:  # it works as it is, if not in every call
+            # It works as it is, if not in every call.
+            if not compilation.one_graph and compilation.planner.fails_again(site):
                 detail = f"It is not computed before the graph either: {refused.detail or refused}"
                 raise Refused("speculation-missed", detail) from refused
 

@@ -58,6 +58,9 @@ class Planner(Protocol):
     def may_select(self, site: Site) -> bool:
         """Whether the arms of a branch give numbers of which the graph can select one."""
 
+    def fails_again(self, site: Site) -> bool:
+        """Whether checks of speculations at a site have failed more than once."""
+
     def marks_calls_in(self, code: CodeType) -> bool:
         """Whether calls that only observe are marked in a code object that is traced."""
 

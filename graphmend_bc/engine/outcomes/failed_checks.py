@@ -107,6 +107,7 @@ def _known(
     counts = state.counts_of(code)
     frame = speculated(counts.tallies)
     history = state.history.setdefault(speculation.site, History())
+    rounds = tally.rounds(speculation.site)
     return FailedCheck(
         calls=tally.calls,
         failed=(tally.failed_checks if speculation.firm else tally.wrong)[first],
@@ -117,11 +118,11 @@ def _known(
         forced=history.forced,
         firm=speculation.firm,
         by_chance=speculation.by_chance,
-        guardable=speculation.guardable,
+        guardable=speculation.guardable and rounds == 1,
         retired=tally.retired,
         single=not attempt.allows_versions(_VERSIONS),
         one_graph=tally.one_graph,
-        many_rounds=tally.rounds(speculation.site) > _ROUNDS,
+        many_rounds=rounds > _ROUNDS,
         frame_calls=frame.calls,
         frame_failed=frame.failed,
         flipping=flipping,

@@ -58,7 +58,7 @@ class FailedCheck:
         forced: True if the value is assumed because the other one does not trace.
         firm: True if the other value only leads to a raise.
         by_chance: True if a random number decides, which mostly gives the value.
-        guardable: True if the condition can be computed before the graph.
+        guardable: True if the condition can be computed before the graph, and is asked once.
         retired: True if the graph is not used for new calls any more.
         single: True if the frame may not be compiled in more versions, one for each value.
         one_graph: True if a graph break of the frame is an error.

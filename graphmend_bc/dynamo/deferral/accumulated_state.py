@@ -8,11 +8,12 @@ or changes it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
+from torch._dynamo import guards
 from torch._dynamo.source import AttrSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
@@ -20,7 +21,7 @@ from torch._dynamo.variables.lazy import LazyVariableTracker
 from torch._guards import Source
 
 from graphmend_bc.dynamo.deferral.touched_state import places_named, touched_by, value_at
-from graphmend_bc.dynamo.graph.lambda_guards import guard_by, reader
+from graphmend_bc.dynamo.graph.lambda_guards import guard_by
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
@@ -58,15 +59,6 @@ class StatePlace:
     owner: Source | None = None
     name: Any = ""
     item: type | None = None
-
-    def is_as_assumed(self, value: object) -> bool:
-        """Whether what is at the place is what the compiled code takes for granted."""
-        if type(value) is not self.kind:
-            return False
-        if self.item is None:
-            return is_known(value)
-        found = value.get(self.name)  # type: ignore[attr-defined]
-        return type(found) is self.item and is_known(found)
 
 
 def is_known(value: object) -> bool:
@@ -161,27 +153,38 @@ def _used(state: StatePlace, detail: str) -> SiteRefused:
 
 
 def _guard(found: Sequence[StatePlace], touched: Sequence[Source]) -> None:
-    """Guard on the types of state, and on no other object of the trace being the same."""
-    read_state, read_touched = reader([state.place for state in found]), reader(touched)
-    containers = [number for number, state in enumerate(found) if state.owner is None]
-    owners = [(state.owner, state.name) for state in found if state.owner is not None]
-    read_owners = reader([owner for owner, _ in owners])
+    """Guard on the types of state, and on no other object of the trace being the same.
 
-    def are_apart(local: Any, scope: Any, values: Sequence[Any]) -> bool:
-        """Whether no two places are one, and nothing else that is read is one of the containers."""
-        pairs = zip(read_owners(local, scope), owners, strict=True)
-        if len({(id(owner), name) for owner, (_, name) in pairs}) < len(owners):
-            return False
-        own = {id(values[number]) for number in containers}
-        return not (own and touched) or own.isdisjoint(map(id, read_touched(local, scope)))
-
-    is_alone = len(owners) < 2 and not (containers and touched)
-
-    def holds(local: Any, scope: Any) -> bool:
-        values = read_state(local, scope)
-        for state, value in zip(found, values, strict=True):
-            if not state.is_as_assumed(value):
-                return False
-        return is_alone or are_apart(local, scope, values)
-
+    One expression is made of it, for it is computed before each call.
+    """
+    given: dict[str, Any] = dict(guards._get_closure_vars())
+    asked = [text for number, state in enumerate(found) for text in _asks(number, state, given)]
+    asked += _asks_apart(found)
+    containers = [f"id(value{n})" for n, state in enumerate(found) if state.owner is None]
+    if containers and touched:
+        others = "".join(f"{place.name}, " for place in touched)
+        asked.append(f"{{{', '.join(containers)}}}.isdisjoint(map(id, ({others})))")
+    holds: Callable[[Any, Any], bool] = eval(f"lambda L, G: {' and '.join(asked)}", given)
     guard_by(holds, "state that is added to is of the same type, and used for nothing else")
+
+
+def _asks(number: int, state: StatePlace, given: dict[str, Any]) -> Iterator[str]:
+    """What is asked of one place; the types are among what the expression is given."""
+    given[f"kind{number}"] = state.kind
+    yield f"type(value{number} := {state.place.name}) is kind{number}"
+    last, kind = f"value{number}", state.kind
+    if state.item is not None:
+        given |= {f"item{number}": state.item, f"key{number}": state.name}
+        last, kind = f"found{number}", state.item
+        yield f"type({last} := value{number}.get(key{number})) is item{number}"
+    if kind is int:
+        yield f"{_INT64.start} <= {last} < {_INT64.stop}"
+
+
+def _asks_apart(found: Sequence[StatePlace]) -> Iterator[str]:
+    """That no two objects are one of which the same attribute is added to."""
+    for name in dict.fromkeys(state.name for state in found if state.owner is not None):
+        owners = [state.owner for state in found if state.owner is not None and state.name == name]
+        if len(owners) > 1:
+            ids = ", ".join(f"id({owner.name})" for owner in owners)
+            yield f"len({{{ids}}}) == {len(owners)}"

@@ -217,11 +217,13 @@ class AppendVariable(MarkedCalleeVariable):
     def call_function(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         found = _container(tx, self.callee, _CONTAINERS[self.name])
         if found is None or kwargs or len(args) != 1 or not _is_kept(args[0]):
-            method = read_attribute(tx, self.callee, self.name)
-            return method.call_function(tx, args, kwargs)
-        call = [PlaceVariable(found.place), ConstantVariable.create(self.name), args[0].realize()]
-        state = StatePlace(self.site, found.place, type(found.value))
-        _note(tx, self.compilation, state, found, EpilogueCallVariable("__gm_add", _add), call)
+            traced = read_attribute(tx, self.callee, self.name)
+            return traced.call_function(tx, args, kwargs)
+        kind = type(found.value)
+        method = EpilogueCallVariable("__gm_add", getattr(kind, self.name))
+        state = StatePlace(self.site, found.place, kind)
+        call = [PlaceVariable(found.place), args[0].realize()]
+        _note(tx, self.compilation, state, found, method, call)
         return ConstantVariable.create(None)
 
 
@@ -259,10 +261,6 @@ def _is_kept(value: VariableTracker) -> bool:
 
 
 _PLAIN: Final = (*VALUES, bool, type(None))
-
-
-def _add(container: Any, method: str, value: Any) -> None:
-    getattr(container, method)(value)
 
 
 def _item(

@@ -7,6 +7,7 @@ side effects are replayed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import BuiltinFunctionType, MethodDescriptorType
 from typing import Any, ClassVar
 
 import torch
@@ -15,6 +16,8 @@ from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo.frames.profiler_labels import annotated_epilogue
 from graphmend_bc.dynamo.trace.compilation import current
+
+_BUILTINS = (BuiltinFunctionType, MethodDescriptorType)
 
 
 class EpilogueCallVariable(VariableTracker):
@@ -31,10 +34,11 @@ class EpilogueCallVariable(VariableTracker):
     def __init__(self, prefix: str, function: Callable[..., Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.prefix = prefix
+        self.function = function
         compilation = current()
         is_saved = compilation is not None and compilation.is_saved
-        self.function = function
-        if not is_saved:  # what is saved holds it as it is; nothing is compiled where that runs
+        # What is saved holds it as it is; nothing is compiled where that runs, nor in a builtin.
+        if not (is_saved or isinstance(function, _BUILTINS)):
             self.function = torch._dynamo.disable(annotated_epilogue(function))  # type: ignore[no-untyped-call]
 
     def reconstruct(self, codegen: PyCodegen) -> None:

@@ -28,6 +28,7 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee, Outline
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.named import get_logger
 
 
 class Prepared(Exception):
@@ -49,6 +50,8 @@ def _prepared(
     elif polyfill is None:
         raise Refused("once-not-sure", "The function is not known.")
     if polyfill is not None:
+        if compilation.is_saved and polyfill is get_logger:
+            raise Refused("under-export", "The logger may not be there where it is loaded.")
         compilation.trace.used[site] = "polyfill"
         return inline(tx, polyfill, function, *args)
     compilation.trace.used[site] = "once"

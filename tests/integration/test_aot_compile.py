@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import logging
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch._dynamo.exc import Unsupported
@@ -53,6 +56,32 @@ def asked(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
+def set_count() -> None:
+    global CALLS
+    CALLS = 2
+
+
+def counted_below(x: torch.Tensor) -> list[torch.Tensor]:
+    set_count()
+    return listed(x)
+
+
+def named(x: torch.Tensor) -> torch.Tensor:
+    logging.getLogger("a logger of its own").warning("named")
+    return x + 1
+
+
+OWN = logging.Logger("own")
+
+
+def unnamed(x: torch.Tensor) -> torch.Tensor:
+    return x + OWN.level if OWN.isEnabledFor(10) else x
+
+
+def drawn(x: torch.Tensor) -> torch.Tensor:
+    return x + np.random.rand()
+
+
 @pytest.fixture(autouse=True)
 def aot() -> Any:
     torch._dynamo.reset()
@@ -66,17 +95,28 @@ def ahead_of_time(function: Callable[..., Any]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("function", "line"), [(repeated, 1), (counted, 0), (asked, 2)], ids=lambda item: str(item)
+    ("function", "line"),
+    [
+        *((repeated, 1), (counted, 0), (counted_below, 0), (asked, 2)),
+        *((named, 1), (unnamed, 1), (drawn, 1)),
+    ],
+    ids=lambda item: getattr(item, "__name__", ""),
 )
 def test_what_cannot_be_saved_is_declined_by_name(function: Any, line: int) -> None:
-    """A value that a guard computes, a global that is set, an object that is given."""
+    """Values of before the graph, globals that are set, objects, loggers that may not be there."""
     with pytest.raises(Unsupported) as raised:
         ahead_of_time(function)
-    (note,) = raised.value.__notes__
-    assert "under-export" in note
+    notes = "".join(raised.value.__notes__)
+    assert "under-export" in notes
     if line:
-        assert f"{__file__}:{function.__code__.co_firstlineno + line}" in note
+        assert f"{__file__}:{function.__code__.co_firstlineno + line}" in notes
     assert gm.report().mends == []
+
+
+def test_what_torch_itself_can_save_is_saved() -> None:
+    """The symbols of a graph are pickled with it."""
+    compiled: Any = torch.compile(lambda x: x.nonzero() + 1, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled.aot_compile(((UP,), {}))(UP), UP.nonzero() + 1)
 
 
 @pytest.mark.parametrize(("function", "strategy"), [(doubled, "where"), (listed, "speculate")])
@@ -120,6 +160,23 @@ def test_original_code_without_its_globals_says_what_it_needs(tmp_path: Path) ->
         loaded = torch.compiler.load_compiled_function(file, f_globals=scope)
     assert torch.equal(loaded(UP)[0], UP)
     assert loaded(DOWN)[1] == 1
+
+
+def test_original_code_sees_what_changes_in_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although torch gives the code that it loads a copy of the globals."""
+    module = types.ModuleType("a_module_that_changes")
+    source = "K = 1\ndef bump():\n    global K; K += 1\n"
+    source += "def f(x):\n    if x.sum() > 0: return [x]\n    bump(); return x, K"
+    exec(source, vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    ahead_of_time(module.f).save_compiled_function(str(tmp_path / "f"))
+    for given in ({"f_globals": vars(module)}, {}):
+        with (tmp_path / "f").open("rb") as file:
+            loaded = torch.compiler.load_compiled_function(file, **given)
+        module.K = 1
+        assert [loaded(DOWN)[1], loaded(DOWN)[1], module.K] == [2, 3, 3]
 
 
 FUNCTIONS = """
@@ -196,13 +253,21 @@ def capture(x, w):
 def probe(x, w):
     return x * len(os.getcwd())
 
+def level(x, w):
+    return x + log.getEffectiveLevel() if log.hasHandlers() else x
+
+def enabled(x, w):
+    if log.isEnabledFor(logging.DEBUG):
+        print("enabled", x.sum().item())
+    return x + 1
+
 def make(n):
     def closed(x, w):
         return [x] if x.sum() > n else (x * n, n)
     return closed
 
 closed = make(1)
-ALL = (speculate, raises, writes, tells, warns, capture, probe, closed)
+ALL = (speculate, raises, writes, tells, warns, capture, probe, level, enabled, closed)
 CALLS = [(sign * torch.ones(4), torch.eye(4) * 3) for sign in (1, -1, 0.125, 2)]
 """
 

@@ -85,10 +85,21 @@ def guard_on(name: str, ask: Callable[[], Any]) -> None:
         ask: the function; what it gives is compared by type and value.
     """
     if (compilation := current()) is not None and compilation.is_saved:
-        compilation.trace.of(SavedAnswers).asked.append((ask, ask()))
+        ask_in_each_call(compilation.trace, ask, ask())
         return
     again = Slice(name, (), partial(answer_of, ask))
     install_guard(HoistedSource(name, again).make_guard(GuardBuilder.CONSTANT_MATCH))
+
+
+def ask_in_each_call(trace: Trace, ask: Callable[[], Any], answer: object) -> None:
+    """Have a frame that is saved run its original code where something answers otherwise.
+
+    Args:
+        trace: the attempt.
+        ask: a function that can be pickled.
+        answer: what it gives now; compared by type and value.
+    """
+    trace.of(SavedAnswers).asked.append((ask, answer))
 
 
 def _check_unset(tx: InstructionTranslatorBase, trace: Trace) -> None:

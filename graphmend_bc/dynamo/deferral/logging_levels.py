@@ -9,19 +9,23 @@ import logging
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from torch._dynamo.guards import install_guard
+from torch._dynamo.source import get_global_source_name
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._guards import Guard, Source
 
 from graphmend_bc.catalog.observers import LOGGER_BREAK, Observer
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
+from graphmend_bc.dynamo.before_graph.guarded_constants import ask_in_each_call
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable, owner_of
 from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
 from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 
 _QUESTIONS = frozenset(
@@ -29,6 +33,14 @@ _QUESTIONS = frozenset(
     for owner in (logging.Logger, logging.LoggerAdapter)
     for name in ("isEnabledFor", "getEffectiveLevel", "hasHandlers")
 )
+
+
+def is_by_name(value: object) -> bool:
+    """True for a logger that `logging.getLogger` gives, in another process too."""
+    known = logging.Logger.manager.loggerDict
+    return isinstance(value, logging.Logger) and (
+        value is logging.root or known.get(value.name) is value
+    )
 
 
 def is_question(function: object) -> bool:
@@ -96,7 +108,13 @@ class QuestionVariable(MarkedCalleeVariable):
             return None
         values = tuple(arg.as_python_constant() for arg in args)
         answer = self.function(*values)
-        _expect(self.compilation.trace, owner, self.function.__name__, values, answer)
+        if self.compilation.is_saved and get_global_source_name(owner.source):
+            logger = getattr(self.function, "__self__", None)
+            if logger is not None and not is_by_name(logger):
+                raise Refused("under-export", "It is no logger that `getLogger` gives.")
+            ask_in_each_call(self.compilation.trace, partial(self.function, *values), answer)
+        else:
+            _expect(self.compilation.trace, owner, self.function.__name__, values, answer)
         self.compilation.trace.used[self.site] = "defer"
         self.compilation.trace.gb_types[self.site] = LOGGER_BREAK
         result: VariableTracker = ConstantVariable.create(answer)

@@ -22,6 +22,7 @@ from graphmend_bc.dynamo.graph.input_aliasing import check_inputs_apart, layout_
 from graphmend_bc.dynamo.rollback import checkpoints
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, need_of, undo_of
 from graphmend_bc.dynamo.rollback.saved_frames import check_savable
+from graphmend_bc.dynamo.symbols import captures
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
@@ -67,7 +68,8 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     if trace.used:
         rollback.layout = layout_of(gm, output, written)
     if compilation.is_saved:
-        _check_savable(compilation)
+        _check_savable(compilation, output.side_effects)
+        captures.stop_listening(output)
     for feature in trace.obliged(Feature.on_proof):
         feature.on_proof(gm, written, opaque)
     trace.proven = True
@@ -114,9 +116,9 @@ def _find_rollback(
             raise SiteRefused(refused, *sites) from refused
 
 
-def _check_savable(compilation: Compilation) -> None:
+def _check_savable(compilation: Compilation, effects: SideEffects) -> None:
     try:
-        check_savable(compilation)
+        check_savable(compilation, effects)
     except Refused as refused:
         raise SiteRefused(refused, *compilation.trace.used) from refused
 

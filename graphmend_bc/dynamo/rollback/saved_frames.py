@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import dis
 import importlib
-import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,11 @@ from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, ModuleType
 from typing import Any
 
+from torch._dynamo.side_effects import SideEffects
+from torch._dynamo.variables.misc import NewGlobalVariable
+
 from graphmend_bc.dynamo.before_graph.guarded_constants import SavedAnswers, answer_of
+from graphmend_bc.dynamo.deferral.logging_levels import is_by_name
 from graphmend_bc.dynamo.deferral.preflight import Preflight
 from graphmend_bc.dynamo.frames.generated_code import as_the_users
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
@@ -41,11 +44,12 @@ _OURS = "__gm_"
 _BUILTINS = "__builtins_dict__"
 
 
-def check_savable(compilation: Compilation) -> None:
+def check_savable(compilation: Compilation, effects: SideEffects) -> None:
     """Refuse a frame around whose graph something runs that cannot be saved.
 
     Args:
         compilation: what is being compiled, with all that was traced.
+        effects: what the trace changes of the program's objects.
 
     Raises:
         Refused: something cannot.
@@ -53,7 +57,8 @@ def check_savable(compilation: Compilation) -> None:
     trace = compilation.trace
     if any(type(feature) is not Reads for feature in trace.obliged(Feature.wrapped)):
         raise Refused("under-export", "What runs around its graph cannot be saved.")
-    if any(op in ("STORE_GLOBAL", "DELETE_GLOBAL") for op, _ in _names_in(compilation.code)):
+    stores = any(op in ("STORE_GLOBAL", "DELETE_GLOBAL") for op, _ in _names_in(compilation.code))
+    if stores or any(isinstance(item, NewGlobalVariable) for item in effects.store_attr_mutations):
         raise Refused("under-export", "It sets a global, which is another one where it is loaded.")
 
 
@@ -75,7 +80,8 @@ def make_savable(
     result.bytecode = with_constants(result.bytecode, constants, watch)
     if may_leave:
         code = as_the_users(compilation.code)
-        original = SavedOriginal(code, str(module_globals.get("__name__", "")))
+        needed = frozenset(name for _, name in _names_in(code) if name in module_globals)
+        original = SavedOriginal(code, str(module_globals.get("__name__", "")), needed)
         result.bytecode = with_deopt(result.bytecode, compilation.code, original)
 
 
@@ -112,7 +118,7 @@ def _constants(code: CodeType, module_globals: Mapping[str, Any]) -> dict[str, o
             continue
         if name.startswith(_BUILTINS):
             found[name] = {name: v for name, v in vars(builtins).items() if _is_builtin(v)}
-        elif name.startswith(_OURS) or isinstance(value, (logging.Logger, ModuleType)):
+        elif name.startswith(_OURS) or isinstance(value, ModuleType) or is_by_name(value):
             found[name] = value
     return found
 
@@ -215,10 +221,12 @@ class SavedOriginal:
     Attributes:
         code: the code object.
         module: the name of the module whose globals it uses.
+        needed: the names of those globals.
     """
 
     code: CodeType
     module: str
+    needed: frozenset[str]
 
     def __call__(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> tuple[bool, Any]:
         """Run it from its start; see `Deoptimizer.run`."""
@@ -228,7 +236,7 @@ class SavedOriginal:
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _loaded, (running_versions(), self.code, self.module)
+        return _loaded, (running_versions(), self.code, self.module, self.needed)
 
     def _globals(self, given: dict[str, Any]) -> dict[str, Any]:
         """The globals to run with: those that the function was loaded with, or the module's.
@@ -236,26 +244,30 @@ class SavedOriginal:
         Raises:
             RuntimeError: it asks for some that neither has.
         """
-        loads = (name for op, name in _names_in(self.code) if op.startswith("LOAD"))
-        wanted = {name for name in loads if not hasattr(builtins, name)}
-        if "__name__" in given and wanted <= given.keys():
-            return given
+        # Those given are a copy: what the program changes in its module is seen in the module.
+        live = sys.modules.get(str(given.get("__name__", "")))
+        for module_globals in ({} if live is None else vars(live), given):
+            if "__name__" in given and self.needed <= module_globals.keys():
+                return module_globals
         try:
             known = vars(importlib.import_module(self.module))
         except ImportError:
             known = {}
         for module_globals in (known, given):
-            if wanted <= module_globals.keys():
+            if self.needed <= module_globals.keys():
                 return module_globals
+        missing = ", ".join(sorted(self.needed - known.keys()))
         raise RuntimeError(
             f"The graph of {self.code.co_qualname} ({self.code.co_filename}:"
             f"{self.code.co_firstlineno}) cannot be used in this call, and its original code needs"
-            f" {', '.join(sorted(wanted - known.keys()))}, which module {self.module!r} does not"
-            " have. Load the function with `f_globals=` and the globals of its module."
+            f" {missing}, which module {self.module!r} does not have. Load the function with"
+            " `f_globals=` and the globals of its module."
         )
 
 
-def _loaded(versions: tuple[str, str, str], code: CodeType, module: str) -> SavedOriginal:
+def _loaded(
+    versions: tuple[str, str, str], code: CodeType, module: str, needed: frozenset[str]
+) -> SavedOriginal:
     """What `SavedOriginal` is loaded by.
 
     Raises:
@@ -271,4 +283,4 @@ def _loaded(versions: tuple[str, str, str], code: CodeType, module: str) -> Save
             f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) was compiled ahead of"
             f" time with {saved}; this is {running}. Compile it again."
         )
-    return SavedOriginal(code, module)
+    return SavedOriginal(code, module, needed)

@@ -102,6 +102,12 @@ def listen_to_captures(output: OutputGraph, compilation: Compilation) -> None:
         setattr(env, name, heard(getattr(env, name)))
 
 
+def stop_listening(output: OutputGraph) -> None:
+    """Leave the makers of symbols as they were, so that they can be saved with the graph."""
+    for name in MAKERS:
+        vars(output.shape_env).pop(name, None)
+
+
 def captured(
     tx: InstructionTranslatorBase,
     compilation: Compilation,

@@ -10,6 +10,7 @@ from functools import lru_cache
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
+from graphmend_bc.runtime.signal_handlers import pass_on
 from graphmend_bc.runtime.site import Site
 
 _MACHINERY = ("torch._dynamo.", "graphmend_bc.")
@@ -57,7 +58,8 @@ def _loaded(filename: str, name: str, qualname: str, lineno: int, module: str) -
     """A place that was saved; it looks the same if its module cannot be imported here."""
     try:
         module_globals = vars(importlib.import_module(module))
-    except (ImportError, ValueError):
+    except Exception as error:  # whatever the module does
+        pass_on(error)
         module_globals = {"__name__": module}
     return CallPlace(filename, name, qualname, lineno, module_globals)
 

@@ -18,8 +18,12 @@ from torch._dynamo.exc import Unsupported
 import graphmend_bc as gm
 from graphmend_bc.dynamo.rollback import saved_frames
 from tests.processes import python
+from tests.releases import since
 
 UP, DOWN = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])
+FROM_2_13 = pytest.mark.skipif(
+    not since(2, 13), reason="2.11 saves less, and breaks at `getLogger` and in wrapped functions."
+)
 
 
 def listed(x: torch.Tensor) -> list[torch.Tensor]:
@@ -98,7 +102,8 @@ def ahead_of_time(function: Callable[..., Any]) -> Any:
     ("function", "line"),
     [
         *((repeated, 1), (counted, 0), (counted_below, 0), (asked, 2)),
-        *((named, 1), (unnamed, 1), (drawn, 1)),
+        *((unnamed, 1), (drawn, 1)),
+        pytest.param(named, 1, marks=FROM_2_13),
     ],
     ids=lambda item: getattr(item, "__name__", ""),
 )
@@ -113,6 +118,7 @@ def test_what_cannot_be_saved_is_declined_by_name(function: Any, line: int) -> N
     assert gm.report().mends == []
 
 
+@FROM_2_13
 def test_what_torch_itself_can_save_is_saved() -> None:
     """The symbols of a graph are pickled with it."""
     compiled: Any = torch.compile(lambda x: x.nonzero() + 1, fullgraph=True, backend="aot_eager")
@@ -145,6 +151,7 @@ def test_what_other_versions_have_saved_is_not_loaded(
         torch.compiler.load_compiled_function(file)
 
 
+@FROM_2_13
 def test_original_code_without_its_globals_says_what_it_needs(tmp_path: Path) -> None:
     scope: dict[str, Any] = {"__name__": "a_module_that_is_gone", "torch": torch}
     source = "def f(x):\n    return [x] if x.sum() > 0 else helper(x)\ndef helper(x): return x, 1"

@@ -41,6 +41,7 @@ from graphmend_bc.testing.observation import FIELDS, Observed, observe_call
 from graphmend_bc.testing.values import DATA, Records
 from tests.excess import excess_over, may_exceed_stock
 from tests.orders import Wanted, in_order, orders_to_make, wanted_in, without_guarded
+from tests.releases import executed
 
 _numbers = itertools.count()
 
@@ -212,7 +213,7 @@ def load(source: str) -> types.ModuleType:
     module = types.ModuleType(f"program_{next(_numbers)}")
     module.__dict__.update(torch=torch, logging=logging, nn=torch.nn, F=torch.nn.functional)
     sys.modules[module.__name__] = module  # Dynamo looks names of a function's module up there
-    exec(compile(textwrap.dedent(source).strip("\n"), PROGRAM, "exec"), module.__dict__)
+    executed(textwrap.dedent(source).strip("\n"), PROGRAM, module.__dict__)
     return module
 
 

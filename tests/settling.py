@@ -17,6 +17,7 @@ from torch._dynamo import convert_frame
 from graphmend_bc import session
 from graphmend_bc.engine.decisions.decision_cache import DecisionCache
 from graphmend_bc.reporting.report import Report
+from tests.releases import executed
 
 TWO_FUNCTIONS = """
 def f(x):
@@ -183,7 +184,7 @@ def both(source: str, calls: list[tuple[Any, ...]], rest: int = 20) -> tuple[Lif
 
 def _defined(source: str) -> Callable[..., Any]:
     module: dict[str, Any] = {"__name__": "settling", "torch": torch}
-    exec(compile(textwrap.dedent(source), "<settling>", "exec"), module)
+    executed(textwrap.dedent(source), "<settling>", module)
     function: Callable[..., Any] = module["f"]
     return function
 

@@ -15,6 +15,7 @@ from graphmend_bc.dynamo import facts
 from graphmend_bc.engine.plans.site_plans import Plans
 from graphmend_bc.reporting.report import FrameResult, Report
 from graphmend_bc.runtime import Site
+from tests.releases import executed
 
 UP, DOWN = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0])
 
@@ -60,7 +61,7 @@ def compiled(
 
 def _defined(source: str) -> Callable[..., Any]:
     scope: dict[str, Any] = {"torch": torch}
-    exec(compile(textwrap.dedent(source), "<program>", "exec"), scope)
+    executed(textwrap.dedent(source), "<program>", scope)
     function: Callable[..., Any] = scope["f"]
     return function
 

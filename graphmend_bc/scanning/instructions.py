@@ -73,7 +73,9 @@ def _instructions(code: CodeType) -> Iterator[Instruction]:
     line = 0
     for op in dis.get_instructions(code):
         line = (op.positions.lineno if op.positions else None) or line
-        yield instruction(op.opname, op.offset, line, op.argval)
+        # `dis` gives a common constant by its number, and says what it is in its text.
+        argument = op.argrepr if op.opname == "LOAD_COMMON_CONSTANT" else op.argval
+        yield instruction(op.opname, op.offset, line, argument)
 
 
 def instruction(opname: str, offset: int, line: int, argument: object) -> Instruction:

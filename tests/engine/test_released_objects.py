@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from tests.releases import since
 
 
 class Holder:
@@ -81,7 +82,18 @@ def test_object(program: Callable[..., Any]) -> None:
     assert kept(program, mends=True) == [False, False]
 
 
-@pytest.mark.parametrize("program", [changes, branches, speculates])
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(
+            changes,
+            marks=pytest.mark.skipif(
+                not since(2, 13), reason="2.11 leaves a cycle of what a trace has made."
+            ),
+        ),
+        *(branches, speculates),
+    ],
+)
 def test_what_stock_keeps_too(program: Callable[..., Any]) -> None:
     stock = kept(program, mends=False)
     assert sum(kept(program, mends=True)) <= sum(stock)

@@ -8,6 +8,7 @@ import torch
 import graphmend_bc as gm
 from tests.backends import EAGER_AND_AOT
 from tests.oracle import check, load
+from tests.releases import since
 
 A, B, C = (
     torch.tensor([3.0, 1.0, 0.0]),
@@ -210,6 +211,8 @@ def test_a_frame_that_calls_itself() -> None:
     ],
 )
 def test_different_functions_of_the_same_tensor_on_one_line(body: str) -> None:
+    if "b.get" in body and not since(2, 13):
+        pytest.skip("2.11 traces no dict with such a key")
     check(
         f"def g(x, k):\n    return torch.nonzero(x, as_tuple=k)\n\ndef f(x):\n    {body}\n",
         [torch.tensor([2.5, 1.0]), *CALLS],

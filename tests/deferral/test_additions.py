@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.oracle import check
+from tests.releases import since
 
 CALLS = [torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, 2.0, -3.0]), torch.ones(3)] * 2
 
@@ -741,6 +742,8 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("source", PROGRAMS.values(), ids=PROGRAMS)
 def test_state_after_each_call(source: str) -> None:
+    if "m.__dict__ = " in source and not since(2, 13):
+        pytest.skip("stock 2.11 does not replace the dict of an object")
     check(f"import torch\n{textwrap.dedent(source)}", CALLS, mends=None, declines=None, breaks=None)
 
 

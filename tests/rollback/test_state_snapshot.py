@@ -8,6 +8,7 @@ from torch.nn.attention import _cur_sdpa_kernel_backends
 
 from tests.backends import TORCH
 from tests.oracle import check
+from tests.releases import since
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 INSIDE, OUTSIDE = (UP, torch.tensor([0])), (UP, torch.tensor([9]))
@@ -59,6 +60,7 @@ def test_graph_that_raises_between_on_and_off(mode: str, backend: str) -> None:
     assert modes() == before
 
 
+@pytest.mark.skipif(not since(2, 13), reason="Stock 2.11 ends in an internal error.")
 def test_graph_that_raises_inside_a_transform() -> None:
     before = modes()
     check(

@@ -7,6 +7,7 @@ import torch
 
 from graphmend_bc.dynamo.symbols.stored_integers import as_symbols
 from tests.oracle import agrees
+from tests.releases import since
 from tests.settling import live
 
 CALLS = [torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, 2.0, -3.0])] * 4
@@ -35,6 +36,8 @@ USES = [
 @pytest.mark.parametrize("base", ["torch.nn.Module", "object"])
 @pytest.mark.parametrize("use", USES)
 def test_counter(use: str, base: str) -> None:
+    if "len(f" in use and not since(2, 13):
+        pytest.skip("stock 2.11 asks the number for a length, not its text")
     agrees(
         f"""
         ROWS = list(range(100))

@@ -349,29 +349,27 @@ print("graphmend_bc" in sys.modules)
 """
 
 
-def test_what_is_saved_is_loaded_without_us(tmp_path: Path) -> None:
-    """Nothing of ours is in the files; both arms are."""
-    for name, text in {"functions": FUNCTIONS, "saves": SAVES, "loads": LOADS}.items():
-        (tmp_path / f"{name}.py").write_text(text)
+def said_by(folder: Path, functions: str, loads: str) -> list[str]:
+    """What the process that saves functions prints, and the one that loads them."""
+    for name, text in {"functions": functions, "saves": SAVES, "loads": loads}.items():
+        (folder / f"{name}.py").write_text(text)
     said = []
     for script in ("saves", "loads"):
         env = {"PYTHONPATH": str(Path(__file__).parents[2])}
-        done = python(str(tmp_path / f"{script}.py"), str(tmp_path), env=env)
+        done = python(str(folder / f"{script}.py"), str(folder), env=env)
         assert not done.returncode, done.stderr
         said.append(done.stdout.strip())
-    assert said == ["['cond', 'where', 'where', 'while_loop']", "False"]
+    return said
+
+
+def test_what_is_saved_is_loaded_without_us(tmp_path: Path) -> None:
+    """Nothing of ours is in the files; both arms are."""
+    saved, loaded = said_by(tmp_path, FUNCTIONS, LOADS)
+    assert (saved, loaded) == ("['cond', 'where', 'where', 'while_loop']", "False")
 
 
 def test_what_runs_around_the_graph_is_saved_with_it(tmp_path: Path) -> None:
     """Checks, original code, deferred calls, questions to the process; nobody mends there."""
-    for name, text in {"functions": WATCHED, "saves": SAVES, "loads": COMPARES}.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    said = []
-    for script in ("saves", "loads"):
-        env = {"PYTHONPATH": str(Path(__file__).parents[2])}
-        done = python(str(tmp_path / f"{script}.py"), str(tmp_path), env=env)
-        assert not done.returncode, done.stderr
-        said.append(done.stdout.strip())
-    strategies = set(ast.literal_eval(said[0]))
-    assert strategies == {"defer", "probe", "speculate", "where"}
-    assert said[1] == "[] []"
+    saved, loaded = said_by(tmp_path, WATCHED, COMPARES)
+    assert set(ast.literal_eval(saved)) == {"defer", "probe", "speculate", "where"}
+    assert loaded == "[] []"

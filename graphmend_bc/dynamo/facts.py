@@ -7,7 +7,7 @@ rather than for its version; each shows the difference in a line or two.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from torch._dynamo import symbolic_convert, trace_rules
@@ -254,3 +254,17 @@ def tracked(output: OutputGraph) -> Iterator[tuple[Source, VariableTracker]]:
     known: Any = output.variable_tracker_cache
     for key, value in list(getattr(known, "cache", known).items()):
         yield key if isinstance(key, Source) else key.source, value
+
+
+def may_reorder(callee: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether a call may be made after the graph that the user lets Dynamo make then.
+
+    Args:
+        callee: a `DebuggingVariable`. Since torch 2.15 its check is not told the function, and
+            refuses keywords, which Dynamo's own call after the graph would lack.
+        args, kwargs: what it is called with.
+    """
+    check = callee.can_reorder_logs
+    if "fn" in inspect.signature(check).parameters:
+        return bool(check(callee.value, args, kwargs))
+    return bool(check([*args, *kwargs.values()], {}))

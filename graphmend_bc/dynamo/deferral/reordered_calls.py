@@ -14,6 +14,7 @@ from torch._dynamo.variables.constant import ConstantVariable
 
 from graphmend_bc import config
 from graphmend_bc.catalog.observers import Observer, observer_of
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.deferral.deferred_calls import DeferredCallVariable
 from graphmend_bc.dynamo.frames.breaks import instruction_of
@@ -30,7 +31,7 @@ def call_reordered(stock: Callable[..., Any]) -> Callable[..., Any]:
     def call_function(self: Any, tx: Translator, args: Args, kwargs: Keywords) -> Any:
         compilation = current()
         place = None if compilation is None or tx.export else instruction_of(tx)
-        known = self.can_reorder_logs(self.value, args, kwargs)
+        known = facts.may_reorder(self, args, kwargs)
         if compilation is None or place is None or not compilation.may_mend or not known:
             return stock(self, tx, args, kwargs)
         try:

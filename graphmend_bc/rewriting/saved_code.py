@@ -19,18 +19,19 @@ from graphmend_bc.code.assemble import Emit, Header, Label, assemble, relist
 from graphmend_bc.code.listing import decode
 from graphmend_bc.rewriting.calls import CallWriter
 
-_GRAPH = "__compiled_fn_"
-
 
 def with_constants(
-    generated: CodeType, constants: Mapping[str, object], watch: Callable[..., object] | None
+    generated: CodeType,
+    constants: Mapping[str, object],
+    watches: Mapping[str, Callable[..., object]],
 ) -> CodeType:
     """Put constants in the place of globals.
 
     Args:
-        generated: code that calls one graph.
+        generated: code that calls a graph.
         constants: the value of each global that becomes one, by its name.
-        watch: called on the graph, gives what is called in its place; None for the graph itself.
+        watches: by the names of globals, what is called on one of them to give what is called in
+            its place.
 
     Returns:
         A code object with the same face.
@@ -38,7 +39,7 @@ def with_constants(
     Example:
         >>> def f():
         ...     return helper(2)
-        >>> code = with_constants(f.__code__, {"helper": str}, None)
+        >>> code = with_constants(f.__code__, {"helper": str}, {})
         >>> code.co_names, eval(code)
         ((), '2')
     """
@@ -50,11 +51,10 @@ def with_constants(
             items.append(item)
             continue
         is_callee, name = item.arg
-        if watch is not None and name.startswith(_GRAPH):
-            graph = writer.emit("LOAD_GLOBAL", (False, name))
+        if name in watches:
             made = [
-                *(writer.emit("LOAD_CONST", watch), *writer.as_callee()),
-                *(graph, *writer.call(1)),
+                *(writer.emit("LOAD_CONST", watches[name]), *writer.as_callee()),
+                *(writer.emit("LOAD_GLOBAL", (False, name)), *writer.call(1)),
             ]
         elif name in constants:
             made = [writer.emit("LOAD_CONST", constants[name])]

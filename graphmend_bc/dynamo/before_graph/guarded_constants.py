@@ -84,7 +84,8 @@ def guard_on(name: str, ask: Callable[[], Any]) -> None:
         name: names the question; the same for the same question.
         ask: the function; what it gives is compared by type and value.
     """
-    if (compilation := current()) is not None and compilation.is_saved:
+    compilation = current()
+    if compilation is not None and compilation.is_saved:
         ask_in_each_call(compilation.trace, ask, ask())
         return
     again = Slice(name, (), partial(answer_of, ask))

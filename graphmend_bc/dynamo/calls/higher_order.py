@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.dynamo.graph.fx_nodes import tensors_of
-from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace, current
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace, is_saving
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime.deoptimise import Deoptimise
@@ -57,9 +57,8 @@ class HigherOrder(Feature):
 
     def rolls_back(self) -> RollbackNeed:
         """If that is free; what is saved is the graph alone then, which needs nothing of ours."""
-        compilation = current()
-        is_saved = compilation is not None and compilation.is_saved
-        return RollbackNeed.IF_FREE if self.functional and not is_saved else RollbackNeed.NOT_NEEDED
+        asks = self.functional and not is_saving()
+        return RollbackNeed.IF_FREE if asks else RollbackNeed.NOT_NEEDED
 
     def check_sizes(self, gm: GraphModule) -> None:
         """Refuse sizes that a loop counts: Dynamo takes it that they are not 0 or 1.

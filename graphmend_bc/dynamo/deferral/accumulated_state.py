@@ -8,12 +8,11 @@ or changes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
-from torch._dynamo import guards
 from torch._dynamo.source import AttrSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
@@ -21,7 +20,7 @@ from torch._dynamo.variables.lazy import LazyVariableTracker
 from torch._guards import Source
 
 from graphmend_bc.dynamo.deferral.touched_state import places_named, touched_by, value_at
-from graphmend_bc.dynamo.graph.lambda_guards import guard_by
+from graphmend_bc.dynamo.graph.lambda_guards import asking, guard_by
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
@@ -157,14 +156,14 @@ def _guard(found: Sequence[StatePlace], touched: Sequence[Source]) -> None:
 
     One expression is made of it, for it is computed before each call.
     """
-    given: dict[str, Any] = dict(guards._get_closure_vars())
+    given = dict[str, Any]()
     asked = [text for number, state in enumerate(found) for text in _asks(number, state, given)]
     asked += _asks_apart(found)
     containers = [f"id(value{n})" for n, state in enumerate(found) if state.owner is None]
     if containers and touched:
         others = "".join(f"{place.name}, " for place in touched)
         asked.append(f"{{{', '.join(containers)}}}.isdisjoint(map(id, ({others})))")
-    holds: Callable[[Any, Any], bool] = eval(f"lambda L, G: {' and '.join(asked)}", given)
+    holds = asking(" and ".join(asked), given)
     guard_by(holds, "state that is added to is of the same type, and used for nothing else")
 
 

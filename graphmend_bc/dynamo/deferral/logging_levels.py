@@ -109,8 +109,7 @@ class QuestionVariable(MarkedCalleeVariable):
         values = tuple(arg.as_python_constant() for arg in args)
         answer = self.function(*values)
         if self.compilation.is_saved and get_global_source_name(owner.source):
-            logger = getattr(self.function, "__self__", None)
-            if logger is not None and not is_by_name(logger):
+            if not is_by_name(self.function.__self__):
                 raise Refused("under-export", "It is no logger that `getLogger` gives.")
             ask_in_each_call(self.compilation.trace, partial(self.function, *values), answer)
         else:

@@ -37,6 +37,11 @@ class Preflight(Feature):
     objects: list[VariableTracker] = field(default_factory=list)
     whole: list[Site] = field(default_factory=list)
 
+    @property
+    def looks(self) -> EffectPreflight | None:
+        """What looks ahead; None if there is nothing to look at."""
+        return self.ahead if self.may_raise or self.objects else None
+
     def look_at(
         self,
         tx: InstructionTranslatorBase,

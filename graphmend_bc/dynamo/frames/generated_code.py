@@ -87,15 +87,22 @@ def kind_of(code: CodeType) -> CodeKind:
     Returns:
         Its kind.
     """
-    if any(name.startswith(_GRAPH) for name in code.co_names) or any(
-        _is_resumption(value) for value in (*code.co_names, *code.co_consts)
-    ):
+    if graphs_in(code) or any(_is_resumption(value) for value in (*code.co_names, *code.co_consts)):
         return CodeKind.GENERATED
     if any(code is wrapper for wrapper in _WRAPPERS):
         return CodeKind.WRAPPER
     if code.co_filename == convert_frame.__file__:
         return CodeKind.COMPILER
     return CodeKind.PLUMBING if _is_plumbing(code) else CodeKind.EAGER
+
+
+def graphs_in(code: CodeType) -> list[str]:
+    """The globals by which generated code calls its graphs.
+
+    Args:
+        code: any code object; of the user's there are none.
+    """
+    return [name for name in code.co_names if name.startswith(_GRAPH)]
 
 
 def _is_plumbing(code: CodeType) -> bool:

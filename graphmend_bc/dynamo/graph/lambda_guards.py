@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from torch._dynamo import guards
@@ -22,8 +22,20 @@ def reader(places: Iterable[Source]) -> Reader:
     Args:
         places: sources of objects that were there before the frame.
     """
-    text = "".join(f"{place.name}, " for place in places)
-    found: Reader = eval(f"lambda L, G: ({text})", dict(guards._get_closure_vars()))
+    found: Reader = asking(f"({''.join(f'{place.name}, ' for place in places)})", {})
+    return found
+
+
+def asking(expression: str, given: Mapping[str, Any]) -> Callable[[Any, Any], Any]:
+    """A function of the locals and the globals of a frame, which are L and G in an expression.
+
+    Args:
+        expression: may name places, as sources do.
+        given: other names in it.
+    """
+    found: Callable[[Any, Any], Any] = eval(
+        f"lambda L, G: {expression}", {**guards._get_closure_vars(), **given}
+    )
     return found
 
 

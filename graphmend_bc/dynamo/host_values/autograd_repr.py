@@ -17,7 +17,7 @@ from torch._guards import Source
 
 from graphmend_bc.dynamo.graph.lambda_guards import guard_by, reader
 from graphmend_bc.dynamo.host_values.epilogue import EpilogueCallVariable
-from graphmend_bc.dynamo.trace.compilation import current
+from graphmend_bc.dynamo.trace.compilation import is_saving
 from graphmend_bc.reporting.reasons import Refused
 
 _OPERATORS = """
@@ -81,7 +81,7 @@ def guard_on_leaf(place: Source) -> None:
     Raises:
         Refused: what is compiled is to be saved, and the guard cannot be.
     """
-    if (compilation := current()) is not None and compilation.is_saved:
+    if is_saving():
         raise Refused("under-export", "Whether a tensor is a leaf is not asked where it is loaded.")
     read = reader([place])
     guard_by(lambda local, scope: bool(read(local, scope)[0].is_leaf), f"{place.name} is a leaf")

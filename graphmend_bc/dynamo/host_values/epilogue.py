@@ -15,7 +15,7 @@ from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.dynamo.frames.profiler_labels import annotated_epilogue
-from graphmend_bc.dynamo.trace.compilation import current
+from graphmend_bc.dynamo.trace.compilation import is_saving
 
 _BUILTINS = (BuiltinFunctionType, MethodDescriptorType)
 
@@ -35,10 +35,8 @@ class EpilogueCallVariable(VariableTracker):
         super().__init__(**kwargs)
         self.prefix = prefix
         self.function = function
-        compilation = current()
-        is_saved = compilation is not None and compilation.is_saved
         # What is saved holds it as it is; nothing is compiled where that runs, nor in a builtin.
-        if not (is_saved or isinstance(function, _BUILTINS)):
+        if not (is_saving() or isinstance(function, _BUILTINS)):
             self.function = torch._dynamo.disable(annotated_epilogue(function))  # type: ignore[no-untyped-call]
 
     def reconstruct(self, codegen: PyCodegen) -> None:

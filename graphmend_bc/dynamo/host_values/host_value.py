@@ -48,9 +48,12 @@ class Reads(Feature):
         self.methods[index] = method
 
     def wrapped(self, compilation: Compilation, graph: Callable[..., Any]) -> Callable[..., Any]:
-        # The question joins the others' transfer.
-        question = {-1: "item"} if self.methods and compilation.trace.questions else {}
-        return reading(graph, {**self.methods, **question})
+        return reading(graph, self.with_question(compilation.trace))
+
+    def with_question(self, trace: Trace) -> dict[int, str]:
+        """The methods; the question whether a speculation was wrong joins the others' transfer."""
+        question = {-1: "item"} if self.methods and trace.questions else {}
+        return {**self.methods, **question}
 
 
 class HostVariable(VariableTracker):

@@ -32,7 +32,7 @@ from graphmend_bc.dynamo.before_graph.host_function import NUMBERS
 from graphmend_bc.dynamo.before_graph.prologue import call_in_prologue
 from graphmend_bc.dynamo.calls.cached_calls import is_cached
 from graphmend_bc.dynamo.random_draws.chances import Interval
-from graphmend_bc.dynamo.trace.compilation import Compilation, Trace, current
+from graphmend_bc.dynamo.trace.compilation import Compilation, Trace, is_saving
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
@@ -151,8 +151,7 @@ def drawn_before_graph(
 
 def check_always_runs(tx: InstructionTranslatorBase, trace: Trace) -> None:
     """Refuse where the function may be called in another order, or not at all."""
-    compilation = current()
-    if tx.export or (compilation is not None and compilation.is_saved):
+    if tx.export or is_saving():
         raise Refused("under-export")
     if hasattr(tx.output, "compile_subgraph_reason"):  # what is called before it is written down
         raise Refused("hoist-not-input", "It is called by what Dynamo runs to its end.")

@@ -88,8 +88,7 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
         functional = tuple(dict.fromkeys(operators.functional.values()))
         rollback.tally = tally = Tally(speculations, captured, functional, one_graph=one_graph)
         preflight = trace.known(Preflight)
-        looks = preflight is not None and (preflight.may_raise or preflight.objects)
-        ahead = preflight.ahead if preflight is not None and looks else None
+        ahead = None if preflight is None else preflight.looks
         graph = _rolling_back(graph, rollback.undo, tally, extra, compilation, ahead)
     elif extra:
         graph = _without_outputs(graph, extra)

@@ -68,7 +68,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     if trace.used:
         rollback.layout = layout_of(gm, output, written)
     if compilation.is_saved:
-        _check_savable(compilation, output.side_effects)
+        check_savable(compilation, output.side_effects)
         captures.stop_listening(output)
     for feature in trace.obliged(Feature.on_proof):
         feature.on_proof(gm, written, opaque)
@@ -114,13 +114,6 @@ def _find_rollback(
     except Refused as refused:
         if sites := _blamed(trace):
             raise SiteRefused(refused, *sites) from refused
-
-
-def _check_savable(compilation: Compilation, effects: SideEffects) -> None:
-    try:
-        check_savable(compilation, effects)
-    except Refused as refused:
-        raise SiteRefused(refused, *compilation.trace.used) from refused
 
 
 def _check_choices(

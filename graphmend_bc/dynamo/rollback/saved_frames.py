@@ -22,7 +22,7 @@ from torch._dynamo.variables.misc import NewGlobalVariable
 from graphmend_bc.dynamo.before_graph.guarded_constants import SavedAnswers, answer_of
 from graphmend_bc.dynamo.deferral.logging_levels import is_by_name
 from graphmend_bc.dynamo.deferral.preflight import Preflight
-from graphmend_bc.dynamo.frames.generated_code import as_the_users
+from graphmend_bc.dynamo.frames.generated_code import as_the_users, graphs_in
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
 from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
 from graphmend_bc.dynamo.host_values.host_value import Reads
@@ -30,11 +30,12 @@ from graphmend_bc.dynamo.host_values.readback import reading
 from graphmend_bc.dynamo.rollback.deopt_wrapper import switched_off
 from graphmend_bc.dynamo.rollback.raised_errors import let_go_of_graph, was_raised_by_operator
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
-from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.deopt import with_deopt
 from graphmend_bc.rewriting.saved_code import with_constants
+from graphmend_bc.runtime.deferral.code_uses import uses_of
 from graphmend_bc.runtime.deferral.effect_preflight import EffectPreflight
 from graphmend_bc.runtime.deferral.effects import naming_lost_effects
 from graphmend_bc.runtime.deoptimise import Deoptimise, Deoptimizer
@@ -52,14 +53,26 @@ def check_savable(compilation: Compilation, effects: SideEffects) -> None:
         effects: what the trace changes of the program's objects.
 
     Raises:
-        Refused: something cannot.
+        SiteRefused: something cannot.
     """
-    trace = compilation.trace
+    trace, problem = compilation.trace, ""
     if any(type(feature) is not Reads for feature in trace.obliged(Feature.wrapped)):
-        raise Refused("under-export", "What runs around its graph cannot be saved.")
-    stores = any(op in ("STORE_GLOBAL", "DELETE_GLOBAL") for op, _ in _names_in(compilation.code))
-    if stores or any(isinstance(item, NewGlobalVariable) for item in effects.store_attr_mutations):
-        raise Refused("under-export", "It sets a global, which is another one where it is loaded.")
+        problem = "What runs around its graph cannot be saved."
+    elif _sets_globals(compilation.code) or any(
+        isinstance(item, NewGlobalVariable) for item in effects.store_attr_mutations
+    ):
+        problem = "It sets a global, which is another one where it is loaded."
+    if problem:
+        raise SiteRefused(Refused("under-export", problem), *trace.used)
+
+
+def _sets_globals(code: CodeType) -> bool:
+    """Whether code, or code within it, assigns or deletes a global."""
+    sets = {"STORE_GLOBAL", "DELETE_GLOBAL"}
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return any(op.opname in sets for op in dis.get_instructions(code)) or any(
+        map(_sets_globals, inner)
+    )
 
 
 def make_savable(
@@ -77,10 +90,12 @@ def make_savable(
     constants = _constants(result.bytecode, module_globals)
     if not (may_leave or watch or any(name.startswith(_OURS) for name in constants)):
         return
-    result.bytecode = with_constants(result.bytecode, constants, watch)
+    watches = {} if watch is None else dict.fromkeys(graphs_in(result.bytecode), watch)
+    result.bytecode = with_constants(result.bytecode, constants, watches)
     if may_leave:
         code = as_the_users(compilation.code)
-        needed = frozenset(name for _, name in _names_in(code) if name in module_globals)
+        reads = {path[0] for path in uses_of(code).paths}
+        needed = frozenset(reads & module_globals.keys())
         original = SavedOriginal(code, str(module_globals.get("__name__", "")), needed)
         result.bytecode = with_deopt(result.bytecode, compilation.code, original)
 
@@ -89,14 +104,11 @@ def _watch_of(trace: Trace) -> SavedWatch | None:
     """What watches the graph; None if it is called as it is."""
     rollback, reads, ahead = trace.of(Rollback), trace.known(Reads), trace.known(Preflight)
     undo, layout, outputs = rollback.undo, rollback.layout, len(trace.our_outputs())
-    methods = {} if reads is None else dict(reads.methods)
+    methods = {} if reads is None else reads.with_question(trace)
     known = trace.known(SavedAnswers)
     answers = () if known is None else tuple(known.asked)
     if undo is None and layout is None and not (outputs or methods or trace.effects or answers):
         return None
-    if methods and trace.questions:
-        methods[-1] = "item"
-    looks = ahead is not None and undo is not None and (ahead.may_raise or ahead.objects)
     return SavedWatch(
         outputs,
         methods,
@@ -104,7 +116,7 @@ def _watch_of(trace: Trace) -> SavedWatch | None:
         undo,
         layout,
         bool(trace.speculations),
-        ahead.ahead if ahead is not None and looks else None,
+        None if ahead is None or undo is None else ahead.looks,
         tuple(map(str, trace.effects)),
     )
 
@@ -112,10 +124,8 @@ def _watch_of(trace: Trace) -> SavedWatch | None:
 def _constants(code: CodeType, module_globals: Mapping[str, Any]) -> dict[str, object]:
     """The globals that generated code loads and that are saved with it."""
     found: dict[str, object] = {}
-    for op, name in _names_in(code):
-        value = module_globals.get(name)
-        if op != "LOAD_GLOBAL" or name not in module_globals:
-            continue
+    for name in module_globals.keys() & set(code.co_names):
+        value = module_globals[name]
         if name.startswith(_BUILTINS):
             found[name] = {name: v for name, v in vars(builtins).items() if _is_builtin(v)}
         elif name.startswith(_OURS) or isinstance(value, ModuleType) or is_by_name(value):
@@ -125,16 +135,6 @@ def _constants(code: CodeType, module_globals: Mapping[str, Any]) -> dict[str, o
 
 def _is_builtin(value: object) -> bool:
     return isinstance(value, (BuiltinFunctionType, type))
-
-
-def _names_in(code: CodeType) -> Iterator[tuple[str, str]]:
-    """What is done to globals by code and by code within it: names of instructions, with names."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname.endswith(("_GLOBAL", "_NAME")):
-            yield instruction.opname, str(instruction.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names_in(constant)
 
 
 @dataclass(slots=True, eq=False)
@@ -244,25 +244,33 @@ class SavedOriginal:
         Raises:
             RuntimeError: it asks for some that neither has.
         """
-        # Those given are a copy: what the program changes in its module is seen in the module.
-        live = sys.modules.get(str(given.get("__name__", "")))
-        for module_globals in ({} if live is None else vars(live), given):
-            if "__name__" in given and self.needed <= module_globals.keys():
-                return module_globals
-        try:
-            known = vars(importlib.import_module(self.module))
-        except ImportError:
-            known = {}
-        for module_globals in (known, given):
-            if self.needed <= module_globals.keys():
-                return module_globals
-        missing = ", ".join(sorted(self.needed - known.keys()))
+        for known in self._candidates(given):
+            if self.needed <= known.keys():
+                return known
+        missing = ", ".join(sorted(self.needed - _globals_of(self.module).keys()))
         raise RuntimeError(
             f"The graph of {self.code.co_qualname} ({self.code.co_filename}:"
             f"{self.code.co_firstlineno}) cannot be used in this call, and its original code needs"
             f" {missing}, which module {self.module!r} does not have. Load the function with"
             " `f_globals=` and the globals of its module."
         )
+
+    def _candidates(self, given: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if "__name__" in given:
+            # torch gives a copy of `f_globals`: what the program changes is seen in the module.
+            if (live := sys.modules.get(str(given["__name__"]))) is not None:
+                yield vars(live)
+            yield given
+        yield _globals_of(self.module)
+        yield given
+
+
+def _globals_of(module: str) -> dict[str, Any]:
+    """Those of a module that can be imported; of another one none."""
+    try:
+        return vars(importlib.import_module(module))
+    except ImportError:
+        return {}
 
 
 def _loaded(

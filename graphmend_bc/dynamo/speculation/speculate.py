@@ -169,8 +169,8 @@ def _is_guardable(
     truth: TensorVariable,
 ) -> bool:
     """Whether the condition could be guarded at once if it flips; not asked of more than can be."""
-    trace = compilation.trace
-    if primitive.firm or len(trace.speculations) >= MOST_GUARDED:
+    trace, was_refused = compilation.trace, primitive.site in compilation.guarded
+    if primitive.firm or was_refused or len(trace.speculations) >= MOST_GUARDED:
         return False
     if trace.known(HostDraws) is not None:  # asking for their values would draw
         return False

@@ -281,6 +281,12 @@ def current() -> Compilation | None:
     return _CURRENT.get()
 
 
+def is_saving() -> bool:
+    """Whether what is being compiled is to be saved."""
+    compilation = current()
+    return compilation is not None and compilation.is_saved
+
+
 @contextmanager
 def running(compilation: Compilation) -> Iterator[None]:
     """Make `compilation` the current one; its trace is closed at the end."""

@@ -141,7 +141,7 @@ def after_failure(known: FailedCheck, failed_limit: int, flip_limit: int) -> OnF
         return OnFailure.GIVE_UP
     enough = failed_limit if known.firm else min(_CHANCE, failed_limit)
     often = known.failed >= enough and is_frequent(known.failed, known.calls)
-    often = often or known.flips_at_once
+    often |= known.flips_at_once
     wrong = known.streak >= STREAK or (known.hits == 0 and known.flips == 0)
     flips = wrong and not known.firm and known.flips < flip_limit and known.changes < _FLIPS
     if flips and known.goes_both_ways and not known.one_graph:

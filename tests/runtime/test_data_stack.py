@@ -5,7 +5,9 @@ from __future__ import annotations
 import resource
 
 import pytest
+import torch
 
+import graphmend_bc as gm
 from graphmend_bc.runtime.data_stack import call_with_stack_room
 
 CALLS = 500
@@ -28,6 +30,44 @@ def most_faults(depth):
 def test_no_memory_for_each_call():
     most_faults(300)
     assert call_with_stack_room(most_faults, 300) < CALLS / 2
+
+
+def deeper(depth, call):
+    return call() if depth == 0 else deeper(depth - 1, call)
+
+
+def faults_of_graph(operators):
+    """The most page faults of `CALLS` calls of a mended graph, of calls from many depths."""
+    counts = []
+
+    def backend(graph, inputs):
+        def run(*args):
+            before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+            for _ in range(CALLS):
+                leaf()
+            counts.append(resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before)
+            return graph(*args)
+
+        return run
+
+    @torch.compile(backend=backend)
+    def program(x):
+        if x.sum() > 0:
+            x = -x
+        for _ in range(operators):
+            x = x + 1
+        return x
+
+    torch._dynamo.reset()
+    with gm.enabled():
+        for depth in range(250):
+            deeper(depth, lambda: program(torch.ones(2)))
+    assert len(counts) == 250
+    return max(counts)
+
+
+def test_no_memory_for_each_kernel_of_a_large_graph():
+    assert faults_of_graph(300) < CALLS / 2
 
 
 def test_value_and_error():

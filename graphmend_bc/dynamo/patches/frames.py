@@ -99,7 +99,8 @@ def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
         if compilation is None:
             return stock(self, gm, *args, **kwargs)
         graph_proof.prove_graph(compilation, gm, self)
-        compiled = graph_with_label(stock(self, gm, *args, **kwargs), self)
+        operators = len(gm.graph.nodes)
+        compiled = graph_with_label(stock(self, gm, *args, **kwargs), self, operators)
         for feature in compilation.trace.obliged(Feature.wrapped):
             compiled = feature.wrapped(compilation, compiled)
         compiled = watched(compiled, compilation)

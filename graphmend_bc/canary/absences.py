@@ -13,6 +13,10 @@ from graphmend_bc.canary.program import Program
 from graphmend_bc.dynamo import facts
 
 _OBJECT: Final = "class O: pass\no = O()"
+_MODULE: Final = (  # Dynamo remembers modules by their names
+    "import sys, time\nm = types.ModuleType(f'graphmend_bc_{time.monotonic_ns()}')\n"
+    "sys.modules[m.__name__] = m\nexec('o = 3\\ndef g(): o', vars(m))"
+)
 
 
 def _asks(question: str, before: str, *steps: str, after: str = "") -> Program:
@@ -112,6 +116,15 @@ OF_ATTRIBUTES: Final = MappingProxyType(
         ),
         "InstructionTranslatorBase.load_builtin (absent_names.load_builtin)": _asks(
             "w = len([1, 2])", "", "len = lambda items: 7"
+        ),
+        "InstructionTranslatorBase._load_global (absent_names.load_global)": _asks(
+            "try: o\nexcept NameError: w = 2", "o = 3", "del o"
+        ),
+        "InliningInstructionTranslator._load_global (absent_names.load_global)": _asks(
+            "try: m.g()\nexcept NameError: w = 2",
+            _MODULE,
+            "del m.o",
+            after="sys.modules.pop(m.__name__)",
         ),
     }
 )

@@ -219,6 +219,12 @@ def lacks_key(key: object, kind: Any = dicts.ConstDictVariable) -> tuple[Any, di
     return kind.CONTAINS_GUARD, {"key": key, "invert": True}
 
 
+def has_key(key: object) -> tuple[Any, dict[str, Any]]:
+    """What makes a guard that a dict has a key, and its keyword arguments; see `lacks_key`."""
+    one_for_both = "invert" in inspect.signature(GuardBuilder.DICT_CONTAINS).parameters
+    return GuardBuilder.DICT_CONTAINS, {"key": key} | ({"invert": False} if one_for_both else {})
+
+
 def asks_attribute(where: Source, name: str) -> tuple[Source, Any, dict[str, Any]]:
     """What a guard on having an attribute looks at, what makes it, and its keyword arguments.
 

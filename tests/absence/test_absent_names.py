@@ -241,3 +241,47 @@ def test_a_tensor_of_the_frame(asked: str, mended: str) -> None:
     """Stock takes any attribute for one, and drops it where nothing uses it."""
     source = f"def f(x):\n    text, x = '', x * 2\n    {asked}\n    {mended or 'pass'}\n    return x, text\n"
     check(source, [torch.ones(3), -torch.ones(3)], None, None, None)
+
+
+FOUND = {
+    "object": ("class O: pass\no = O()", "o.w", ["o.w = 3", "del o.w"]),
+    "object that answers": (
+        "class O:\n    def __getattr__(self, name): raise AttributeError(name)\no = O()",
+        "o.w",
+        ["o.w = 3", "del o.w"],
+    ),
+    "class": ("class O: pass", "O.w", ["O.w = 3", "del O.w"]),
+    "base": ("class P: pass\nclass O(P): pass\no = O()", "o.w", ["P.w = 3", "del P.w"]),
+    "function": ("def o(): pass", "o.w", ["o.w = 3", "vars(o).pop('w')"]),
+    "module": ("import types\no = types.ModuleType('o')", "o.w", ["o.w = 3", "del o.w"]),
+    "nn.Module": ("o = nn.Identity()", "o.w", ["o.w = 3", "del o.w"]),
+    "own dict": ("class O: pass\no = O()", "vars(o)['w']", ["o.w = 3", "del o.w"]),
+    "key": ("d = {}", "d['w']", ["d['w'] = 3", "del d['w']"]),
+    "number as a key": ("d = {}", "d[1]", ["d[1] = 3", "del d[1]"]),
+    "global": ("", "w0", ["w0 = 3", "del w0"]),
+}
+
+
+@pytest.mark.parametrize(("before", "read", "steps"), FOUND.values(), ids=FOUND)
+@pytest.mark.parametrize("is_there_first", [False, True])
+def test_value_that_is_found_and_not_used(
+    before: str, read: str, steps: list[str], is_there_first: bool
+) -> None:
+    changing(
+        f"{before}\n{steps[0]}" if is_there_first else before,
+        f"w = 2\ntry: {read}\nexcept (AttributeError, LookupError, NameError): w = 1"
+        f"\n{MENDED}\nreturn w * x",
+        *(steps[1:] if is_there_first else steps),
+        steps[0],
+        mends=True if is_there_first else None,  # not every release goes on behind a NameError
+    )
+
+
+@pytest.mark.parametrize("before", ["def o(): pass", "import types\no = types.ModuleType('o')"])
+def test_hasattr_of_what_is_there(before: str) -> None:
+    changing(
+        f"{before}\no.w = 3",
+        f"w = 2 if hasattr(o, 'w') else 1\n{MENDED}\nreturn w * x",
+        "del o.w",
+        "o.w = 3",
+    )

@@ -1,9 +1,9 @@
-"""Guards on what was absent, kept until it is known that the frame is mended."""
+"""Guards on what was absent, or was there and not used, kept until the frame is known as mended."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import ModuleType
@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from torch._dynamo import source
 from torch._dynamo.guards import GuardBuilder, GuardManagerType, install_guard
+from torch._dynamo.variables.base import VariableTracker
 from torch._guards import Guard, Source
 
 from graphmend_bc.dynamo.trace.compilation import Compilation, current
@@ -37,6 +38,9 @@ class Absences(Feature):
     Attributes:
         noted: what was not found, or is not guarded on by Dynamo, in the order of the trace. Guards
             are made of it at the end: most frames have no mend, and need none.
+        found: values that were found, each with where and by which name, and with what notes a
+            guard on its being there. Dynamo guards on a value when it is first used; to find none
+            would have raised all the same.
         ordered: dicts whose order matters, besides those that Dynamo knows.
         builtins: names that were not found among the globals, with the id of these; the globals.
     """
@@ -45,6 +49,7 @@ class Absences(Feature):
     stays: ClassVar[bool] = True
 
     noted: list[_Noted] = field(default_factory=list)
+    found: list[tuple[VariableTracker, Any, Any, Callable[..., None]]] = field(default_factory=list)
     ordered: set[Source] = field(default_factory=set)
     builtins: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
 
@@ -57,6 +62,9 @@ class Absences(Feature):
 
     def _guards(self) -> list[Guard]:
         """One guard for each thing that was noted, however often it was."""
+        for value, owner, name, note in self.found:
+            if not value.is_realized():
+                note(value, owner, name)
         first: dict[tuple[str, str, str], _Noted] = {}
         for noted in self.noted:
             first.setdefault((noted.where.name, noted.make.__name__, noted.what), noted)
@@ -66,7 +74,9 @@ class Absences(Feature):
         """No global may come to hide a builtin."""
         for (_, name), module_globals in self.builtins.items():
             if module_globals is tx.output.global_scope:
-                guard = source.GlobalSource(name).make_guard(partial(_not_global, name=name))
+                guard = source.GlobalSource(name).make_guard(
+                    partial(is_global, name=name, known=False)
+                )
                 install_guard(guard)
                 continue
             module = sys.modules.get(module_globals.get("__name__", ""))
@@ -88,6 +98,19 @@ def note_absent(where: Source, what: str, make: Any, **kwargs: Any) -> None:
         compilation.trace.of(Absences).noted.append(_Noted(where, what, make, kwargs))
 
 
+def note_found(value: VariableTracker, owner: Any, name: Any, note: Callable[..., None]) -> None:
+    """Guard on a value's being there, if the frame is mended and does not use it.
+
+    Args:
+        value: what was found; Dynamo has not looked at it yet.
+        owner: where it was found.
+        name: by which name or key.
+        note: called with the three if it is so; it calls `note_absent`.
+    """
+    if (compilation := current()) is not None:
+        compilation.trace.of(Absences).found.append((value, owner, name, note))
+
+
 def may_change(module: ModuleType) -> bool:
     """False for modules of torch's and of the standard library, which Dynamo trusts as well."""
     return module.__name__.partition(".")[0] not in _TRUSTED
@@ -96,11 +119,13 @@ def may_change(module: ModuleType) -> bool:
 _TRUSTED: Final = sys.stdlib_module_names | {"torch"}
 
 
-def _not_global(builder: Any, guard: Guard, name: str) -> None:
+def is_global(builder: Any, guard: Guard, name: str, known: bool = True) -> None:
+    """Install a guard that there is a global, or none, of a name; for `Source.make_guard`."""
     manager = builder.guard_manager.root.globals_dict_manager(
         f_globals=builder.runtime_global_scope,
         source="G",
         example_value=builder.scope["G"],
         guard_manager_enum=GuardManagerType.GUARD_MANAGER,
     )
-    manager.add_dict_contains_guard(False, name, [f"{name!r} not in G"], guard.user_stack)
+    text = f"{name!r} {'in' if known else 'not in'} G"
+    manager.add_dict_contains_guard(known, name, [text], guard.user_stack)

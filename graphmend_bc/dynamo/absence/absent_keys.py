@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from torch._dynamo import exc
 from torch._dynamo.guards import GuardBuilder
+from torch._dynamo.source import DictGetItemSource
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.dicts import ConstDictVariable
+from torch._guards import Source
 
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.absence.absence_guards import Absences, note_absent
+from graphmend_bc.dynamo.absence.absence_guards import Absences, note_absent, note_found
 from graphmend_bc.dynamo.absence.absent_names import note_absent_name
 from graphmend_bc.dynamo.trace.compilation import current
 
@@ -26,10 +28,13 @@ def subscript(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def getitem(self: Any, tx: Any, key: VariableTracker) -> Any:
         try:
-            return stock(self, tx, key)
+            found = stock(self, tx, key)
         except exc.ObservedKeyError:
             _note_key(tx, self, key)
             raise
+        if not found.is_realized():
+            note_found(found, self, key, _note_item)
+        return found
 
     return getitem
 
@@ -167,6 +172,16 @@ def _note_key(tx: Any, found: Any, key: VariableTracker) -> None:
     else:
         make, kwargs = facts.lacks_key(known, type(found))
         note_absent(found.source, f"{type(known).__name__} {known!r}", make, **kwargs)
+
+
+def _note_item(found: VariableTracker, owner: Any, _: object) -> None:
+    """A dict has an item."""
+    where = found.source
+    if not isinstance(where, DictGetItemSource) or where.base != owner.source:
+        return
+    if not isinstance(where.index, Source):
+        make, kwargs = facts.has_key(where.index)
+        note_absent(where.base, repr(where.index), make, **kwargs)
 
 
 def _note_keys(found: Any) -> None:

@@ -1,20 +1,21 @@
 """What a trace learns from an attribute that is absent, or a name among the globals.
 
-Dynamo guards on what it finds. Where it finds nothing it raises the program's exception, or goes on
-to the next class, to `__getattr__` or to the builtins, mostly without a guard. Stock often breaks
-the graph before that matters. A frame with a mend goes on, so what it learned is guarded on.
+Dynamo guards on what it finds, once it is used. Where it finds nothing it raises the program's
+exception, or goes on to the next class, to `__getattr__` or to the builtins, mostly without a
+guard. Stock often breaks the graph before that matters. A frame with a mend goes on, so what it
+learned is guarded on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch._dynamo import exc
 from torch._dynamo.guards import GuardBuilder
-from torch._dynamo.source import AttrSource, TypeSource
+from torch._dynamo.source import AttrSource, DictGetItemSource, GlobalSource, TypeSource
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import UserMethodVariable
 from torch._dynamo.variables.misc import DeletedVariable, GetAttrVariable
@@ -26,7 +27,13 @@ from torch._dynamo.variables.user_defined import (
 from torch._guards import Source
 
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.absence.absence_guards import Absences, may_change, note_absent
+from graphmend_bc.dynamo.absence.absence_guards import (
+    Absences,
+    is_global,
+    may_change,
+    note_absent,
+    note_found,
+)
 from graphmend_bc.dynamo.absence.class_lookups import has_name, note_class, note_lookup
 from graphmend_bc.dynamo.trace.compilation import current
 
@@ -58,6 +65,8 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
         except NotImplementedError:  # stock goes on with an attribute that nobody has looked for
             _check_tensor_has(tx, self, name)
             raise
+        if not found.is_realized():
+            note_found(found, self, name, _note_presence)
         if type(found) is GetAttrVariable:  # asking a lazy variable for its class would realise it
             _check_tensor_has(tx, self, name)
         if isinstance(self, UserDefinedObjectVariable):
@@ -114,8 +123,11 @@ def has_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def call_obj_hasattr(self: Any, tx: Any, name: str) -> Any:
         answer = stock(self, tx, name)
-        if answer.is_python_constant() and not answer.as_python_constant():
-            _note_attribute(self, name)
+        if answer.is_python_constant():
+            if not answer.as_python_constant():
+                _note_attribute(self, name)
+            else:
+                _note_presence(answer, self, name)
         return answer
 
     return call_obj_hasattr
@@ -127,6 +139,21 @@ def _is_registered(value: object, name: str) -> bool:
     return isinstance(value, torch.nn.Module) and any(
         name in vars(value).get(table, ()) for table in tables
     )
+
+
+def _note_presence(_: VariableTracker, owner: Any, name: str) -> None:
+    """An object has an attribute.
+
+    Nothing is noted where Dynamo trusts that nothing changes, or asking would run the user's code.
+    """
+    where, value = owner.source, getattr(owner, "value", getattr(owner, "fn", None))
+    if where is None or (isinstance(value, ModuleType) and not may_change(value)):
+        return
+    if not _runs_code(value, name):
+        _note_asked(where, name)
+    elif not isinstance(value, type) and name in _own(owner):
+        make, kwargs = facts.has_key(name)
+        note_absent(AttrSource(where, "__dict__"), name, make, **kwargs)
 
 
 def _note_attribute(owner: Any, name: str) -> None:
@@ -166,12 +193,27 @@ def _runs_code(value: object, name: str) -> bool:
     """True if asking an object for an attribute runs code of the user's, as a guard must not."""
     kind = type(value)
     asks = getattr(kind, "__getattr__", torch.nn.Module.__getattr__)
-    if kind.__getattribute__ is not object.__getattribute__:
+    if kind.__getattribute__ not in _SEARCHES or asks is not torch.nn.Module.__getattr__:
         return True
-    if asks is not torch.nn.Module.__getattr__:
+    if isinstance(value, ModuleType) and "__getattr__" in vars(value):
         return True
     found = next((vars(k)[name] for k in kind.__mro__ if name in vars(k)), None)
-    return found is not None and not isinstance(found, (MemberDescriptorType, GetSetDescriptorType))
+    return hasattr(type(found), "__get__") and not isinstance(found, _HARMLESS)
+
+
+_SEARCHES: Final = (
+    object.__getattribute__,
+    type.__getattribute__,
+    ModuleType.__getattribute__,
+)
+_HARMLESS: Final = (
+    MemberDescriptorType,
+    GetSetDescriptorType,
+    FunctionType,
+    classmethod,
+    staticmethod,
+)
+"""Descriptors that run no code of the user's when they are asked for."""
 
 
 def _note_search(owner: Any, name: str) -> None:
@@ -214,3 +256,26 @@ def load_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
         stock(self, inst)
 
     return load
+
+
+def load_global(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """A global, whose value may never be used."""
+
+    def load(self: Any, inst: Any) -> None:
+        stock(self, inst)
+        found = self.stack[-1]
+        if not found.is_realized() and inst.argval in self.f_globals:
+            note_found(found, None, inst.argval, _note_global)
+
+    return load
+
+
+def _note_global(found: VariableTracker, _: object, name: str) -> None:
+    where = found.source
+    if isinstance(where, GlobalSource):
+        note_absent(where, "", is_global, name=name)
+    elif isinstance(where, AttrSource):  # of another module
+        _note_asked(where.base, name)
+    elif isinstance(where, DictGetItemSource):  # of no module
+        make, kwargs = facts.has_key(name)
+        note_absent(where.base, name, make, **kwargs)

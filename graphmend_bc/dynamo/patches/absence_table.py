@@ -152,6 +152,15 @@ _ATTRIBUTES: Final = (
         absent_names.load_builtin,
         "a global that a module lacks, where a builtin stands for it",
     ),
+    *(
+        Seam(
+            f"torch._dynamo.symbolic_convert:{owner}",
+            ("_load_global",),
+            absent_names.load_global,
+            "a global that the frame does not use",
+        )
+        for owner in ("InstructionTranslatorBase", "InliningInstructionTranslator")
+    ),
 )
 
 _ATTRIBUTES_BY_SLOT: Final = (

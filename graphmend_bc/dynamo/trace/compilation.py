@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any
+from typing import Any, Final
 
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.variables.base import VariableTracker
@@ -273,12 +273,13 @@ class Compilation:
         self.replacements.start_trace()
 
 
-_CURRENT: ContextVar[Compilation | None] = ContextVar("graphmend_bc_compilation", default=None)
+_CURRENT: Final[ContextVar[Compilation | None]] = ContextVar(
+    "graphmend_bc_compilation", default=None
+)
 
 
-def current() -> Compilation | None:
-    """The innermost compilation that is running in this context."""
-    return _CURRENT.get()
+current: Final[Callable[[], Compilation | None]] = _CURRENT.get
+"""Gives the innermost compilation that is running in this context. It is asked at every seam."""
 
 
 def is_saving() -> bool:

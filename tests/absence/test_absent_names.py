@@ -251,6 +251,12 @@ FOUND = {
         ["o.w = 3", "del o.w"],
     ),
     "class": ("class O: pass", "O.w", ["O.w = 3", "del O.w"]),
+    "class that answers": (
+        "class M(type):\n    def __getattr__(cls, name): raise AttributeError(name)"
+        "\nclass O(metaclass=M): pass",
+        "O.w",
+        ["O.w = 3", "del O.w"],
+    ),
     "base": ("class P: pass\nclass O(P): pass\no = O()", "o.w", ["P.w = 3", "del P.w"]),
     "function": ("def o(): pass", "o.w", ["o.w = 3", "vars(o).pop('w')"]),
     "module": ("import types\no = types.ModuleType('o')", "o.w", ["o.w = 3", "del o.w"]),
@@ -267,6 +273,8 @@ FOUND = {
 def test_value_that_is_found_and_not_used(
     before: str, read: str, steps: list[str], is_there_first: bool
 ) -> None:
+    if "(type)" in before and not since(2, 13):
+        pytest.skip("torch 2.11 does not look into such classes.")
     changing(
         f"{before}\n{steps[0]}" if is_there_first else before,
         f"w = 2\ntry: {read}\nexcept (AttributeError, LookupError, NameError): w = 1"

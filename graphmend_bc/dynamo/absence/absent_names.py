@@ -15,7 +15,13 @@ from typing import Any, Final
 import torch
 from torch._dynamo import exc
 from torch._dynamo.guards import GuardBuilder
-from torch._dynamo.source import AttrSource, DictGetItemSource, GlobalSource, TypeSource
+from torch._dynamo.source import (
+    AttrSource,
+    DictGetItemSource,
+    GlobalSource,
+    TypeDictSource,
+    TypeSource,
+)
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import UserMethodVariable
 from torch._dynamo.variables.misc import DeletedVariable, GetAttrVariable
@@ -151,9 +157,10 @@ def _note_presence(_: VariableTracker, owner: Any, name: str) -> None:
         return
     if not _runs_code(value, name):
         _note_asked(where, name)
-    elif not isinstance(value, type) and name in _own(owner):
+    elif name in _own(owner):
+        own = TypeDictSource(where) if isinstance(value, type) else AttrSource(where, "__dict__")
         make, kwargs = facts.has_key(name)
-        note_absent(AttrSource(where, "__dict__"), name, make, **kwargs)
+        note_absent(own, name, make, **kwargs)
 
 
 def _note_attribute(owner: Any, name: str) -> None:

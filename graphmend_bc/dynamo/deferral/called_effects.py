@@ -17,6 +17,7 @@ from torch._dynamo.variables.builtin import BuiltinVariable
 from torch._dynamo.variables.misc import NullVariable
 
 from graphmend_bc.code.analysis.blocks import graph_of
+from graphmend_bc.code.facts import CALL_FUNCTION_EX_TAKES_FLAGS
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable, name_of
 from graphmend_bc.dynamo.deferral.deferred_calls import is_deferrable
 from graphmend_bc.dynamo.frames.breaks import instruction_of
@@ -89,7 +90,7 @@ def _place_of_callee(stack: list[VariableTracker], inst: Any) -> int | None:
     """Where on the stack the callee of a call is; it lies beside NULL, above or below it."""
     count: int = inst.arg or 0
     if inst.opname == "CALL_FUNCTION_EX":
-        count = 1 + (count & 1)
+        count = 1 + (count & 1) if CALL_FUNCTION_EX_TAKES_FLAGS else 2
     elif inst.opname == "CALL_KW":
         count += 1
     first = len(stack) - count - 2

@@ -25,6 +25,7 @@ from graphmend_bc.code.analysis.blocks import graph_of
 from graphmend_bc.contrib.tqdm.bars import Walk
 from graphmend_bc.contrib.tqdm.state import Bars, MadeBar, check_not_in_arm
 from graphmend_bc.dynamo import facts
+from graphmend_bc.dynamo.frames.breaks import offset_of
 from graphmend_bc.dynamo.host_values.epilogue import EpilogueCallVariable
 from graphmend_bc.dynamo.host_values.epilogue_calls import MadeVariable, MethodVariable, Note
 from graphmend_bc.dynamo.trace.compilation import SiteRefused
@@ -172,7 +173,7 @@ class WalkVariable(IteratorVariable):
 
 def _name_called(tx: InstructionTranslatorBase, call: Instruction) -> str:
     """The name of what an instruction calls; empty if it is no call."""
-    if call.opname not in CALLS or call.offset is None:
+    if call.opname not in CALLS or (offset := offset_of(tx, call)) is None:
         return ""
     graph = graph_of(tx.f_code)
-    return name_of_callee(graph, graph.listing.at_offset(call.offset))
+    return name_of_callee(graph, graph.listing.at_offset(offset))

@@ -98,7 +98,7 @@ class Plans:
         self.captured: set[Site] = set()
         self.marked: set[Site] = set()
         self.tried_as_input: set[Site] = set()
-        self.postponed: set[Site] = set()
+        self.postponed: dict[Site, Rewrite | None] = {}
         effects = {getattr(effect, "__name__", "") for effect in config.effects}
         self.called_as = observer_names() | effects
         self.defers = is_on(DEFER, state.lost)
@@ -417,10 +417,13 @@ class Plans:
         return True
 
     def note_postponed(self, site: Site | None) -> bool:
-        """A plan was made where the trace could not go on with it; False if that was so before."""
-        if site is None or site in self.postponed:
+        """A plan was made where the trace could not go on with it; False if it was made before."""
+        if site is None:
             return False
-        self.postponed.add(site)
+        plan = self.rewrite_at(site)
+        if site in self.postponed and self.postponed[site] == plan:
+            return False
+        self.postponed[site] = plan
         return True
 
     def take_out_declined(self) -> None:

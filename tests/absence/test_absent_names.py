@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import graphmend_bc as gm
 from tests.oracle import check
 from tests.releases import since
 from tests.surroundings import changing
@@ -293,3 +294,27 @@ def test_hasattr_of_what_is_there(before: str) -> None:
         "del o.w",
         "o.w = 3",
     )
+
+
+def test_no_guard_asks_a_descriptor_of_the_users() -> None:
+    """Dynamo does not ask one that a class has for itself either."""
+    asked: list[object] = []
+
+    class Asks:
+        def __get__(self, owner: object, kind: type) -> int:
+            asked.append(kind)
+            return 3
+
+    class Owner:
+        value = Asks()
+
+    @torch.compile(backend="eager")
+    def program(x: torch.Tensor) -> torch.Tensor:
+        Owner.value  # noqa: B018
+        return -x if x.sum() > 0 else x
+
+    with gm.enabled():
+        for _ in range(3):
+            program(torch.ones(2))
+        assert gm.report().mends
+    assert not asked

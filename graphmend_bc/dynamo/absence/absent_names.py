@@ -204,7 +204,8 @@ def _runs_code(value: object, name: str) -> bool:
         return True
     if isinstance(value, ModuleType) and "__getattr__" in vars(value):
         return True
-    found = next((vars(k)[name] for k in kind.__mro__ if name in vars(k)), None)
+    searched = (*kind.__mro__, *value.__mro__) if isinstance(value, type) else kind.__mro__
+    found = next((vars(k)[name] for k in searched if name in vars(k)), None)
     return hasattr(type(found), "__get__") and not isinstance(found, _HARMLESS)
 
 

@@ -38,9 +38,9 @@ class Absences(Feature):
     Attributes:
         noted: what was not found, or is not guarded on by Dynamo, in the order of the trace. Guards
             are made of it at the end: most frames have no mend, and need none.
-        found: values that were found, each with where and by which name, and with what notes a
-            guard on its being there. Dynamo guards on a value when it is first used; to find none
-            would have raised all the same.
+        found: values that were found, each with what notes a guard on its being there, and that
+            function's arguments. Dynamo guards on a value when it is first used; to find none would
+            have raised all the same.
         ordered: dicts whose order matters, besides those that Dynamo knows.
         builtins: names that were not found among the globals, with the id of these; the globals.
     """
@@ -49,7 +49,7 @@ class Absences(Feature):
     stays: ClassVar[bool] = True
 
     noted: list[_Noted] = field(default_factory=list)
-    found: list[tuple[VariableTracker, Any, Any, Callable[..., None]]] = field(default_factory=list)
+    found: list[tuple[VariableTracker, Callable[..., None], Any, Any]] = field(default_factory=list)
     ordered: set[Source] = field(default_factory=set)
     builtins: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
 
@@ -57,14 +57,18 @@ class Absences(Feature):
         """Guard on what was absent, if the frame is mended."""
         if compilation.is_mended:
             self._guard_globals(tx)
+            self._note_unused()
             install_guard(*self._guards())
             tx.output.guard_on_key_order.update(self.ordered)
 
+    def _note_unused(self) -> None:
+        """What Dynamo has not looked at by now it does not guard on."""
+        for value, note, owner, what in self.found:
+            if not value.is_realized():
+                note(owner, what)
+
     def _guards(self) -> list[Guard]:
         """One guard for each thing that was noted, however often it was."""
-        for value, owner, name, note in self.found:
-            if not value.is_realized():
-                note(value, owner, name)
         first: dict[tuple[str, str, str], _Noted] = {}
         for noted in self.noted:
             first.setdefault((noted.where.name, noted.make.__name__, noted.what), noted)
@@ -74,10 +78,8 @@ class Absences(Feature):
         """No global may come to hide a builtin."""
         for (_, name), module_globals in self.builtins.items():
             if module_globals is tx.output.global_scope:
-                guard = source.GlobalSource(name).make_guard(
-                    partial(is_global, name=name, known=False)
-                )
-                install_guard(guard)
+                make = partial(is_global, name=name, known=False)
+                install_guard(source.GlobalSource(name).make_guard(make))
                 continue
             module = sys.modules.get(module_globals.get("__name__", ""))
             if module is not None and vars(module) is module_globals and may_change(module):
@@ -98,17 +100,16 @@ def note_absent(where: Source, what: str, make: Any, **kwargs: Any) -> None:
         compilation.trace.of(Absences).noted.append(_Noted(where, what, make, kwargs))
 
 
-def note_found(value: VariableTracker, owner: Any, name: Any, note: Callable[..., None]) -> None:
+def note_found(value: VariableTracker, note: Callable[..., None], owner: Any, what: Any) -> None:
     """Guard on a value's being there, if the frame is mended and does not use it.
 
     Args:
         value: what was found; Dynamo has not looked at it yet.
-        owner: where it was found.
-        name: by which name or key.
-        note: called with the three if it is so; it calls `note_absent`.
+        note: calls `note_absent`, if it is so.
+        owner, what: what `note` is called with.
     """
     if (compilation := current()) is not None:
-        compilation.trace.of(Absences).found.append((value, owner, name, note))
+        compilation.trace.of(Absences).found.append((value, note, owner, what))
 
 
 def may_change(module: ModuleType) -> bool:

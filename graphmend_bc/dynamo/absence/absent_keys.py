@@ -17,7 +17,7 @@ from torch._guards import Source
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.absence.absence_guards import Absences, note_absent, note_found
-from graphmend_bc.dynamo.absence.absent_names import note_absent_name
+from graphmend_bc.dynamo.absence.absent_names import note_absent_name, note_key
 from graphmend_bc.dynamo.trace.compilation import current
 
 _NOTHING: Final = object()
@@ -33,7 +33,7 @@ def subscript(stock: Callable[..., Any]) -> Callable[..., Any]:
             _note_key(tx, self, key)
             raise
         if not found.is_realized():
-            note_found(found, self, key, _note_item)
+            note_found(found, _note_item, self, found)
         return found
 
     return getitem
@@ -174,14 +174,13 @@ def _note_key(tx: Any, found: Any, key: VariableTracker) -> None:
         note_absent(found.source, f"{type(known).__name__} {known!r}", make, **kwargs)
 
 
-def _note_item(found: VariableTracker, owner: Any, _: object) -> None:
+def _note_item(owner: Any, found: VariableTracker) -> None:
     """A dict has an item."""
     where = found.source
     if not isinstance(where, DictGetItemSource) or where.base != owner.source:
         return
     if not isinstance(where.index, Source):
-        make, kwargs = facts.has_key(where.index)
-        note_absent(where.base, repr(where.index), make, **kwargs)
+        note_key(where.base, where.index)
 
 
 def _note_keys(found: Any) -> None:

@@ -72,7 +72,7 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
             _check_tensor_has(tx, self, name)
             raise
         if not found.is_realized():
-            note_found(found, self, name, _note_presence)
+            note_found(found, _note_presence, self, name)
         if type(found) is GetAttrVariable:  # asking a lazy variable for its class would realise it
             _check_tensor_has(tx, self, name)
         if isinstance(self, UserDefinedObjectVariable):
@@ -130,10 +130,8 @@ def has_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
     def call_obj_hasattr(self: Any, tx: Any, name: str) -> Any:
         answer = stock(self, tx, name)
         if answer.is_python_constant():
-            if not answer.as_python_constant():
-                _note_attribute(self, name)
-            else:
-                _note_presence(answer, self, name)
+            note = _note_presence if answer.as_python_constant() else _note_attribute
+            note(self, name)
         return answer
 
     return call_obj_hasattr
@@ -147,7 +145,7 @@ def _is_registered(value: object, name: str) -> bool:
     )
 
 
-def _note_presence(_: VariableTracker, owner: Any, name: str) -> None:
+def _note_presence(owner: Any, name: str) -> None:
     """An object has an attribute.
 
     Nothing is noted where Dynamo trusts that nothing changes, or asking would run the user's code.
@@ -159,8 +157,18 @@ def _note_presence(_: VariableTracker, owner: Any, name: str) -> None:
         _note_asked(where, name)
     elif name in _own(owner):
         own = TypeDictSource(where) if isinstance(value, type) else AttrSource(where, "__dict__")
-        make, kwargs = facts.has_key(name)
-        note_absent(own, name, make, **kwargs)
+        note_key(own, name)
+
+
+def note_key(where: Source, key: object) -> None:
+    """A dict has a key.
+
+    Args:
+        where: the dict's source.
+        key: a plain value.
+    """
+    make, kwargs = facts.has_key(key)
+    note_absent(where, repr(key), make, **kwargs)
 
 
 def _note_attribute(owner: Any, name: str) -> None:
@@ -273,17 +281,16 @@ def load_global(stock: Callable[..., Any]) -> Callable[..., Any]:
         stock(self, inst)
         found = self.stack[-1]
         if not found.is_realized() and inst.argval in self.f_globals:
-            note_found(found, None, inst.argval, _note_global)
+            note_found(found, _note_global, found, inst.argval)
 
     return load
 
 
-def _note_global(found: VariableTracker, _: object, name: str) -> None:
+def _note_global(found: VariableTracker, name: str) -> None:
     where = found.source
     if isinstance(where, GlobalSource):
         note_absent(where, "", is_global, name=name)
     elif isinstance(where, AttrSource):  # of another module
         _note_asked(where.base, name)
     elif isinstance(where, DictGetItemSource):  # of no module
-        make, kwargs = facts.has_key(name)
-        note_absent(where.base, name, make, **kwargs)
+        note_key(where.base, name)

@@ -98,7 +98,7 @@ class Plans:
         self.captured: set[Site] = set()
         self.marked: set[Site] = set()
         self.tried_as_input: set[Site] = set()
-        self.postponed: dict[Site, Rewrite | None] = {}
+        self.postponed: set[tuple[Site, Rewrite | None]] = set()
         effects = {getattr(effect, "__name__", "") for effect in config.effects}
         self.called_as = observer_names() | effects
         self.defers = is_on(DEFER, state.lost)
@@ -418,12 +418,9 @@ class Plans:
 
     def note_postponed(self, site: Site | None) -> bool:
         """A plan was made where the trace could not go on with it; False if it was made before."""
-        if site is None:
+        if site is None or (planned := (site, self.rewrite_at(site))) in self.postponed:
             return False
-        plan = self.rewrite_at(site)
-        if site in self.postponed and self.postponed[site] == plan:
-            return False
-        self.postponed[site] = plan
+        self.postponed.add(planned)
         return True
 
     def take_out_declined(self) -> None:

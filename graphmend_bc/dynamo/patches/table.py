@@ -145,12 +145,15 @@ _OF_GRAPHS: Final = (
         at.remove_unused,
         "operators that may raise stay in the graph although nothing uses them",
     ),
-    Seam(
-        f"{_VARIABLES}.dicts:DunderDictVariable",
-        ("__init__",),
-        attribute_dicts.keep_owner_of_dict,
-        "the dict of an object that a frame makes",
-        needed_by=(capabilities.ATTRIBUTE_DICTS,),
+    *(
+        Seam(
+            f"{_VARIABLES}.dicts:DunderDictVariable",
+            ("__init__",),
+            attribute_dicts.keep_owner_of_dict,
+            "the dict of an object that a frame makes",
+            needed_by=(capabilities.ATTRIBUTE_DICTS,),
+        )
+        for _ in facts.OWN_DICT
     ),
     Seam(
         f"{_VARIABLES}.builder",

@@ -180,6 +180,13 @@ OF_TENSORS: Final = MappingProxyType(
             declines="arm-changes-state",
             whole=False,
         ),
+        "TensorVariable._method_register_hook (tensor_hooks.register_hook)": Program(
+            "if x.sum() > 0:\n    x = x * 2\ny = w * x\ny.register_hook(lambda g: g * 2)\nreturn y",
+            "w = nn.Parameter(torch.ones(3))",
+            (DOWN,),
+            mends="where",
+            whole=False,
+        ),
         "TensorVariable.var_getattr (frames.ask_tensor)": Program(
             f"{_CHOSEN}return x + y._version",
             steps=(DOWN,),

@@ -6,10 +6,15 @@ import pytest
 import torch
 
 from tests.oracle import check
+from tests.releases import since
 
 X = torch.tensor([1.0, 2.0, 3.0])
 PLAIN = [-X, X, -X]
 LEAVES = [x.clone().requires_grad_() for x in PLAIN]
+
+ONE_GRAPH = pytest.mark.skipif(
+    not since(2, 13), reason="With torch 2.11 a mended graph breaks at hooks of what it makes."
+)
 
 
 @pytest.mark.parametrize("calls", [LEAVES, PLAIN], ids=["leaves", "plain"])
@@ -56,6 +61,7 @@ def test_in_an_arm_where_no_gradients_are_recorded() -> None:
     )
 
 
+@ONE_GRAPH
 @pytest.mark.parametrize("calls", [LEAVES, PLAIN], ids=["leaves", "plain"])
 @pytest.mark.parametrize(
     ("arm", "mends"),
@@ -78,6 +84,7 @@ def test_of_what_a_branch_gives(arm: str, mends: str, calls: list[torch.Tensor])
     )
 
 
+@ONE_GRAPH
 @pytest.mark.parametrize("same", ["x", "x.contiguous()", "x.view(3)"])
 def test_of_an_input_after_a_speculation(same: str) -> None:
     check(

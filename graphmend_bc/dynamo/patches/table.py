@@ -16,6 +16,7 @@ from graphmend_bc.dynamo.corrections import (
     attribute_dicts,
     finalisers,
     shared_objects,
+    tensor_hooks,
     user_sets,
 )
 from graphmend_bc.dynamo.deferral import object_texts
@@ -209,6 +210,15 @@ _OF_TENSORS: Final = (
         tensor_indexing.call_method,
         "subscripts by numbers of tensors",
         needed_by=(capabilities.SYMBOLS,),
+    ),
+    *(
+        Seam(
+            _TENSOR,
+            ("_method_register_hook",),
+            tensor_hooks.register_hook,
+            "hooks of tensors that a mended frame makes",
+        )
+        for _ in range(facts.HOOKS_ARE_FUNCTIONS)
     ),
     Seam(_TENSOR, ("unpack_var_sequence",), at.unpack_rows, "the rows a tensor is unpacked to"),
     Seam(

@@ -9,6 +9,8 @@ import torch
 
 _FOUND = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
 
+STOCK_IS_WRONG = "This torch gives another result than eager Python without mending, too."
+
 
 def since(major: int, minor: int) -> bool:
     """True if torch is of this release or of a later one."""

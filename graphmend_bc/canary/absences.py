@@ -99,9 +99,14 @@ OF_ATTRIBUTES: Final = MappingProxyType(
                 ("UserDefinedClassVariable", "class o: pass"),
                 ("PythonModuleVariable", "o = types.ModuleType('o')"),
                 ("UserFunctionVariable", "def o(): pass"),
-                ("TensorVariable", "o = torch.ones(3)"),
             )
         },
+        "TensorVariable.var_getattr (absent_names.attribute)": _asks(
+            "try: (x * 2).w\nexcept AttributeError: w = 2", ""
+        ),
+        "TensorVariable.call_obj_hasattr (absent_names.has_attribute)": _asks(
+            "w = 5 if hasattr(x * 2, 'w') else 1", ""
+        ),
         **{
             f"{owner}.call_obj_hasattr (absent_names.has_attribute)": _asks(
                 "w = o.w if hasattr(o, 'w') else 1", before, "o.w = 3"

@@ -35,7 +35,12 @@ _NOT_ALONE: Final = frozenset(
 )
 """Seams without which the program gives the same."""
 
-_NOT_BY_NAME: Final = frozenset({"ListVariable.call_method (absent_keys.take_all)"})
+_NOT_BY_NAME: Final = frozenset(
+    {
+        "ListVariable.call_method (absent_keys.take_all)",
+        "UserDefinedClassVariable.call_function (finalisers.call_class)",
+    }
+)
 _NOT_WITH_TABLES: Final = frozenset(
     {
         "SideEffects.codegen_update_mutated (user_sets.replay_sets)",

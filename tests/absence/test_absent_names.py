@@ -9,7 +9,7 @@ import torch
 
 import graphmend_bc as gm
 from tests.oracle import check
-from tests.releases import since
+from tests.releases import STOCK_IS_WRONG, since
 from tests.surroundings import changing
 
 MENDED = "print('sum', x.sum())"
@@ -78,11 +78,12 @@ def test_dict_of_an_object(asked: str) -> None:
 )
 @pytest.mark.parametrize("asked", list(ATTRIBUTES.values())[:3], ids=list(ATTRIBUTES)[:3])
 def test_attribute_of(owner: str, asked: str) -> None:
-    if "torch.ones" in owner and asked.startswith("try") and not since(2, 13):
-        pytest.skip("Stock ends in an internal error.")
+    if "torch.ones" in owner and not since(2, 13):
+        pytest.skip(STOCK_IS_WRONG)
     changing(owner, f"{asked}\n{MENDED}\nreturn w * x", "o.w = 3", "del o.w", "o.v = 2")
 
 
+@pytest.mark.skipif(not since(2, 13), reason=STOCK_IS_WRONG)
 def test_attribute_of_a_metaclass() -> None:
     changing(
         "class Meta(type): pass\nclass O(metaclass=Meta): pass",
@@ -224,6 +225,8 @@ lib = types.ModuleType("lib")""",
 )
 @pytest.mark.parametrize("asked", [a for name, a in ATTRIBUTES.items() if name != "new"])
 def test_a_class_that_comes_to_answer(asked: str, made: str, steps: tuple[str, ...]) -> None:
+    if "nn.Module" in made and not since(2, 13):
+        pytest.skip(STOCK_IS_WRONG)
     changing(made, f"{asked}\n{MENDED}\nreturn w * x", *steps)
 
 
@@ -242,6 +245,8 @@ def test_a_class_that_comes_to_answer(asked: str, made: str, steps: tuple[str, .
 )
 def test_a_tensor_of_the_frame(asked: str, mended: str) -> None:
     """Stock takes any attribute for one, and drops it where nothing uses it."""
+    if "e.args" in asked and not since(2, 13):
+        pytest.skip("torch 2.11 makes a list of an exception's arguments.")
     source = f"def f(x):\n    text, x = '', x * 2\n    {asked}\n    {mended or 'pass'}\n    return x, text\n"
     check(source, [torch.ones(3), -torch.ones(3)], None, None, None)
 

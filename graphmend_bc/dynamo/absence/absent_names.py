@@ -23,6 +23,7 @@ from torch._dynamo.source import (
     TypeSource,
 )
 from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.functions import UserMethodVariable
 from torch._dynamo.variables.misc import DeletedVariable, GetAttrVariable
 from torch._dynamo.variables.tensor import TensorVariable
@@ -128,7 +129,11 @@ def has_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`hasattr` of what stock installs no guard for."""
 
     def call_obj_hasattr(self: Any, tx: Any, name: str) -> Any:
-        answer = stock(self, tx, name)
+        try:
+            answer = stock(self, tx, name)
+        except exc.ObservedAttributeError:  # torch 2.11 asks a tensor as any other for its attribute
+            exc.handle_observed_exception(tx)
+            return ConstantVariable.create(False)
         if answer.is_python_constant():
             note = _note_presence if answer.as_python_constant() else _note_attribute
             note(self, name)

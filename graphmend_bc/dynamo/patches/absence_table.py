@@ -22,6 +22,7 @@ _OBJECT = f"{_VARIABLES}.user_defined:UserDefinedObjectVariable"
 _CLASS = f"{_VARIABLES}.user_defined:UserDefinedClassVariable"
 _PYTHON_MODULE = f"{_VARIABLES}.misc:PythonModuleVariable"
 _FUNCTION = f"{_VARIABLES}.functions:UserFunctionVariable"
+_TENSOR = f"{_VARIABLES}.tensor:TensorVariable"
 _NN_MODULE = f"{_VARIABLES}.nn_module:UnspecializedNNModuleVariable"
 
 _ITEMS: Final = (
@@ -119,7 +120,7 @@ _ATTRIBUTES: Final = (
             "an attribute that a value lacks",
             inherited=owner is _FUNCTION,
         )
-        for owner in (_OBJECT, _CLASS, _PYTHON_MODULE, _FUNCTION)
+        for owner in (_OBJECT, _CLASS, _PYTHON_MODULE, _FUNCTION, _TENSOR)
     ),
     *(
         Seam(
@@ -129,7 +130,7 @@ _ATTRIBUTES: Final = (
             "an attribute that is asked for",
             inherited=True,
         )
-        for owner in (_PYTHON_MODULE, _FUNCTION)
+        for owner in (_PYTHON_MODULE, _FUNCTION, *[_TENSOR] * (not facts.HAS_SLOTS))
     ),
     Seam(
         _OBJECT,
@@ -163,14 +164,6 @@ _ATTRIBUTES: Final = (
     ),
 )
 
-_ATTRIBUTES_BY_SLOT: Final = (
-    Seam(
-        f"{_VARIABLES}.tensor:TensorVariable",
-        facts.GETATTR,
-        absent_names.attribute,
-        "an attribute that a tensor lacks; asking for it fails by name",
-    ),
-)
 
 _CLASSES: Final = (
     Seam(
@@ -258,7 +251,7 @@ _SPECIAL: Final = (
 )
 
 _OF_RELEASE: Final = (
-    (*_ITEMS_BY_SLOT, *_ATTRIBUTES_BY_SLOT, *_CLASSES_BY_SLOT)
+    (*_ITEMS_BY_SLOT, *_CLASSES_BY_SLOT)
     if facts.HAS_SLOTS
     else (*_ITEMS_BY_NAME, *_CLASSES_BY_NAME)
 )

@@ -9,6 +9,7 @@ import torch
 
 _FOUND = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
 
+STOCK_RAISES = "This torch raises without mending, too."
 STOCK_IS_WRONG = "This torch gives another result than eager Python without mending, too."
 
 

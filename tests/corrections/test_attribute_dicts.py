@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.oracle import check
+from tests.releases import since
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 
@@ -15,6 +16,7 @@ UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
     ["vars(box)", "box.__dict__", "dict(vars(box))", "[vars(box), box.n]", "{**box.__dict__}"],
 )
 def test_it_holds_what_was_set(result: str) -> None:
+    whole = result in ("vars(box)", "box.__dict__", "[vars(box), box.n]") or since(2, 13)
     outcome = check(
         f"""
         class Box:
@@ -32,9 +34,11 @@ def test_it_holds_what_was_set(result: str) -> None:
             return x * box.n, {result}
         """,
         [UP, DOWN, UP],
-        mends="speculate@9",
+        mends="speculate@9" if whole else None,
+        declines="" if whole else None,
+        breaks=0 if whole else None,
     )
-    assert outcome.breaks == 0
+    assert outcome.breaks == 0 or not whole
 
 
 def test_what_is_written_to_it() -> None:
@@ -55,4 +59,6 @@ def test_what_is_written_to_it() -> None:
         """,
         [UP, DOWN],
         mends="defer@5",
+        declines="" if since(2, 13) else "call-not-traced@12",  # `vars(box)`, where it is used
+        breaks=0 if since(2, 13) else 1,
     )

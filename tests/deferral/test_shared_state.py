@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.oracle import Change, check
-from tests.releases import since
+from tests.releases import STOCK_IS_WRONG, since
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 BOTH = [UP, DOWN, UP]
@@ -98,6 +98,8 @@ def with_streams(body: str) -> tuple[str, int]:
     ],
 )
 def test_what_a_stream_changes_is_read(stream: str, after: str) -> None:
+    if after == "Lines.kept" and not since(2, 13):
+        pytest.skip(STOCK_IS_WRONG)
     source, first = with_streams(
         f"""
     stream = {stream}
@@ -163,7 +165,10 @@ def test_what_a_stream_reads_is_changed_before(change: str) -> None:
         return x + 1
     """
     )
-    check(source, BOTH, declines=f"effect-shares@{first + 3}", breaks=None)
+    if "append" in change and not since(2, 13):  # which adds to the list after the graph, too
+        check(source, BOTH, mends=f"accumulate@{first + 2} defer@{first + 3}")
+    else:
+        check(source, BOTH, declines=f"effect-shares@{first + 3}", breaks=None)
 
 
 @pytest.mark.parametrize(

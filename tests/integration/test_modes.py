@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import graphmend_bc as gm
 from graphmend_bc.code import facts
 from tests.oracle import check
+from tests.releases import STOCK_RAISES, since
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 BOTH = [UP, DOWN]
@@ -244,6 +245,8 @@ def counted(x: torch.Tensor) -> list[torch.Tensor]:
 @pytest.mark.parametrize("program", [listed, counted])
 def test_operators_that_a_mode_sees(program: Any, mode: Any, sign: int) -> None:
     """None more than eager Python runs, whatever guards compute from the inputs."""
+    if mode is WatchingFunctions and not since(2, 13):
+        pytest.skip(STOCK_RAISES)
 
     def seen(function: Any, x: torch.Tensor) -> object:
         with mode(sign) as watching:
@@ -284,6 +287,8 @@ class Noting(TorchFunctionMode):
 )
 def test_function_mode_around_the_call(body: str, declines: str, breaks: int) -> None:
     """It sees what reads a tensor; with a symbol of what is read, Dynamo's code would raise."""
+    if not since(2, 13):
+        pytest.skip(STOCK_RAISES)
     around = "def around():\n    return Noting()"
     source = f"{NOTING.strip()}\n\ndef f(x):\n    {body}\n\n{around}\n"
     check(source, [UP, DOWN, UP], "", declines, breaks)

@@ -12,6 +12,7 @@ import pytest
 import graphmend_bc as gm
 from graphmend_bc.setting_checks import FunctionList
 from tests.processes import python
+from tests.releases import since
 
 
 def set_directly(**settings: Any) -> None:
@@ -165,7 +166,8 @@ def test_the_environment_presets_settings_of_every_kind() -> None:
         GRAPHMEND_BC_FLIP_LIMIT="",
     )
     rest = "('cond', 'each') ('where', 'cond') False 'some where' 4"
-    assert ran.stdout.splitlines() == [f"16 {rest}", f"8 {rest}", f"16 {rest}"], ran.stderr
+    other = 16 if since(2, 13) else 8  # torch 2.11 keeps settings for all threads
+    assert ran.stdout.splitlines() == [f"16 {rest}", f"8 {rest}", f"{other} {rest}"], ran.stderr
 
 
 @pytest.mark.parametrize(

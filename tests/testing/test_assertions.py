@@ -124,10 +124,11 @@ def test_there_must_be_calls() -> None:
 
 def test_a_message_attributed_to_the_caller_is_equal() -> None:
     """Its place is in the assertion, in eager Python and mended alike."""
+    logger = logging.getLogger("program")
 
     def told(x: torch.Tensor) -> torch.Tensor:
         y = x * 2
-        logging.getLogger("program").warning("here", stacklevel=2)
+        logger.warning("here", stacklevel=2)
         return y + 1
 
     assert_exact(told, UP, DOWN, UP)

@@ -53,6 +53,7 @@ _NOT_WITH_TABLES: Final = frozenset(
         "PythonModuleVariable.call_obj_hasattr (absent_names.has_attribute)",
         "OrderedDictVariable.call_method (absent_keys.take_item)",
         "UserDefinedClassVariable.lookup_cls_mro_attr (class_lookups.looked_up)",
+        "BuiltinVariable.call_callable (special_methods.asked_if_callable)",
     }
 )
 """The same, in releases of torch with such a feature only: others need what is done there."""

@@ -131,7 +131,7 @@ def has_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
     def call_obj_hasattr(self: Any, tx: Any, name: str) -> Any:
         try:
             answer = stock(self, tx, name)
-        except exc.ObservedAttributeError:  # torch 2.11 asks a tensor as any other for its attribute
+        except exc.ObservedAttributeError:  # torch 2.11 asks a tensor for the attribute itself
             exc.handle_observed_exception(tx)
             return ConstantVariable.create(False)
         if answer.is_python_constant():

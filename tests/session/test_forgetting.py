@@ -26,6 +26,7 @@ from graphmend_bc.rewriting import Plan, widest_plan
 from graphmend_bc.rewriting.origin import Origin
 from graphmend_bc.rewriting.plan import LiftRound
 from graphmend_bc.runtime import Site, code_id, identity_of
+from tests.releases import executed
 
 X = torch.tensor([1.0, 2.0])
 
@@ -40,7 +41,7 @@ def {name}(x):
     print(y)
     return y
 """
-    exec(source, module)
+    executed(source, "<generated>", module)
     return module.pop(name)  # type: ignore[no-any-return]
 
 

@@ -17,7 +17,7 @@ UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 )
 def test_it_holds_what_was_set(result: str) -> None:
     whole = result in ("vars(box)", "box.__dict__", "[vars(box), box.n]") or since(2, 13)
-    outcome = check(
+    check(
         f"""
         class Box:
             n = 1
@@ -38,7 +38,6 @@ def test_it_holds_what_was_set(result: str) -> None:
         declines="" if whole else None,
         breaks=0 if whole else None,
     )
-    assert outcome.breaks == 0 or not whole
 
 
 def test_what_is_written_to_it() -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from graphmend_bc.testing import assert_exact, assert_no_breaks
+from tests.releases import since
 
 UP, DOWN = torch.ones(3), -torch.ones(3)
 
@@ -124,11 +125,12 @@ def test_there_must_be_calls() -> None:
 
 def test_a_message_attributed_to_the_caller_is_equal() -> None:
     """Its place is in the assertion, in eager Python and mended alike."""
-    logger = logging.getLogger("program")
+    if not since(2, 13):
+        pytest.skip("torch 2.11 breaks at `getLogger`, and what resumes has another caller.")
 
     def told(x: torch.Tensor) -> torch.Tensor:
         y = x * 2
-        logger.warning("here", stacklevel=2)
+        logging.getLogger("program").warning("here", stacklevel=2)
         return y + 1
 
     assert_exact(told, UP, DOWN, UP)

@@ -252,7 +252,9 @@ class RetryPolicy:
         self, compilation: Compilation, error: Exception, site: Site, found: Break
     ) -> bool:
         """Change what may have led to a break that no rule mends; False if there is nothing."""
-        changed = self._flip_blind(compilation, error, found)
+        # Where a number is needed that the graph computes, no other way to get there helps.
+        changed = attempt.asks_symbol(error) and self._captures_less(compilation.trace, site, found)
+        changed = changed or self._flip_blind(compilation, error, found)
         changed = changed or self._captures_less(compilation.trace, site, found)
         if changed:
             self.plans.declined.pop(site, None)

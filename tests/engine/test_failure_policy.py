@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import textwrap
 from collections.abc import Callable
 from inspect import signature
 from typing import Any
@@ -365,6 +366,31 @@ def test_what_is_only_added_to() -> None:
     stock, mended = both(GROWING.replace("[y]", "y"), [(torch.randn(4),) for _ in range(40)])
     assert mended.total.compilations == 1 < stock.total.compilations
     assert not reasons(mended)
+
+
+def test_no_way_is_assumed_where_a_number_is_needed_that_the_graph_computes() -> None:
+    """That nothing was kept would trace to the end, and be wrong in each call."""
+    source = """
+    def f(x):
+        rows = torch.rand(8)
+        kept = rows[rows > 0.3]
+        if len(kept) == 0:
+            return x * 0
+        for start in range(0, len(kept), 3):
+            x = x + kept[start : start + 3].sum()
+        return x * kept.sum()
+    """
+    calls = [(torch.randn(4),) for _ in range(12)]
+
+    def seeded(mends: bool) -> Life:
+        torch.manual_seed(0)
+        return live(textwrap.dedent(source), calls, 6, mends=mends, same=False)
+
+    stock, mended = seeded(False), seeded(True)
+    assert mended.total.failed == 0
+    assert mended.total.attempts <= stock.total.attempts + 7
+    assert mended.total.graphs == stock.total.graphs
+    assert reasons(mended) == {"hoist-not-input"}
 
 
 def conditions(count: int) -> str:

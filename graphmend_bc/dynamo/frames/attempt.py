@@ -160,7 +160,7 @@ def is_break(error: BaseException) -> bool:
 
 def asks_symbol(error: BaseException) -> bool:
     """True if tracing stopped at a question about a size or number known only at run time."""
-    return isinstance(error, GuardOnDataDependentSymNode)
+    return any(isinstance(each, GuardOnDataDependentSymNode) for each in (error, error.__context__))
 
 
 def is_failure(error: BaseException) -> bool:

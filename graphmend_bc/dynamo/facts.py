@@ -268,12 +268,13 @@ def tracked(output: OutputGraph) -> Iterator[tuple[Source, VariableTracker]]:
 def may_reorder(callee: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether a call may be made after the graph that the user lets Dynamo make then.
 
+    Since torch 2.14 Dynamo's check refuses keywords, which its own call after the graph would lack,
+    so it is asked for all values as if they were positional.
+
     Args:
-        callee: a `DebuggingVariable`. Since torch 2.15 its check is not told the function, and
-            refuses keywords, which Dynamo's own call after the graph would lack.
+        callee: a `DebuggingVariable`; its check is told the function up to torch 2.14.
         args, kwargs: what it is called with.
     """
-    check = callee.can_reorder_logs
-    if "fn" in inspect.signature(check).parameters:
-        return bool(check(callee.value, args, kwargs))
-    return bool(check([*args, *kwargs.values()], {}))
+    check, values = callee.can_reorder_logs, [*args, *kwargs.values()]
+    told = (callee.value,) if "fn" in inspect.signature(check).parameters else ()
+    return bool(check(*told, values, {}))

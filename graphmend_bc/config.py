@@ -82,6 +82,7 @@ strategies: tuple[str, ...] = (
     "polyfill",
     "accumulate",
     "inline",
+    "train",
 )
 """The strategies that may be used; a site that needs another one is declined (`strategy-off`)."""
 

@@ -8,6 +8,7 @@ from types import CodeType
 from graphmend_bc import config
 from graphmend_bc.dynamo.calls.assertions import Assertions
 from graphmend_bc.dynamo.calls.higher_order import HigherOrder
+from graphmend_bc.dynamo.calls.training_step import AccumulatedGradients
 from graphmend_bc.dynamo.frames import attempt
 from graphmend_bc.dynamo.frames.breaks import (
     UNSAFE_SIDE_EFFECT,
@@ -190,18 +191,26 @@ class RetryPolicy:
         if found is not None and found.gb_type in _PROGRAM_ERRORS:
             return False
         stops = attempt.is_break(error) or self._asks_symbol(error, found)
-        if not stops:
-            operators = trace.known(HigherOrder)
-            if operators is not None and operators.functional and not trace.arms:
-                refused = Refused("backend-refuses", first_line(error))
-                return plans.climb_all(dict.fromkeys(operators.functional.values()), refused)
-            if plans.stop_capturing(Refused("capture-fails", first_line(error))):
-                return True
+        if not stops and (learned := self._learn_failure(trace, first_line(error))) is not None:
+            return learned
         if found is None or not stops:
             in_arm = bool(trace.arms) and attempt.is_dynamos(error)
             refused = Refused("arm-does-not-trace", first_line(error))
             return in_arm and plans.climb(trace.arms[-1], refused)
         return self._learn_break(compilation, error, found)
+
+    def _learn_failure(self, trace: Trace, said: str) -> bool | None:
+        """Do without what may have made tracing raise; None if nothing was there that may."""
+        plans, operators = self.plans, trace.known(HigherOrder)
+        if operators is not None and operators.functional and not trace.arms:
+            refused = Refused("backend-refuses", said)
+            return plans.climb_all(dict.fromkeys(operators.functional.values()), refused)
+        if plans.stop_capturing(Refused("capture-fails", said)):
+            return True
+        passes = trace.known(AccumulatedGradients)
+        if passes is not None and passes.sites:
+            return plans.climb_all(passes.sites, Refused("backward-noticed", said))
+        return None
 
     def _asks_symbol(self, error: Exception, found: Break | None) -> bool:
         """True if a condition of the user's asks a number that is known only at run time."""

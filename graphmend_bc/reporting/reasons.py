@@ -171,6 +171,14 @@ _ALL = (
         ),
     ),
     Reason(
+        "backward-noticed",
+        "A backward pass in the graph could be told from eager Python's.",
+        (
+            "Return `loss.detach()` or `loss.item()` instead of the loss.",
+            "Or compile the function that computes the loss, and call backward() outside of it.",
+        ),
+    ),
+    Reason(
         "array-after-break",
         "A NumPy number became an array at a graph break before the branch.",
         ("Make it a Python number with `int()` or `float()`.",),

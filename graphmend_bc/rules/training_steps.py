@@ -1,0 +1,141 @@
+"""A training step: `optimizer.zero_grad()`, `loss.backward()` and `optimizer.step()`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.tensor import TensorVariable
+from torch.optim import Optimizer, optimizer
+
+from graphmend_bc.dynamo import facts
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
+from graphmend_bc.dynamo.calls.callees import owner_of
+from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
+from graphmend_bc.dynamo.calls.training_step import (
+    accumulate,
+    as_an_object,
+    has_accumulated,
+    original_of,
+    set_capturable,
+)
+from graphmend_bc.dynamo.trace.tracing import inline
+from graphmend_bc.rewriting.plan import MarkCallee
+from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
+
+_SKIPPED: Final = frozenset({"Attempted to inline function marked as skipped"})
+
+
+def _zeroed(
+    callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
+) -> VariableTracker | None:
+    method = getattr(function, "__func__", None)
+    owner = owner_of(callee.callee)
+    if owner is None or method is not Optimizer.zero_grad:
+        return None
+    as_an_object(owner)
+    return inline(tx, original_of(method), owner, *args, **kwargs)
+
+
+def _named_zero_grad(site: BreakSite) -> Rewrites | None:
+    return {site.offset: MarkCallee(in_order=False)} if site.callee == "zero_grad" else None
+
+
+ZERO_GRAD = Rule(
+    "zero-grad",
+    "train",
+    11,
+    _named_zero_grad,
+    _SKIPPED,
+    handler=known_call("train", _zeroed),
+)
+"""`optimizer.zero_grad()` is traced, although torch marks it as not to be."""
+
+
+def _differentiated(
+    callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
+) -> VariableTracker | None:
+    read = facts.method_read(callee.callee.realize())
+    if read is None or read[1] != "backward":
+        return None
+    loss = read[0].realize()
+    if type(loss) is not TensorVariable:
+        return None
+    return accumulate(tx, callee.compilation, callee.site, loss, args, kwargs)
+
+
+def _named_backward(site: BreakSite) -> Rewrites | None:
+    return {site.offset: MarkCallee()} if site.callee == "backward" else None
+
+
+BACKWARD = Rule(
+    "backward",
+    "train",
+    12,
+    _named_backward,
+    frozenset({"Unsupported Tensor.backward() call"}),
+    handler=known_call("train", _differentiated),
+)
+"""`loss.backward()` is a part of the graph, if only parameters and inputs get gradients by it."""
+
+
+def _unbroken(
+    callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
+) -> VariableTracker | None:
+    # Dynamo is told to break there, so that it is left to Dynamo for all other rules.
+    called = getattr(callee.callee.realize(), "value", None)
+    if called is not torch._dynamo.graph_break or not has_accumulated(callee.compilation.trace):
+        return None
+    owner = tx.symbolic_locals["self"].realize()
+    set_capturable(tx, owner)
+    as_an_object(owner)
+    result: VariableTracker = ConstantVariable.create(None)
+    return result
+
+
+def _in_step(site: BreakSite) -> Rewrites | None:
+    code = site.code
+    is_step = code.co_name == "_use_grad" and code.co_filename == optimizer.__file__
+    return {site.offset: MarkCallee(in_order=False)} if is_step else None
+
+
+STEP = Rule(
+    "optimizer-step",
+    "train",
+    13,
+    _in_step,
+    frozenset({"Call to `torch._dynamo.graph_break()`"}),
+    handler=known_call("train", _unbroken),
+)
+"""`optimizer.step()` goes on in the graph that computed the gradients."""
+
+
+def _grouped(
+    callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
+) -> VariableTracker | None:
+    method, owner = getattr(function, "__func__", None), owner_of(callee.callee)
+    if owner is None or not has_accumulated(callee.compilation.trace):
+        return None
+    kind: Any = owner.python_type()
+    if method is None or method is not getattr(kind, "_init_group", None):
+        return None
+    return inline(tx, original_of(kind._init_group), owner, *args, **kwargs)
+
+
+def _named_init_group(site: BreakSite) -> Rewrites | None:
+    return {site.offset: MarkCallee(in_order=False)} if site.callee == "_init_group" else None
+
+
+GROUPS = Rule(
+    "optimizer-groups",
+    "train",
+    14,
+    _named_init_group,
+    frozenset({"Skip inlining `torch.compiler.disable()`d function"}),
+    handler=known_call("train", _grouped),
+)
+"""What an optimizer keeps for each parameter is looked up in the graph of its gradients."""
+
+RULES = (ZERO_GRAD, BACKWARD, STEP, GROUPS)

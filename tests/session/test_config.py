@@ -52,7 +52,10 @@ WRONG = {
     "attach": (["lib:f"], "it must be a str or a path."),
     "cache_dir": (b"/tmp/x", "it must be a str or a path."),
     "strategies": (("fold", "hoists"), "it must be a tuple of any of 'fold', 'where', 'cond', "),
-    "rules_off": ("where", "it must be a tuple of any of 'accumulate', 'ask', 'bounds', "),
+    "rules_off": (
+        "where",
+        "it must be a tuple of any of 'accumulate', 'ask', 'backward', 'bounds', ",
+    ),
     "effects": (len, "it must be a list of functions, such as [log_metric]."),
 }
 
@@ -176,7 +179,7 @@ def test_the_environment_presets_settings_of_every_kind() -> None:
         ("HOIST_SIZE_LIMIT", "2**20", "a whole number, 0 or more."),
         ("DISK_CACHE", "false", "0 or 1."),
         ("STRATEGIES", "where;cond", "any of fold, where, cond, while_loop, "),
-        ("RULES_OFF", "where,wher", "any of accumulate, ask, bounds, "),
+        ("RULES_OFF", "where,wher", "any of accumulate, ask, backward, bounds, "),
         ("EFFECTS", "lib:log", "set in code, to a list of functions."),
     ],
 )

@@ -26,7 +26,7 @@ from graphmend_bc.dynamo.frames.on_stack_replacement import (
     go_back_to,
 )
 from graphmend_bc.dynamo.graph.fx_nodes import is_in_place, last_node, nodes_after
-from graphmend_bc.dynamo.trace.compilation import current
+from graphmend_bc.dynamo.trace.compilation import Compilation, current
 
 _USED_UP = (IteratorVariable, LocalGeneratorObjectVariable)
 """Arguments that a call may have changed although it was refused."""
@@ -90,8 +90,25 @@ def _goes_on(
         return False
     if any(isinstance(arg, _USED_UP) for arg in (*args, *kwargs.values())):
         return False
-    callee, tried = fn, False
-    while (found := break_at(tx, error)) is not None and _is_as_before(tx, last):
+    refused = [error]
+    try:
+        return _has_value_marked(tx, compilation, last, fn, args, kwargs, refused)
+    finally:
+        refused.clear()  # the traceback of the last one holds the frame that holds it
+
+
+def _has_value_marked(
+    tx: Translator,
+    compilation: Compilation,
+    last: Node | None,
+    callee: VariableTracker,
+    args: Args,
+    kwargs: Keywords,
+    refused: list[exc.Unsupported],
+) -> bool:
+    """Try marks of the callee, one after the other; `refused` holds the error of the last try."""
+    tried = False
+    while (found := break_at(tx, refused[0])) is not None and _is_as_before(tx, last):
         is_marked = isinstance(callee, MarkedCalleeVariable)
         mark = compilation.planner.mark_at(compilation.trace, found, is_marked, tried)
         if mark is None:
@@ -106,9 +123,9 @@ def _goes_on(
         try:
             tx.push(callee.call_function(tx, args, kwargs))
         except exc.Unsupported as again:
-            error.remove_from_stats()
-            error = again
+            refused[0].remove_from_stats()
+            refused[0] = again
             continue
-        error.remove_from_stats()
+        refused[0].remove_from_stats()
         return True
     return False

@@ -463,6 +463,7 @@ class Plans:
         try:
             return self._try(code, site, candidates, refused)
         except Refused as last:
+            last.with_traceback(None).__context__ = None  # frames that they hold, hold them
             is_mark = planned is None or isinstance(planned, MarkCallee)
             if is_mark:
                 self._set(code, was)

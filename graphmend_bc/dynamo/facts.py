@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from torch._dynamo import config, external_utils, symbolic_convert, trace_rules
+from torch._dynamo import external_utils, symbolic_convert, trace_rules
 from torch._dynamo import variables as vts
 from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.output_graph import OutputGraph
@@ -95,8 +95,8 @@ OWN_DICT: Final[tuple[type, ...]] = tuple(
 # torch 2.11 turns a hook of a tensor that is made in the graph into an autograd function.
 HOOKS_ARE_FUNCTIONS: Final = hasattr(external_utils, "_ApplyBackwardHook")
 
-# torch 2.11 cannot trace `backward`.
-TRACES_BACKWARD: Final = hasattr(config, "trace_autograd_ops")
+# torch 2.11 traces `backward`, but does not find a gradient that the trace has set before.
+TRACES_BACKWARD: Final = hasattr(vts.TensorVariable, "method_attr_grad")
 
 # torch 2.11: `dicts.SetVariable`, and the builtin `dict` is a `BuiltinVariable` as any other.
 # Since: `sets.SetVariable`, `DictBuiltinVariable`.

@@ -33,7 +33,7 @@ def _zeroed(
 ) -> VariableTracker | None:
     method = getattr(function, "__func__", None)
     owner = owner_of(callee.callee)
-    if owner is None or method is not Optimizer.zero_grad:
+    if owner is None or method is not Optimizer.zero_grad or not facts.TRACES_BACKWARD:
         return None
     as_an_object(owner)
     return inline(tx, original_of(method), owner, *args, **kwargs)

@@ -14,9 +14,7 @@ import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.dynamo import facts
 
-pytestmark = pytest.mark.skipif(
-    not facts.TRACES_BACKWARD, reason="torch 2.11 traces no backward pass"
-)
+pytestmark = pytest.mark.skipif(not facts.TRACES_BACKWARD, reason="not on torch 2.11")
 
 PROGRAM = """
 import torch

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.graph import cuda_graphs
 from graphmend_bc.dynamo.graph.cuda_graphs import are_recorded
 from tests.oracle import load
@@ -147,3 +148,25 @@ def test_where_the_frame_has_its_tensors() -> None:
     known = [{"a": [torch.ones(2)]}, torch.nn.Linear(2, 2, device=meta)]
     assert {*cuda_graphs._devices(known)} == {"cpu", "meta"}
     assert not records(object(), [torch.ones(2)])
+
+
+@pytest.mark.skipif(not facts.TRACES_BACKWARD, reason="not on torch 2.11")
+@pytest.mark.parametrize(("mode", "is_left"), [("reduce-overhead", True), ("default", False)])
+def test_a_backward_pass_is_left_as_if_on_a_gpu(
+    mode: str, is_left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its gradients would lie in memory that the next launch writes."""
+    pretend_to_be_on_a_gpu(monkeypatch)
+    layer = torch.nn.Linear(3, 2)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = layer(x).sum()
+        loss.backward()
+        return loss.detach()
+
+    torch._dynamo.reset()
+    with gm.enabled():
+        torch.compile(step, mode=mode)(torch.ones(3))
+        reasons = {decline.reason for decline in gm.report().declines}
+    assert reasons == ({"backward-noticed"} if is_left else set())
+    assert torch.equal(layer.weight.grad, torch.ones(2, 3))

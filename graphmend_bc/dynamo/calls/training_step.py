@@ -29,6 +29,7 @@ from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords
+from graphmend_bc.dynamo.graph.cuda_graphs import records_cuda_graphs
 from graphmend_bc.dynamo.graph.emit import method
 from graphmend_bc.dynamo.graph.fx_nodes import tensors_of
 from graphmend_bc.dynamo.graph.lambda_guards import reader
@@ -123,6 +124,8 @@ def accumulate(
     """
     if not facts.TRACES_BACKWARD or not loss.as_proxy().node.meta["example_value"].requires_grad:
         return None
+    if records_cuda_graphs(tx, loss):
+        raise Refused("backward-noticed", "Gradients would lie where the next CUDA graph writes.")
     _check(tx, compilation, loss.as_proxy().node.meta["example_value"], args, kwargs)
     check_is_outermost(tx)
     try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch._dynamo.variables.base import VariableTracker
@@ -25,7 +26,14 @@ from graphmend_bc.dynamo.trace.tracing import inline
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
-_SKIPPED: Final = frozenset({"Attempted to inline function marked as skipped"})
+
+def _called(name: str) -> Callable[[BreakSite], Rewrites | None]:
+    """Matches calls of what was loaded under a name."""
+
+    def matches(site: BreakSite) -> Rewrites | None:
+        return {site.offset: MarkCallee(in_order=False)} if site.callee == name else None
+
+    return matches
 
 
 def _zeroed(
@@ -39,16 +47,12 @@ def _zeroed(
     return inline(tx, original_of(method), owner, *args, **kwargs)
 
 
-def _named_zero_grad(site: BreakSite) -> Rewrites | None:
-    return {site.offset: MarkCallee(in_order=False)} if site.callee == "zero_grad" else None
-
-
 ZERO_GRAD = Rule(
     "zero-grad",
     "train",
     11,
-    _named_zero_grad,
-    _SKIPPED,
+    _called("zero_grad"),
+    frozenset({"Attempted to inline function marked as skipped"}),
     handler=known_call("train", _zeroed),
 )
 """`optimizer.zero_grad()` is traced, although torch marks it as not to be."""
@@ -124,15 +128,11 @@ def _grouped(
     return inline(tx, original_of(kind._init_group), owner, *args, **kwargs)
 
 
-def _named_init_group(site: BreakSite) -> Rewrites | None:
-    return {site.offset: MarkCallee(in_order=False)} if site.callee == "_init_group" else None
-
-
 GROUPS = Rule(
     "optimizer-groups",
     "train",
     14,
-    _named_init_group,
+    _called("_init_group"),
     frozenset({"Skip inlining `torch.compiler.disable()`d function"}),
     handler=known_call("train", _grouped),
 )

@@ -122,15 +122,16 @@ def accumulate(
     Raises:
         Refused: something would be told that gradients are accumulated in a graph.
     """
-    if not facts.TRACES_BACKWARD or not loss.as_proxy().node.meta["example_value"].requires_grad:
+    example = loss.as_proxy().node.meta["example_value"]
+    if not facts.TRACES_BACKWARD or not example.requires_grad:
         return None
     if records_cuda_graphs(tx, loss):
         raise Refused("backward-noticed", "Gradients would lie where the next CUDA graph writes.")
-    _check(tx, compilation, loss.as_proxy().node.meta["example_value"], args, kwargs)
+    _check(tx, compilation, example, args, kwargs)
     check_is_outermost(tx)
     try:
         with dynamo_config.patch(trace_autograd_ops=True):
-            result = loss.call_method(tx, "backward", list(args), dict(kwargs))
+            result = loss.call_method(tx, "backward", [], {})
     except Unsupported as error:
         raise Refused("backward-noticed", str(error).partition("\n")[0]) from error
     finally:
@@ -265,9 +266,9 @@ def _apart(graph: Callable[..., Any], storages: tuple[int | None, ...]) -> Calla
     return run_graph
 
 
-def original_of(method: Callable[..., Any]) -> Callable[..., Any]:
+def original_of(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that torch has wrapped so that Dynamo does not trace it."""
-    found: Callable[..., Any] = getattr(method, "__wrapped__", method)
+    found: Callable[..., Any] = getattr(function, "__wrapped__", function)
     return found
 
 

@@ -7,8 +7,8 @@ from types import CodeType
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.calls.assertions import Assertions
+from graphmend_bc.dynamo.calls.backward_pass import BackwardPasses
 from graphmend_bc.dynamo.calls.higher_order import HigherOrder
-from graphmend_bc.dynamo.calls.training_step import AccumulatedGradients
 from graphmend_bc.dynamo.frames import attempt
 from graphmend_bc.dynamo.frames.breaks import (
     UNSAFE_SIDE_EFFECT,
@@ -207,7 +207,7 @@ class RetryPolicy:
             return plans.climb_all(dict.fromkeys(operators.functional.values()), refused)
         if plans.stop_capturing(Refused("capture-fails", said)):
             return True
-        passes = trace.known(AccumulatedGradients)
+        passes = trace.known(BackwardPasses)
         if passes is not None and passes.sites:
             return plans.climb_all(passes.sites, Refused("backward-noticed", said))
         return None

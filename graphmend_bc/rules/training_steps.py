@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any
+from types import FunctionType
+from typing import Any, cast
 
 import torch
+from torch._dynamo.source import AttrSource
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import TensorVariable
-from torch.optim import Optimizer, optimizer
+from torch.optim import Optimizer, lr_scheduler, optimizer
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
+from graphmend_bc.dynamo.calls.backward_pass import has_passed
 from graphmend_bc.dynamo.calls.callees import owner_of
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.calls.training_step import (
+    ClearedGradients,
     accumulate,
     as_an_object,
-    has_accumulated,
     original_of,
     set_capturable,
 )
+from graphmend_bc.dynamo.graph.lambda_guards import reader
 from graphmend_bc.dynamo.trace.tracing import inline
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
@@ -44,6 +49,7 @@ def _zeroed(
     if owner is None or method is not Optimizer.zero_grad or not facts.TRACES_BACKWARD:
         return None
     as_an_object(owner)
+    callee.compilation.trace.of(ClearedGradients).sites.append(callee.site)
     return inline(tx, original_of(method), owner, *args, **kwargs)
 
 
@@ -90,7 +96,7 @@ def _unbroken(
 ) -> VariableTracker | None:
     # Dynamo is told to break there, so that it is left to Dynamo for all other rules.
     called = getattr(callee.callee.realize(), "value", None)
-    if called is not torch._dynamo.graph_break or not has_accumulated(callee.compilation.trace):
+    if called is not torch._dynamo.graph_break or not has_passed(callee.compilation.trace):
         return None
     owner = tx.symbolic_locals["self"].realize()
     set_capturable(tx, owner)
@@ -120,7 +126,7 @@ def _grouped(
     callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
 ) -> VariableTracker | None:
     method, owner = getattr(function, "__func__", None), owner_of(callee.callee)
-    if owner is None or not has_accumulated(callee.compilation.trace):
+    if owner is None or not has_passed(callee.compilation.trace):
         return None
     kind: Any = owner.python_type()
     if method is None or method is not getattr(kind, "_init_group", None):
@@ -138,4 +144,40 @@ GROUPS = Rule(
 )
 """What an optimizer keeps for each parameter is looked up in the graph of its gradients."""
 
-RULES = (ZERO_GRAD, BACKWARD, STEP, GROUPS)
+
+def _scheduled(
+    callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
+) -> VariableTracker | None:
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_filename != lr_scheduler.__file__ or code.co_name != "wrapper":
+        return None
+    source = callee.callee.realize().source
+    held = inspect.getclosurevars(cast(FunctionType, function)).nonlocals
+    if not isinstance(source, AttrSource) or held.keys() != {"func", "opt_ref"}:
+        return None
+    root = tx.output.root_tx
+    (optimizer,) = reader([source.base])(root.f_locals, root.f_globals)
+    if held["opt_ref"]() is not optimizer:  # it was copied with the method of the other
+        return None
+    owner = VariableTracker.build(tx, optimizer, source.base)
+    inline(tx, _note_called, owner)
+    return inline(tx, held["func"], owner, *args, **kwargs)
+
+
+def _note_called(optimizer: Any) -> None:
+    """Traced by Dynamo: what a scheduler's wrapper does besides taking the step."""
+    optimizer._opt_called = True
+
+
+SCHEDULED = Rule(
+    "scheduled-step",
+    "train",
+    16,
+    _called("step"),
+    frozenset({"Attempted to call function marked as skipped"}),
+    handler=known_call("train", _scheduled),
+)
+"""`optimizer.step()` is traced where a scheduler of learning rates has wrapped it to see that it
+was called."""
+
+RULES = (ZERO_GRAD, BACKWARD, STEP, GROUPS, SCHEDULED)

@@ -131,14 +131,16 @@ def compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compile_and_call(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`OutputGraph.compile_and_call_fx_graph`: add the outputs that are for us."""
+    """`OutputGraph.compile_and_call_fx_graph`: the outputs, with those that are for us."""
 
     def compile_and_call_fx_graph(
         self: Any, tx: Any, rv: list[VariableTracker], *args: Any, **kwargs: Any
     ) -> Any:
-        compilation = current()
-        ours = [] if compilation is None else compilation.trace.our_outputs()
-        return stock(self, tx, [*rv, *ours], *args, **kwargs)
+        if (compilation := current()) is not None:
+            for feature in compilation.trace.obliged(Feature.on_outputs):
+                rv = list(feature.on_outputs(tx, rv))
+            rv = [*rv, *compilation.trace.our_outputs()]
+        return stock(self, tx, rv, *args, **kwargs)
 
     return compile_and_call_fx_graph
 

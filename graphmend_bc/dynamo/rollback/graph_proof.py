@@ -17,6 +17,7 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
     input_storages,
     is_in_place,
     storages,
+    tensors_of,
 )
 from graphmend_bc.dynamo.graph.input_aliasing import check_inputs_apart, layout_of
 from graphmend_bc.dynamo.rollback import checkpoints
@@ -59,7 +60,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         feature.on_roll_back(compilation, rollback.undo)
     recorder = trace.listen(output)
     anew = recorder.used_anew if recorder.learns_anew else None
-    if trace.used and anew and anew & input_storages(gm.graph):
+    if trace.used and anew and anew & input_storages(gm.graph) and _is_differentiated(recorder, gm):
         raise SiteRefused(Refused("gradient-of-written"), *trace.used)
     operators.check_sizes(gm)
     written = recorder.written
@@ -74,6 +75,13 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         feature.on_proof(gm, written, opaque)
     trace.proven = True
     trace.close()
+
+
+def _is_differentiated(recorder: Recorder, gm: GraphModule) -> bool:
+    """Whether the backend makes a backward pass of a graph."""
+    (end,) = (node for node in gm.graph.nodes if node.op == "output")
+    histories = [t.grad_fn for node in end.all_input_nodes for t in tensors_of(node)]
+    return any(histories) or not recorder.attached.isdisjoint(input_storages(gm.graph))
 
 
 def _rests_on_ours(compilation: Compilation) -> bool:

@@ -106,6 +106,12 @@ class Feature:
             SiteRefused: it must not end here.
         """
 
+    def on_outputs(
+        self, tx: InstructionTranslatorBase, outputs: Sequence[VariableTracker]
+    ) -> Sequence[VariableTracker]:
+        """What the graph gives instead of what the frame asks for, in the same order."""
+        return outputs
+
     def on_graph(self, compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
         """The whole graph is known, but not whether it can be rolled back.
 

@@ -1,0 +1,252 @@
+"""A backward pass inside a graph, where nobody is told of it and nobody can tell.
+
+Dynamo can trace one as `torch.autograd.grad` (`torch._dynamo.config.trace_autograd_ops`). That is
+what eager Python does if no hook waits for a gradient, and if what the graph gives is as separate
+as what the operators gave: Inductor returns one tensor for two equal ones, such as the gradients of
+`a + b`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, cast
+
+import torch
+from torch._dynamo import config as dynamo_config
+from torch._dynamo.exc import Unsupported
+from torch._dynamo.output_graph import OutputGraph
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.tensor import TensorVariable
+from torch._guards import Source
+from torch.fx import GraphModule, Node
+
+from graphmend_bc.dynamo.calls.consumed_outputs import (
+    ConsumedOutputs,
+    freed_by,
+    leaf_of,
+    reachable,
+)
+from graphmend_bc.dynamo.graph.fx_nodes import tensors_of
+from graphmend_bc.dynamo.graph.lambda_guards import reader
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
+from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.tracing import check_is_outermost
+from graphmend_bc.legality.storage import storage_of
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.deoptimise import Deoptimise
+
+
+@dataclass(slots=True, eq=False)
+class BackwardPasses(Feature):
+    """The backward passes of an attempt.
+
+    Attributes:
+        sites: where they were asked for.
+        retains: whether one leaves something for another.
+        watched: positions of the graph's inputs that get gradients.
+        apart: for each output of the graph that is a tensor, the storage it had while tracing.
+    """
+
+    order: ClassVar[int] = 40
+
+    sites: list[Site] = field(default_factory=list)
+    retains: bool = False
+    watched: tuple[int, ...] = ()
+    apart: tuple[int | None, ...] = ()
+
+    def on_graph(self, compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
+        inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
+        self.watched = tuple(i for i, node in enumerate(inputs) if _is_leaf(node))
+        for node in gm.graph.nodes:
+            if node.target is torch.autograd.grad or node.target in _ASKS:
+                self._check(node)
+        (end,) = (node for node in gm.graph.nodes if node.op == "output")
+        outputs = cast("Sequence[Any]", end.args[0])
+        self.apart = tuple(_storage(each) for each in outputs)
+        if self.retains and any(_has_history(each) for each in outputs):
+            raise self._refused("What is kept for a later pass leaves the graph.")
+
+    def _check(self, node: Node) -> None:
+        if node.target in _ASKS:
+            raise self._refused(f"{node.target} is asked for beside it.")
+        if any(each.layout is not torch.strided for each in tensors_of(node)):
+            raise self._refused("A gradient is sparse.")
+
+    def _refused(self, detail: str) -> SiteRefused:
+        return SiteRefused(Refused("backward-noticed", detail), *self.sites)
+
+    def on_commit(self, compilation: Compilation) -> bool:
+        return True
+
+    def wrapped(self, compilation: Compilation, graph: Callable[..., Any]) -> Callable[..., Any]:
+        return _apart(graph, self.apart)
+
+    def guarded(self, graph: Callable[..., Any]) -> Callable[..., Any]:
+        return _unwatched(graph, self.watched)
+
+
+_ASKS: Final = frozenset({"retain_grad", "register_hook", "register_post_accumulate_grad_hook"})
+
+
+def has_passed(trace: Trace) -> bool:
+    """Whether a backward pass is a part of what was traced so far."""
+    known = trace.known(BackwardPasses)
+    return known is not None and bool(known.sites)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A backward pass that the program asks for.
+
+    Attributes:
+        site: where.
+        roots: the tensors it starts from.
+        ends: those it is for; None if for all leaves.
+        retains: whether it leaves what it needs for another.
+    """
+
+    site: Site
+    roots: Sequence[torch.Tensor]
+    ends: Sequence[torch.Tensor] | None = None
+    retains: bool = False
+
+
+def traced(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    asked: Pass,
+    trace: Callable[[], VariableTracker],
+) -> VariableTracker:
+    """Trace a backward pass as a part of the graph.
+
+    Args:
+        tx: translator of the frame that asks for it.
+        compilation: what is being compiled.
+        asked: the pass.
+        trace: Dynamo's way to trace it.
+
+    Returns:
+        What `trace` does.
+
+    Raises:
+        Refused: something would be told that there is one in a graph.
+    """
+    _check(tx, compilation, asked)
+    check_is_outermost(tx)
+    freed = set() if asked.retains else freed_by(asked.roots, asked.ends)
+    try:
+        with dynamo_config.patch(trace_autograd_ops=True):
+            result = trace()
+    except Unsupported as error:
+        raise Refused("backward-noticed", str(error).partition("\n")[0]) from error
+    passes = compilation.trace.of(BackwardPasses)
+    passes.sites.append(asked.site)
+    passes.retains = passes.retains or asked.retains
+    compilation.trace.of(ConsumedOutputs).freed.update(freed)
+    return result
+
+
+def _check(tx: InstructionTranslatorBase, compilation: Compilation, asked: Pass) -> None:
+    if compilation.is_saved:
+        raise Refused("under-export")
+    if compilation.trace.arms:
+        raise Refused("backward-noticed", "It is in an arm that may not be taken.")
+    if not torch.is_grad_enabled() or torch.is_inference_mode_enabled():
+        raise Refused("backward-noticed", "It is called where no gradients are recorded.")
+    if _is_distributed():
+        raise Refused("backward-noticed", "Processes may exchange gradients as they come.")
+    known, root = dict[int, Source](), tx.output.root_tx
+    for place, variable in tx.output.input_source_to_var.items():
+        if isinstance(variable, TensorVariable) and _is_leaf(variable.as_proxy().node):
+            known[id(variable.as_proxy().node.meta["example_value"])] = place
+            (leaf,) = reader([place])(root.f_locals, root.f_globals)
+            if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
+                raise Refused("backward-noticed", f"{place.name} is of a class of its own.")
+            if _is_watched(leaf) or _is_held(leaf):
+                raise Refused("backward-noticed", f"A hook waits for the gradient of {place.name}.")
+    if asked.ends is None and not known.keys() >= {id(leaf) for leaf in _leaves(asked)}:
+        raise Refused("backward-noticed", "A tensor that gets a gradient is no input of the graph.")
+
+
+def _leaves(asked: Pass) -> Iterator[torch.Tensor]:
+    """The tensors to which a pass adds gradients."""
+    for node in reachable(root.grad_fn for root in asked.roots):
+        if (leaf := leaf_of(node)) is not None:
+            yield leaf
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _is_watched(leaf: torch.Tensor) -> bool:
+    """Whether somebody is told when a gradient of a leaf comes."""
+    return bool(leaf._backward_hooks or leaf._post_accumulate_grad_hooks)
+
+
+def _is_held(leaf: torch.Tensor) -> bool:
+    """Whether somebody holds the node that adds to a leaf's gradient, which may have hooks.
+
+    It lives as long as it is held, by a graph or by who has given it a hook, and tells nobody of
+    its hooks. What is noted on it is there again only if it lives.
+    """
+    _accumulator(leaf).metadata[_NOTE] = True
+    return _accumulator(leaf).metadata.pop(_NOTE, False) is True
+
+
+_NOTE: Final = "graphmend_bc"
+
+
+def _accumulator(leaf: torch.Tensor) -> Any:
+    with torch.enable_grad():
+        of_view: Any = leaf.view_as(leaf).grad_fn
+    return of_view.next_functions[0][0]
+
+
+def _is_leaf(node: Node) -> bool:
+    example = node.meta.get("example_value")
+    return isinstance(example, torch.Tensor) and example.requires_grad and example.is_leaf
+
+
+def _storage(value: object) -> int | None:
+    found = next(iter(tensors_of(value)), None) if isinstance(value, Node) else None
+    return None if found is None else storage_of(found)
+
+
+def _has_history(value: object) -> bool:
+    return isinstance(value, Node) and any(t.grad_fn is not None for t in tensors_of(value))
+
+
+def _unwatched(graph: Callable[..., Any], watched: tuple[int, ...]) -> Callable[..., Any]:
+    """The graph of a frame whose original code runs while a hook waits for a gradient."""
+
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        if _is_distributed() or any(_is_watched(args[index]) for index in watched):
+            raise Deoptimise
+        return graph(*args, **kwargs)
+
+    return run_graph
+
+
+def _apart(graph: Callable[..., Any], storages: tuple[int | None, ...]) -> Callable[..., Any]:
+    """A compiled graph whose results share memory only where those of its operators do."""
+
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        results = graph(*args, **kwargs)
+        owners: dict[int, int | None] = {}
+        separate = list(results)
+        for index, (result, storage) in enumerate(zip(results, storages, strict=True)):
+            if not isinstance(result, torch.Tensor):
+                continue
+            memory = result.untyped_storage()._cdata
+            if owners.setdefault(memory, storage) != storage:
+                separate[index] = result.clone()
+        return separate
+
+    return run_graph

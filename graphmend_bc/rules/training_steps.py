@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any, cast
 
 import torch
-from torch._dynamo.source import AttrSource
+from torch._dynamo.source import AttrSource, OptimizerSource
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import TensorVariable
@@ -48,7 +48,7 @@ def _zeroed(
     owner = owner_of(callee.callee)
     if owner is None or method is not Optimizer.zero_grad or not facts.TRACES_BACKWARD:
         return None
-    as_an_object(owner)
+    as_an_object(tx, owner)
     callee.compilation.trace.of(ClearedGradients).sites.append(callee.site)
     return inline(tx, original_of(method), owner, *args, **kwargs)
 
@@ -100,7 +100,7 @@ def _unbroken(
         return None
     owner = tx.symbolic_locals["self"].realize()
     set_capturable(tx, owner)
-    as_an_object(owner)
+    as_an_object(tx, owner)
     result: VariableTracker = ConstantVariable.create(None)
     return result
 
@@ -153,13 +153,16 @@ def _scheduled(
         return None
     source = callee.callee.realize().source
     held = inspect.getclosurevars(cast(FunctionType, function)).nonlocals
-    if not isinstance(source, AttrSource) or held.keys() != {"func", "opt_ref"}:
+    if held.keys() != {"func", "opt_ref"} or not (
+        isinstance(source, AttrSource) and isinstance(source.base, OptimizerSource)
+    ):
         return None
     root = tx.output.root_tx
     (optimizer,) = reader([source.base])(root.f_locals, root.f_globals)
-    if held["opt_ref"]() is not optimizer:  # it was copied with the method of the other
+    if held["opt_ref"]() is not optimizer:  # it was given the method of another
         return None
-    owner = VariableTracker.build(tx, optimizer, source.base)
+    owner = VariableTracker.build(tx, optimizer, source.base.base)
+    as_an_object(tx, owner)
     inline(tx, _note_called, owner)
     return inline(tx, held["func"], owner, *args, **kwargs)
 

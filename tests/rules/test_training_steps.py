@@ -183,6 +183,84 @@ def test_what_steps_are_made_of(body: str) -> None:
     assert whole(body) == (0, "")
 
 
+GAN = """
+other.zero_grad()
+d = (m(x) * critic(x)).mean()
+d.backward()
+other.step()
+opt.zero_grad()
+g = m(x).mean() - critic(x).mean()
+g.backward()
+opt.step()
+return d, g
+"""
+AVERAGE = STEP.replace(
+    "return",
+    "with torch.no_grad():\n    for p, q in zip(kept.parameters(), m.parameters()):\n"
+    "        p.mul_(0.9).add_(q, alpha=0.1)\nreturn kept(x),",
+)
+TWO_LOSSES = """
+opt.zero_grad()
+h = m(x)
+first, second = mse_loss(h, y), h.abs().mean()
+first.backward(retain_graph=True)
+second.backward()
+opt.step()
+return first.detach(), second.detach()
+"""
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    ("body", "before"),
+    [
+        (
+            GAN,
+            "critic = nn.Linear(4, 2)\nother = torch.optim.SGD(critic.parameters(), 0.1)\n"
+            "more = [*critic.parameters()]",
+        ),
+        (
+            AVERAGE,
+            "import copy\nkept = copy.deepcopy(m).requires_grad_(False)\n"
+            "more = [*kept.parameters()]",
+        ),
+        (TWO_LOSSES, ""),
+    ],
+)
+def test_steps_of_several_models_or_losses(body: str, before: str, backend: str) -> None:
+    """Parameters are written before they are used again, which no backward pass is left for."""
+    assert whole(body, before=before, backend=backend) == (0, "")
+
+
+SCHEDULER = "schedule = torch.optim.lr_scheduler.StepLR(opt, 2, 0.5)"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [SCHEDULER, f"{SCHEDULER}\nsecond = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)"],
+)
+def test_a_scheduler_wraps_the_step(before: str) -> None:
+    after = "schedule.step()"
+    assert whole(STEP, before=before, changes={1: after, 2: after, 3: after}) == (0, "")
+    told = "told.append(hasattr(opt, '_opt_called') and opt._opt_called); schedule.step()"
+    assert whole(STEP, before=before, changes={1: told, 3: told}) == (0, "")
+
+
+def test_a_scheduler_of_another_optimizer() -> None:
+    before = f"first = opt\n{SCHEDULER}\nopt = torch.optim.SGD(m.parameters(), 0.5)\n"
+    left, reasons = whole(STEP, before=f"{before}opt.step = first.step")
+    assert left
+    assert "call-not-traced" in reasons
+
+
+def test_a_step_is_whole_after_one_that_was_compiled_alone() -> None:
+    """Dynamo marks the parameters of a step that it compiles alone, to hold them in its graphs."""
+    before = "alone = torch.compile(lambda: opt.step(), backend='eager')"
+    changes = {0: "mse_loss(m(torch.ones(6, 4)), torch.ones(6, 2)).backward(); alone()"}
+    left, reasons = whole(STEP, before=before, changes=changes)
+    assert (left, reasons) == (3, "break-requested")  # those of the step alone
+
+
 def test_a_step_that_raises_leaves_what_it_had_done() -> None:
     body = STEP.replace("opt.step()", "if loss > 1.2:\n    raise ValueError('large')\nopt.step()")
     assert whole(body) == (0, "")
@@ -204,8 +282,10 @@ def test_a_step_that_raises_leaves_what_it_had_done() -> None:
             BACKWARD.replace("x)", "x + nn.functional.embedding(rows, more[0], sparse=True))"),
             "more = [nn.Parameter(torch.ones(6, 4))]\nrows = torch.arange(6)",
         ),
-        (BACKWARD.replace("backward()", "backward(retain_graph=True)"), ""),
-        (BACKWARD.replace("return loss.detach()", "return loss"), ""),
+        (BACKWARD.replace("backward()", "backward(gradient=torch.ones(()))"), ""),
+        (BACKWARD.replace("backward()", "backward(retain_graph=True)")[:-9], ""),
+        ("loss = (m[2].bias + 1).sum()\nloss.backward()\nreturn loss", ""),
+        ("h = m(x)\nh.sum().backward()\nreturn h, h.sum()", ""),
         (BACKWARD.replace("loss.backward()", "loss.backward()\nloss.backward()"), ""),
         (BACKWARD.replace("loss.backward()", "with torch.no_grad(): loss.backward()"), ""),
     ],
@@ -267,6 +347,7 @@ class Own(torch.optim.SGD):
     def __init__(self, model: nn.Module, said: list[str]) -> None:
         super().__init__(model.parameters(), 0.1)
         self.said = said
+        self.steps = 0
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         self.said.append("zero")
@@ -274,6 +355,7 @@ class Own(torch.optim.SGD):
 
     def step(self, closure: Any = None) -> Any:
         self.said.append("step")
+        self.steps += 1
         return super().step(closure)
 
 
@@ -297,5 +379,6 @@ def test_an_optimizer_of_the_programs() -> None:
             for x, _ in calls(4):
                 (torch.compile(step, backend="eager") if compiles else step)(x)
         weights.append(model.weight)
+        assert optimizer.steps == 4
     assert said[True] == said[False] == ["zero", "step"] * 4
     assert torch.equal(*weights)

@@ -20,7 +20,6 @@ from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
-from torch._guards import Source
 from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo.calls.consumed_outputs import (
@@ -159,17 +158,18 @@ def _check(tx: InstructionTranslatorBase, compilation: Compilation, asked: Pass)
         raise Refused("backward-noticed", "It is called where no gradients are recorded.")
     if _is_distributed():
         raise Refused("backward-noticed", "Processes may exchange gradients as they come.")
-    known, root = dict[int, Source](), tx.output.root_tx
+    root = tx.output.root_tx
+    known = {id(_example(leaf.as_proxy().node)) for leaf in tx.output.leaf_var_creation_order}
     for place, variable in tx.output.input_source_to_var.items():
         if isinstance(variable, TensorVariable) and _is_leaf(variable.as_proxy().node):
-            known[id(variable.as_proxy().node.meta["example_value"])] = place
+            known.add(id(_example(variable.as_proxy().node)))
             (leaf,) = reader([place])(root.f_locals, root.f_globals)
             if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
                 raise Refused("backward-noticed", f"{place.name} is of a class of its own.")
             if _is_watched(leaf) or _is_held(leaf):
                 raise Refused("backward-noticed", f"A hook waits for the gradient of {place.name}.")
-    if asked.ends is None and not known.keys() >= {id(leaf) for leaf in _leaves(asked)}:
-        raise Refused("backward-noticed", "A tensor that gets a gradient is no input of the graph.")
+    if asked.ends is None and not known >= {id(leaf) for leaf in _leaves(asked)}:
+        raise Refused("backward-noticed", "A tensor that gets a gradient was not made here.")
 
 
 def _leaves(asked: Pass) -> Iterator[torch.Tensor]:
@@ -207,8 +207,12 @@ def _accumulator(leaf: torch.Tensor) -> Any:
     return of_view.next_functions[0][0]
 
 
+def _example(node: Node) -> object:
+    return node.meta.get("example_value")
+
+
 def _is_leaf(node: Node) -> bool:
-    example = node.meta.get("example_value")
+    example = _example(node)
     return isinstance(example, torch.Tensor) and example.requires_grad and example.is_leaf
 
 

@@ -116,13 +116,14 @@ def original_of(function: Callable[..., Any]) -> Callable[..., Any]:
     return found
 
 
-def as_an_object(optimizer: VariableTracker) -> None:
+def as_an_object(tx: InstructionTranslatorBase, optimizer: VariableTracker) -> None:
     """Trace an optimizer as any other object of a class written in Python.
 
     Dynamo's own variable runs the lookup of groups while it traces, which would find the gradients
     of an earlier call, and holds parameters as constants of the graph, which get no gradients.
 
     Args:
+        tx: translator of a frame that uses it.
         optimizer: what a trace holds for it.
     """
     optimizer = optimizer.realize()
@@ -133,6 +134,8 @@ def as_an_object(optimizer: VariableTracker) -> None:
             # Dynamo marks it when it compiles a step alone; graphs hold what is marked so.
             if get_static_address_type(parameter) == "guarded":
                 mark_static_address(parameter, guard=False)
+    if id(optimizer.value) not in tx.output.side_effects.id_to_variable:
+        tx.output.side_effects.track_object_existing(optimizer.value, optimizer)
     cast(Any, optimizer).__class__ = UserDefinedObjectVariable
 
 

@@ -18,6 +18,7 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
     name_called,
     sets_a_mode,
     storages,
+    tensors_of,
 )
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
 from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
@@ -109,13 +110,23 @@ def undo_of(
 
 def _check_nodes(recorder: Recorder, gm: GraphModule) -> None:
     """Refuse operators that change more than values, and switches of modes."""
+    inputs = input_storages(gm.graph)
     for node in gm.graph.nodes:
         name = name_called(node)
         resets = name != "set_" or recorder.resets
-        if is_in_place(node) and name in _CHANGE_MORE_THAN_VALUES and resets:
+        harmless = name == "requires_grad_" and _is_made_there(node, inputs)
+        if is_in_place(node) and name in _CHANGE_MORE_THAN_VALUES and resets and not harmless:
             raise Refused("speculation-has-effects", f"The operator is {name}.")
         if sets_a_mode(node):
             raise Refused("speculation-has-effects", f"It calls {name}.")
+
+
+def _is_made_there(node: Node, inputs: set[int]) -> bool:
+    """Whether what a node changes is not a tensor that the graph is given or holds."""
+    changed = node.all_input_nodes[0]
+    if name_called(changed) == "detach":
+        return True
+    return inputs.isdisjoint(map(storage_of, tensors_of(changed)))
 
 
 def modes_of(gm: GraphModule, output: OutputGraph) -> StateSnapshot | None:

@@ -26,7 +26,7 @@ def declines_of(function: Callable[..., Any], *args: Any) -> list[gm.Decline]:
 
 def steps(x: torch.Tensor) -> torch.Tensor:
     loss = LAYER(x).pow(2).mean()
-    loss.backward(retain_graph=True)
+    loss.backward(create_graph=True)
     return loss.detach() * 2
 
 

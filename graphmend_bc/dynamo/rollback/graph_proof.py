@@ -12,6 +12,7 @@ from torch._dynamo.variables.base import AttributeMutationNew, ValueMutationNew,
 from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
 
+from graphmend_bc.dynamo.calls.backward_pass import has_passed
 from graphmend_bc.dynamo.calls.higher_order import HigherOrder
 from graphmend_bc.dynamo.graph.fx_nodes import (
     input_storages,
@@ -60,7 +61,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         feature.on_roll_back(compilation, rollback.undo)
     recorder = trace.listen(output)
     anew = recorder.used_anew if recorder.learns_anew else None
-    if trace.used and anew and anew & input_storages(gm.graph) and _is_differentiated(recorder, gm):
+    if anew and anew & input_storages(gm.graph) and trace.used and _is_differentiated(trace, gm):
         raise SiteRefused(Refused("gradient-of-written"), *trace.used)
     operators.check_sizes(gm)
     written = recorder.written
@@ -77,11 +78,13 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     trace.close()
 
 
-def _is_differentiated(recorder: Recorder, gm: GraphModule) -> bool:
-    """Whether the backend makes a backward pass of a graph."""
+def _is_differentiated(trace: Trace, gm: GraphModule) -> bool:
+    """False if the graph holds its backward pass, and leaves nothing to differentiate."""
+    if not has_passed(trace) or trace.listener is None:
+        return True
     (end,) = (node for node in gm.graph.nodes if node.op == "output")
     histories = [t.grad_fn for node in end.all_input_nodes for t in tensors_of(node)]
-    return any(histories) or not recorder.attached.isdisjoint(input_storages(gm.graph))
+    return any(histories) or not trace.listener.attached.isdisjoint(input_storages(gm.graph))
 
 
 def _rests_on_ours(compilation: Compilation) -> bool:

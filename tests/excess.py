@@ -31,7 +31,7 @@ def excess_over(stock: Frames, mended: Frames, fullgraph: bool) -> str:
           which is then all in pieces;
         * the first call makes no more graphs, or one: nothing was compiled for another value yet. A
           break that is mended may be a graph, where copies for later are all that there is;
-        * what stock has whole is compiled no more often.
+        * what stock has whole is compiled no more often; a frame that it skips is not whole.
     """
     breaks, more = _breaks(stock), _breaks(mended)
     if more > breaks and not _skips(stock):
@@ -41,7 +41,7 @@ def excess_over(stock: Frames, mended: Frames, fullgraph: bool) -> str:
     if more > max(graphs + mended_breaks, 1) and not _skips(stock[:1]):
         return f"Mended, the first call makes {more} graphs; stock makes {graphs}."
     graphs, more = _graphs(stock), _graphs(mended)
-    if not (breaks or fullgraph) and more > graphs:
+    if not (breaks or fullgraph or _skips(stock)) and more > graphs:
         return f"Stock has no break and makes {graphs} graphs; mended, there are {more}."
     return ""
 

@@ -13,6 +13,8 @@ from graphmend_bc.canary.program import Program
 from graphmend_bc.dynamo import facts
 
 _OBJECT: Final = "class O: pass\no = O()"
+
+_ABSTRACT: Final = f"import abc\nclass A(abc.ABC): pass\n{_OBJECT}"
 _MODULE: Final = (  # Dynamo remembers modules by their names
     "import sys, time\nm = types.ModuleType(f'graphmend_bc_{time.monotonic_ns()}')\n"
     "sys.modules[m.__name__] = m\nexec('o = 3\\ndef g(): o', vars(m))"
@@ -201,6 +203,12 @@ OF_SPECIAL_METHODS: Final = MappingProxyType(
         ),
         "BuiltinVariable.call_callable (special_methods.asked_if_callable)": _asks(
             "w = 5 if callable(o) else 2", _OBJECT, "O.__call__ = lambda self: 3"
+        ),
+        "BuiltinVariable.call_isinstance (abstract_classes.asked_for_class)": _asks(
+            "w = 5 if isinstance(o, A) else 2", _ABSTRACT, "A.register(O)"
+        ),
+        "BuiltinVariable.call_issubclass (abstract_classes.asked_for_class)": _asks(
+            "w = 5 if issubclass(O, A) else 2", _ABSTRACT, "A.register(O)"
         ),
         "BuiltinVariable.call_reversed (special_methods.asked_to_reverse)": _asks(
             "w = len(list(reversed(o)))",

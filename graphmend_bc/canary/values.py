@@ -13,6 +13,8 @@ _FLAGS: Final = "torch.backends.cudnn"
 
 _MOVED: Final = "torch.compiler.config.reorderable_logging_functions"
 
+_MADE: Final = "class C(metaclass=M): pass"
+
 _BOUNDED: Final = "q = collections.deque([1, 1], maxlen=2)"
 
 OF_VALUES: Final = MappingProxyType(
@@ -64,6 +66,20 @@ OF_VALUES: Final = MappingProxyType(
         ),
         "tp_getset.maxlen (bounded_deques.read_bound)": Program(
             f"{PRINT}\nreturn x * q.maxlen", _BOUNDED, mends="defer"
+        ),
+        "UserDefinedClassVariable.call_function (metaclass_calls.call_class)": Program(
+            "return x * len(C())", "class M(type):\n    def __call__(cls): return [1, 2]\n" + _MADE
+        ),
+        "SuperVariable.call_method (metaclass_calls.call_super)": Program(
+            "return x * C().k",
+            "class M(type):\n"
+            "    def __call__(cls):\n        o = super().__call__()\n        o.k = 2\n"
+            "        return o\n" + _MADE,
+        ),
+        "UserDefinedClassVariable.var_getattr (metaclass_calls.read_of_metaclass)": Program(
+            "return x * len(C.held)",
+            f"class M(type): held = [1, 2]\n{_MADE}",
+            ("M.held.append(3)",),
         ),
         "BuiltinVariable.call_slice (tensor_slices.call_slice)": Program(
             f"n = x.max().long()\n{PRINT}\nreturn slice(n), x + 1", mends="defer"

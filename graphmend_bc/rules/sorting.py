@@ -1,27 +1,26 @@
-"""Lists that are sorted by tensors."""
+"""Lists that are sorted by tensors, by numbers read from tensors, or by tuples of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import ValueMutationNew, VariableTracker
 from torch._dynamo.variables.builtin import BuiltinVariable
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import ListVariable
-from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.graph.emit import method
+from graphmend_bc.dynamo.predication.key_order import KeyOrder
 from graphmend_bc.dynamo.predication.site_tracer import SiteTracer
 from graphmend_bc.dynamo.trace.compilation import Compilation
-from graphmend_bc.dynamo.trace.tracing import check_is_outermost
+from graphmend_bc.dynamo.trace.tracing import check_is_outermost, inline
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
-from graphmend_bc.runtime import Marker, Speculate
+from graphmend_bc.runtime import Marker
 
 
 def _matches(site: BreakSite) -> Rewrites | None:
@@ -40,7 +39,7 @@ def _sorting(
 
 class _SortVariable(MarkedCalleeVariable):
     def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker | None:
-        """`items.sort(key=..., reverse=...)` or `sorted(items, ...)`, if the keys are tensors."""
+        """`items.sort(key=..., reverse=...)` or `sorted(items, ...)`."""
         callee = self.callee.realize()
         if kwargs.keys() - {"key", "reverse"}:
             return None
@@ -49,52 +48,64 @@ class _SortVariable(MarkedCalleeVariable):
             items = read[0].realize()
             if type(items) is not ListVariable or not items.is_mutable():
                 return None
-            order = self._order(tx, items.items, kwargs)
-            tx.output.side_effects.mutation(items)
-            items.items[:] = order
-            result: VariableTracker = ConstantVariable.create(None)
-            return result
+            return self._sort(tx, items, kwargs)
         if isinstance(callee, BuiltinVariable) and callee.fn is sorted and len(args) == 1:
-            order = self._order(tx, args[0].unpack_var_sequence(tx), kwargs)
-            return ListVariable(order, mutation_type=ValueMutationNew())
+            if args[0].python_type() in (set, frozenset):  # Dynamo does not keep their order
+                return None
+            items = inline(tx, _listed, args[0])
+            assert isinstance(items, ListVariable)
+            return ListVariable(
+                self._order(tx, items.items, kwargs), mutation_type=ValueMutationNew()
+            )
         return None
 
+    def _sort(self, tx: Translator, items: ListVariable, kwargs: Keywords) -> VariableTracker:
+        found = list(items.items)
+        items.items[:] = []  # what the function that gives the keys finds
+        try:
+            order = self._order(tx, found, kwargs)
+            if items.items:
+                raise Refused("call-not-traced", "The list is changed while it is sorted.")
+        finally:
+            items.items[:] = found
+        tx.output.side_effects.mutation(items)
+        items.items[:] = order
+        result: VariableTracker = ConstantVariable.create(None)
+        return result
+
     def _order(
-        self,
-        tx: InstructionTranslatorBase,
-        items: Sequence[VariableTracker],
-        kwargs: dict[str, VariableTracker],
+        self, tx: InstructionTranslatorBase, items: Sequence[VariableTracker], kwargs: Keywords
     ) -> list[VariableTracker]:
         """The items as Python sorts them.
 
         Raises:
-            Refused: a key is no tensor.
+            Refused: it is not known how two keys compare.
         """
         key, reverse = kwargs.get("key"), kwargs.get("reverse")
-        if key is None or key.realize().is_constant_none():
-            keys = [item.realize() for item in items]
-        else:
-            keys = [key.call_function(tx, [item], {}).realize() for item in items]
-        if not all(type(found) is TensorVariable for found in keys):
-            raise Refused("call-not-traced", "Not every key is a tensor.")
-        tracer = SiteTracer(tx, self.compilation, self.site)
+        keys = items
+        if key is not None and not key.realize().is_constant_none():
+            keys = [key.call_function(tx, [item], {}) for item in items]
+        compared = KeyOrder(SiteTracer(tx, self.compilation, self.site))
         order = sorted(
-            (_Key(tracer, found, place) for place, found in enumerate(keys)),
+            (_Key(compared, found, place) for place, found in enumerate(keys)),
             reverse=reverse is not None and bool(reverse.as_python_constant()),
         )
+        self.compilation.trace.used.setdefault(self.site, "polyfill")
         return [items[entry.place] for entry in order]
+
+
+def _listed(values: Iterable[object]) -> list[object]:
+    return [*values]
 
 
 class _Key:
     """The key of one item, compared as `list.sort` compares keys."""
 
-    def __init__(self, tracer: SiteTracer, key: VariableTracker, place: int) -> None:
-        self.tracer, self.key, self.place = tracer, key, place
+    def __init__(self, order: KeyOrder, key: VariableTracker, place: int) -> None:
+        self.order, self.key, self.place = order, key, place
 
     def __lt__(self, other: _Key) -> bool:
-        """Whether the tensor is less than another, which is assumed and checked."""
-        less = method(self.tracer.tx, "lt", self.key, other.key)
-        return bool(self.tracer.speculate(less, Speculate(self.tracer.site)).as_python_constant())
+        return self.order.is_less(self.key, other.key)
 
 
 ORDER = Rule(
@@ -107,9 +118,9 @@ ORDER = Rule(
 )
 """The order of a list that is sorted by tensors is assumed to be that of this call.
 
-Each comparison that `list.sort` makes is a truth value of a tensor, which is speculated on like the
+Each comparison that `list.sort` makes of tensors is a truth value, which is speculated on like the
 condition of a branch. Python's own sort asks for them, so they are the ones that eager Python asks
-for, in its order.
+for, in its order. Where other parts of the keys decide, no tensor is asked.
 """
 
 RULES = (ORDER,)

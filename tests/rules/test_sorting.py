@@ -1,4 +1,4 @@
-"""Lists that are sorted by tensors: `items.sort(key=...)`, `sorted(items, key=...)`."""
+"""Lists that are sorted by tensors, numbers read from them, or tuples of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 import torch
 
-from tests.oracle import check
+from tests.oracle import agrees, check
 
 T = TypeVar("T")
 
@@ -94,3 +94,126 @@ def test_sorted() -> None:
         declines=_unless_it_flips(""),
         breaks=_unless_it_flips(0),
     )
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        "sorted({'b': x, 'a': x * 2}.items())",
+        "sorted([('b', x), ('a', x * 2)], reverse=True)",
+        "sorted([(1, 2, x), (1, 2), (1, 1, x)])",  # a shorter one is less
+        "sorted([((1, 'b'), x), ((1, 'a'), x)])",
+        "sorted([(t.dim(), i, t) for i, t in enumerate((x, x[:1]))])",
+        "sorted([(1, x, 2), (1, x, 1)])",  # the same object is equal, whatever it holds
+        "sorted((name, t) for name, t in (('b', x), ('a', x * 2)))",
+    ],
+)
+def test_names_decide_and_no_tensor_is_asked(pairs: str) -> None:
+    source = f"""
+        def f(x):
+            return {pairs}, x + 1
+        """
+    check(source, [*CALLS, rows_with_nan()], "polyfill@2")
+
+
+def rows_with_nan() -> torch.Tensor:
+    return rows(float("nan"), 1.0, 0.0)
+
+
+def test_keywords_and_parameters_by_their_names() -> None:
+    source = """
+        def total(**named):
+            return [value for _, value in sorted(named.items())]
+
+        def f(x):
+            first, second = total(b=x, a=x * 2)
+            return first - second
+        """
+    check(source, CALLS, "polyfill@2")
+
+
+@pytest.mark.parametrize(
+    "tied",
+    [
+        "[(1, x[0]), (1, x[1]), (0, x[2])]",
+        "[((1, x[0]), 2), ((1, x[1]), 1), ((0, x[2]), 0)]",
+        "[[1, x[0], 1], [1, x[0]], [1, x[1]]]",
+        "[(1, x[0].item()), (1, x[1].item())]",
+        "[(x[0].item(), 'a'), (x[1].item(), 'b'), (0.5, 'c')]",
+    ],
+)
+def test_a_tie_asks_the_tensors(tied: str) -> None:
+    source = f"""
+        def f(x):
+            return sorted({tied}), x + 1
+        """
+    for calls in (CALLS, [rows_with_nan(), *CALLS[:2]]):
+        outcome = agrees(source, calls, orders=1)
+        assert "speculat" in outcome.mends + outcome.declines
+
+
+def test_a_tie_of_tensors_with_several_elements_raises() -> None:
+    source = """
+        def f(x):
+            print("sorting")
+            return sorted([(1, x), (1, x + 1)])
+        """
+    check(source, CALLS[:2], "defer@2", "predicate-not-scalar@3", breaks=1)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "lambda t: t.item()",
+        "lambda t: -t.item()",
+        "lambda t: float(t)",
+        "lambda t: (t.item(), 1)",
+        "lambda t: t.long().item()",
+        "lambda t: (t > 1).item()",
+        "lambda t: t.half().item()",
+    ],
+)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_numbers_read_from_tensors(key: str, reverse: bool) -> None:
+    source = f"""
+        def f(x):
+            items = [x[0], x[1], x[2]]
+            items.sort(key={key}, reverse={reverse})
+            return items[0] * 2, items
+        """
+    check(source, [CALLS[0]] * 2, "defer@3 speculate@3")
+    calls = [*CALLS, CALLS[0]] if "long" in key else [*CALLS, rows_with_nan(), CALLS[0]]
+    agrees(source, calls, orders=1)
+
+
+def test_large_integers_are_told_apart() -> None:
+    source = """
+        def f(x):
+            return sorted([x[0], x[1]], key=lambda t: t.item()), x + 1
+        """
+    check(source, [torch.tensor([2**53 + 1, 2**53])] * 2, "defer@2 speculate@2")
+
+
+@pytest.mark.parametrize(
+    ("before", "keys", "why"),
+    [
+        ("", "[(1, x), ('a', x)]", "call-not-traced"),  # raises
+        ("", "[x[0].item(), x[1].long().item()]", "predicate-not-exact"),
+        ("", "[(A, x[0]), (B, x[1])]", "call-not-traced"),
+        ("", "{('b', x), ('a', x)}", "call-not-traced"),
+        ("class Row(tuple):\n    __lt__ = tuple.__gt__", "[Row((1, x)), Row((2, x))]", ""),
+    ],
+)
+def test_what_is_left_to_python(before: str, keys: str, why: str) -> None:
+    source = f"A, B = float('nan'), float('nan')\n{before}\ndef f(x):\n    return sorted({keys})"
+    assert (why or "call-not-traced") in agrees(source, CALLS[:2], orders=1).declines
+
+
+def test_the_list_is_empty_while_its_keys_are_computed() -> None:
+    source = """
+        def f(x):
+            items = [x[0], x[1], x[2]]
+            items.sort(key=lambda t: (len(items), t))
+            return items
+        """
+    check(source, CALLS[:1] * 2, "speculate@3")

@@ -9,6 +9,7 @@ from graphmend_bc.dynamo.absence import (
     absent_defaults,
     absent_keys,
     absent_names,
+    abstract_classes,
     class_lookups,
     module_hooks,
     special_methods,
@@ -229,6 +230,15 @@ _SPECIAL: Final = (
     *(
         Seam(_OBJECT, (name,), special_methods.found_equal, "an object that is a key")
         for name in facts.EQUALITY_OF_KEYS
+    ),
+    *(
+        Seam(
+            f"{_VARIABLES}.builtin:BuiltinVariable",
+            (name,),
+            abstract_classes.asked_for_class,
+            "classes that are registered with an abstract one",
+        )
+        for name in ("call_isinstance", "call_issubclass")
     ),
     Seam(
         f"{_VARIABLES}.builtin:BuiltinVariable",

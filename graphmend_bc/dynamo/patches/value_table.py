@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from graphmend_bc.dynamo import facts
+from graphmend_bc.dynamo.absence.class_lookups import note_class
 from graphmend_bc.dynamo.calls import assertions, cached_calls, compile_regions
 from graphmend_bc.dynamo.corrections import (
     bounded_deques,
     dropout,
     mapping_proxy,
+    metaclass_calls,
     trace_time_effects,
 )
 from graphmend_bc.dynamo.deferral import (
@@ -111,6 +114,25 @@ SEAMS: Final = (
         ("call_slice",),
         tensor_slices.call_slice,
         "slices of tensors, of which Dynamo makes slices of numbers",
+    ),
+    Seam(
+        f"{_VARIABLES}.user_defined:UserDefinedClassVariable",
+        ("call_function",),
+        partial(metaclass_calls.call_class, note=note_class),
+        "calls of classes whose metaclass has a `__call__`, which Dynamo leaves out",
+        also=((f"{_VARIABLES}.tensor:TensorSubclassVariable", "call_function"),),
+    ),
+    Seam(
+        f"{_VARIABLES}.misc:SuperVariable",
+        ("call_method",),
+        partial(metaclass_calls.call_super, note=note_class),
+        "what such a `__call__` does by `super().__call__()`",
+    ),
+    Seam(
+        f"{_VARIABLES}.user_defined:UserDefinedClassVariable",
+        facts.GETATTR,
+        metaclass_calls.read_of_metaclass,
+        "attributes that only the metaclass of a class has",
     ),
     Seam(
         f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",

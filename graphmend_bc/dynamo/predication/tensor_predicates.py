@@ -70,7 +70,7 @@ class AskedVariable(MarkedCalleeVariable):
                 return None
             check_predicate(example)
             self.compilation.trace.used.setdefault(self.primitive.site, "capture")
-            return HostNumberVariable(_wide(tx, tensors[0]), tracer, self.primitive)
+            return HostNumberVariable(wide(tx, tensors[0]), tracer, self.primitive)
         if name == "_check_tensor_all":
             return _checked(tracer, tensors[0], example)
         truth = self._truth(tx, name, tensors, operands, kwargs)
@@ -154,17 +154,29 @@ class HostNumberVariable(VariableTracker):
     def _truth(
         self, tx: InstructionTranslatorBase, name: str, other: VariableTracker, reverse: bool
     ) -> TensorVariable:
-        right: Any
-        if isinstance(other, HostNumberVariable):
-            right = other.tensor
-            if _dtype(self.tensor) != _dtype(right):
-                raise Refused("predicate-not-exact", "A whole number meets a float.")
-        else:
-            right = _exact(other, _dtype(self.tensor))
-        left: Any = self.tensor
-        if reverse:
-            name = _SWAPPED[name]
-        return call(tx, name, left, right)
+        right = other.tensor if isinstance(other, HostNumberVariable) else other
+        return numbers_compared(tx, _SWAPPED[name] if reverse else name, self.tensor, right)
+
+
+def numbers_compared(
+    tx: InstructionTranslatorBase, name: str, left: TensorVariable, right: VariableTracker
+) -> TensorVariable:
+    """The comparison of two Python numbers of which at least one was read from a tensor.
+
+    Args:
+        tx: translator of the frame.
+        name: "gt", "le" ...
+        left: what `wide` gives for the number of a tensor.
+        right: the same, or a Python constant.
+
+    Raises:
+        Refused: the comparison of tensors might round where Python does not.
+    """
+    if not isinstance(right, TensorVariable):
+        return call(tx, name, left, _exact(right, _dtype(left)))
+    if _dtype(left) != _dtype(right):
+        raise Refused("predicate-not-exact", "A whole number meets a float.")
+    return call(tx, name, left, right)
 
 
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
@@ -187,7 +199,12 @@ def _exact(other: VariableTracker, dtype: torch.dtype) -> int | float:
     raise Refused("predicate-not-exact", f"The other operand is {other}.")
 
 
-def _wide(tx: InstructionTranslatorBase, tensor: TensorVariable) -> TensorVariable:
+def wide(tx: InstructionTranslatorBase, tensor: TensorVariable) -> TensorVariable:
+    """The number of a tensor with one element, as a 0-dim tensor of float64 or int64.
+
+    Raises:
+        Refused: neither holds every number of the tensor's type.
+    """
     dtype = _dtype(tensor)
     if dtype.is_complex or dtype is torch.uint64:
         raise Refused("predicate-not-exact", f"The tensor is of {dtype}.")

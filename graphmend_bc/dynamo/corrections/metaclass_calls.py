@@ -1,0 +1,123 @@
+"""Classes whose metaclass says what calling them does, such as singletons.
+
+Stock Dynamo makes an object of the class, and leaves the metaclass's `__call__` out.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, cast
+
+from torch._dynamo import exc
+from torch._dynamo.source import AttrSource, GetItemSource, TypeMROSource, TypeSource
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.functions import UserFunctionVariable
+from torch._dynamo.variables.misc import GetAttrVariable
+from torch._dynamo.variables.user_defined import UserDefinedClassVariable
+from torch._guards import Source
+
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
+
+Note = Callable[[type, Source | None, str, int], None]
+"""Guards on what a class says about a name: `note_class` of `class_lookups`."""
+
+
+def call_class(stock: Callable[..., Any], note: Note) -> Callable[..., Any]:
+    """`call_function` of a class: its metaclass is asked first."""
+
+    def call_function(self: Any, tx: Translator, args: Args, kwargs: Keywords) -> Any:
+        kind = self.value
+        if type(kind) is type or not isinstance(kind, type):
+            return stock(self, tx, args, kwargs)
+        return _called(self, tx, 0, args, kwargs, stock, note)
+
+    call_function.as_type = stock  # type: ignore[attr-defined]
+    return call_function
+
+
+def call_super(stock: Callable[..., Any], note: Note) -> Callable[..., Any]:
+    """`SuperVariable.call_method`: `super().__call__(...)` in the method of a metaclass."""
+
+    def call_method(self: Any, tx: Translator, name: str, args: Args, kwargs: Keywords) -> Any:
+        owner = self.objvar
+        if name == "__call__" and isinstance(owner, UserDefinedClassVariable):
+            after, kind = self.typevar.as_python_constant(), owner.value
+            if after not in kind.__mro__ and after in type(kind).__mro__:
+                as_type = cast(Any, UserDefinedClassVariable.call_function).as_type
+                start = type(kind).__mro__.index(after) + 1
+                return _called(owner, tx, start, args, kwargs, as_type, note)
+        return stock(self, tx, name, args, kwargs)
+
+    return call_method
+
+
+def read_of_metaclass(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """An attribute of a class that only its metaclass has, such as a dict of singletons.
+
+    Stock has no variable for it but the name.
+    """
+
+    def var_getattr(self: Any, tx: Translator, name: str) -> Any:
+        found: VariableTracker = stock(self, tx, name)
+        is_name = type(found) is GetAttrVariable and found.obj is self
+        if not is_name or self.source is None:
+            return found
+        bases = type(self.value).__mro__
+        held = next((vars(base)[name] for base in bases if name in vars(base)), None)
+        if held is None or hasattr(type(held), "__get__"):
+            return found
+        for owner, written in tx.output.side_effects.store_attr_mutations.items():
+            if name in written and any(getattr(owner, "value", None) is base for base in bases):
+                text = f"'{name}' of a metaclass was set before."
+                raise exc.Unsupported(text, "Unsupported function call")
+        return VariableTracker.build(tx, held, AttrSource(self.source, name))
+
+    return var_getattr
+
+
+def _called(
+    owner: Any,
+    tx: Translator,
+    start: int,
+    args: Args,
+    kwargs: Keywords,
+    as_type: Callable[..., Any],
+    note: Note,
+) -> VariableTracker:
+    """What the `__call__` gives that a class has from its metaclass.
+
+    Args:
+        owner: the class.
+        tx: translator of the frame that calls.
+        start: where in the order of the metaclass's bases the search begins.
+        args, kwargs: what it is called with.
+        as_type: what `type.__call__` gives.
+        note: guards on the search.
+
+    Raises:
+        Unsupported: the method is no plain function.
+    """
+    metaclass = type(owner.value)
+    where = TypeSource(owner.source) if owner.source else None
+    note(metaclass, where, "__call__", start)
+    bases = enumerate(metaclass.__mro__[start:], start)
+    place, base = next((i, base) for i, base in bases if "__call__" in vars(base))
+    if base is type or _is_known_to_dynamo(base):
+        return cast(VariableTracker, as_type(owner, tx, args, kwargs))
+    method = vars(base)["__call__"]
+    if not isinstance(method, FunctionType):
+        text = f"The metaclass {base.__name__} has a '__call__' that is no plain function."
+        raise exc.Unsupported(text, "Unsupported function call")
+    if where is None:
+        return UserFunctionVariable(method).call_function(tx, [owner, *args], kwargs)
+    source = AttrSource(GetItemSource(TypeMROSource(where), place), "__call__")
+    function: VariableTracker = VariableTracker.build(tx, method, source)
+    return function.call_function(tx, [owner, *args], kwargs)
+
+
+def _is_known_to_dynamo(metaclass: type) -> bool:
+    """True for those of torch, enums and typed dicts, for which Dynamo has code of its own."""
+    where = metaclass.__module__.partition(".")[0]
+    return metaclass is enum.EnumMeta or where in ("torch", "typing", "typing_extensions")

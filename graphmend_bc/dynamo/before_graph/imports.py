@@ -213,7 +213,7 @@ def _raise(
         raise _left(compilation, tx, "It is in a function that caches its results.")
     if _has_changed(tx, name):
         raise _left(compilation, tx, "The function changes what imports look at.")
-    guard_on(f"import of {name} fails", question)
+    guard_on(f"import of {name} fails", question, question())
     compilation.trace.used[site] = _STRATEGY
     compilation.trace.gb_types[site] = _BREAK
     tx.push(ImportErrorVariable(error, site))

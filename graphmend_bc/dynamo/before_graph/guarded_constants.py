@@ -14,7 +14,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._guards import Guard
 
-from graphmend_bc.catalog.probes import is_fleeting, probe_of
+from graphmend_bc.catalog.probes import probe_of, why_fleeting
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
 from graphmend_bc.dynamo.before_graph.graph_slice import Slice
@@ -52,8 +52,8 @@ def _answer(
     Raises:
         Refused: the frame may be told something else than a guard at its beginning.
     """
-    if is_fleeting(function):
-        raise Refused("probe-not-fixed", "It asks the clock or the file system.")
+    if why := why_fleeting(function):
+        raise Refused("probe-not-fixed", why)
     probe = probe_of(function)
     if probe is None or args or kwargs:
         return None

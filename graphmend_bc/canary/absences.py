@@ -121,6 +121,9 @@ OF_ATTRIBUTES: Final = MappingProxyType(
         "UserDefinedObjectVariable.method_setattr_standard (absent_names.change_attribute)": _asks(
             "try: del o.w\nexcept AttributeError: w = 2", _OBJECT, "o.w = 3"
         ),
+        "ContextVarVariable._get_value (context_variables.get_unset)": _tries(
+            "v.get()", "import contextvars\nv = contextvars.ContextVar('v')", "v.set(3)"
+        ),
         "InstructionTranslatorBase.load_builtin (absent_names.load_builtin)": _asks(
             "w = len([1, 2])", "", "len = lambda items: 7"
         ),

@@ -74,6 +74,20 @@ OF_FRAMES: Final = MappingProxyType(
             (DOWN,),
             mends="where",
         ),
+        "symbolic_convert.__import__ (imports.importing)": Program(
+            "try:\n    import gm_absent\n    x = x * 2\nexcept ImportError: x = x + 1\nreturn x",
+            "import sys\nsys.modules['gm_absent'] = None",
+            ("sys.modules['gm_absent'] = torch",),
+            mends="probe",
+            after="del sys.modules['gm_absent']",
+        ),
+        "InstructionTranslatorBase._load_attr (imports.import_from)": Program(
+            "try: from gm_names import n\nexcept ImportError: n = 3\nreturn x * n",
+            "import sys\nm = sys.modules['gm_names'] = types.ModuleType('m')",
+            ("m.n = 4",),
+            mends="probe",
+            after="del sys.modules['gm_names']",
+        ),
         "InstructionTranslatorBase.log_graph_break (break_decisions.before_break)": Program(
             "return x[x > 1].sum()", steps=("given = given + 1",), mends="capture"
         ),

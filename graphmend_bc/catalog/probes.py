@@ -6,11 +6,12 @@ code. So it must be cheap, and nobody may notice that it is asked once more.
 
 from __future__ import annotations
 
+import datetime
 import functools
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import Any, Final
@@ -61,14 +62,23 @@ _SETTINGS = (
 _PROBES: Final = MappingProxyType(dict.fromkeys(_SETTINGS, False) | dict.fromkeys(_FIXED, True))
 """From the path of a function to whether its answer is fixed."""
 
-_FLEETING: Final = frozenset(
-    {
-        *(os.stat, os.lstat, os.access, os.listdir, os.scandir),
-        *(time.time, time.time_ns, time.monotonic, time.monotonic_ns),
-        *(time.perf_counter, time.perf_counter_ns, time.process_time, time.process_time_ns),
-    }
+_CLOCK: Final = (
+    "It reads the clock, and one graph has no moment between its computations. Read the clock"
+    " before and after the compiled function."
 )
-"""Functions whose answer may be another one whenever they are asked."""
+_CLOCKS = (
+    *(time.time, time.time_ns, time.monotonic, time.monotonic_ns),
+    *(time.perf_counter, time.perf_counter_ns, time.process_time, time.process_time_ns),
+    *(time.thread_time, time.thread_time_ns),
+    *(datetime.datetime.now, datetime.datetime.utcnow, datetime.datetime.today),
+)
+_FILES = (os.stat, os.lstat, os.access, os.listdir, os.scandir)
+_FLEETING: Final[Mapping[Any, str]] = MappingProxyType(
+    dict.fromkeys(_CLOCKS, _CLOCK)
+    | dict.fromkeys(_FILES, "It asks the file system.")
+    | {os.urandom: "It draws random bytes from the system."}
+)
+"""Functions whose answer may be another one whenever they are asked, and what is said of that."""
 
 NAMES: Final = frozenset(
     {path.rpartition(".")[2] for path in _PROBES} | {known.__name__ for known in _FLEETING}
@@ -93,9 +103,14 @@ def probe_of(function: object) -> Probe | None:
     return None
 
 
-def is_fleeting(function: object) -> bool:
-    """True for the clock and the file system."""
-    return isinstance(function, BuiltinFunctionType) and function in _FLEETING
+def why_fleeting(function: object) -> str:
+    """What is said of a function that asks the clock, the file system or the like; else empty.
+
+    Example:
+        >>> why_fleeting(os.stat), why_fleeting(os.getpid)
+        ('It asks the file system.', '')
+    """
+    return _FLEETING.get(function, "") if isinstance(function, BuiltinFunctionType) else ""
 
 
 def _is_same(function: object, known: Any) -> bool:

@@ -20,6 +20,9 @@ LEFT: Final = MappingProxyType(
         "Generator reconstruction with mutations": (
             "It follows from a break inside a generator; mending that one removes it."
         ),
+        "Import failure": (
+            "A module that is imported raises, or what the import finds cannot be guarded on."
+        ),
         "mapping proxy affected by dictionary mutation": (
             "The dict behind the proxy may have been changed, as other code refers to it too."
         ),

@@ -69,7 +69,7 @@ def _try(make: Callable[[], contextlib.AbstractContextManager[Any]]) -> None:
         raise Refused("flags-not-neutral", f"It raises {type(error).__name__}.") from error
     if before is NO_ANSWER or answer_of(_state) != before:
         raise Refused("flags-not-neutral", "Leaving the block does not put back every flag.")
-    guard_on(f"{_CODE} flags", _state)
+    guard_on(f"{_CODE} flags", _state, before)
 
 
 def _state() -> tuple[Any, ...]:

@@ -84,6 +84,9 @@ DEQUE_OPERATORS: Final = (
 # Since torch 2.14 tables are asked for attributes, before the slot is: `deque.maxlen` is there.
 HAS_ATTRIBUTE_TABLES: Final = hasattr(VariableTracker, "lookup_tp_getset_member")
 
+# Since torch 2.14 Dynamo reads context variables itself, and does not guard on one that is not set.
+READS_CONTEXT_VARIABLES: Final = hasattr(misc, "ContextVarVariable")
+
 # Since torch 2.14 a call that lacks an argument raises in the trace; before, it breaks the graph.
 RAISES_FOR_ARGUMENTS: Final = hasattr(functions, "BindArgsTypeError")
 

@@ -299,6 +299,11 @@ _ALL = (
         ("Draw outside the compiled function and pass the numbers in.",),
     ),
     Reason(
+        "import-not-fixed",
+        "What an import inside the function finds or raises may not be what it found here.",
+        ("Import at the top of the file, and keep there whether it failed.",),
+    ),
+    Reason(
         "once-not-sure",
         "The function that prepares a module or makes a logger may not be reached in this call.",
         ("Call the model once before it is compiled, or make the logger outside the function.",),

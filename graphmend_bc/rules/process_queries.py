@@ -25,6 +25,7 @@ PROBE = Rule(
         {
             "Attempted to call function marked as skipped",
             "Call to a time function",  # since torch 2.15
+            "Unsupported method call",
             "torch.* op returned non-Tensor",
         }
     ),

@@ -92,7 +92,7 @@ def _guard(function: FunctionType, kind: type, chosen: object) -> None:
     def is_chosen() -> bool:
         return (asked := known()) is not None and function(asked) is chosen
 
-    guard_on(f"dispatch {id(function)} {id(kind)}", is_chosen)
+    guard_on(f"dispatch {id(function)} {id(kind)}", is_chosen, True)
 
 
 DISPATCH = Rule(

@@ -136,8 +136,10 @@ def test_what_somebody_put_in_its_place_is_traced(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("return x + os.path.exists('/proc')", "probe-not-fixed@"),
+        ("return x + os.path.getsize('/proc')", "probe-not-fixed@"),
         ("return x, time.monotonic() > 0", "probe-not-fixed@"),
+        ("return x, datetime.datetime.now().year > 0", "probe-not-fixed@"),
+        ("return x, len(str(uuid.uuid4())) > 0", "probe-not-fixed@"),
         (
             "torch.use_deterministic_algorithms(not x.numel())\n"
             "    return x * (3 if torch.get_deterministic_debug_mode() else 2)",
@@ -146,7 +148,7 @@ def test_what_somebody_put_in_its_place_is_traced(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_what_may_change_is_declined(body: str, reason: str) -> None:
-    source = f"import os, time\n\ndef f(x):\n    {body}\n"
+    source = f"import datetime, os, time, uuid\n\ndef f(x):\n    {body}\n"
     outcome = check(source, [X, -X], "", None, None)
     assert reason in outcome.declines
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
-from torch._dynamo.guards import GuardBuilder, install_guard
+from torch._dynamo import exc
+from torch._dynamo.guards import install_guard
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
+from torch._guards import Guard
 
-from graphmend_bc.catalog.probes import is_fleeting, probe_of
+from graphmend_bc.catalog.probes import probe_of, why_fleeting
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
 from graphmend_bc.dynamo.before_graph.graph_slice import Slice
@@ -50,8 +52,8 @@ def _answer(
     Raises:
         Refused: the frame may be told something else than a guard at its beginning.
     """
-    if is_fleeting(function):
-        raise Refused("probe-not-fixed", "It asks the clock or the file system.")
+    if why := why_fleeting(function):
+        raise Refused("probe-not-fixed", why)
     probe = probe_of(function)
     if probe is None or args or kwargs:
         return None
@@ -60,7 +62,7 @@ def _answer(
     value = answer_of(probe.ask)
     if type(value) not in (bool, int, str, type(None)):
         raise Refused("probe-not-fixed", "It gives no constant.")
-    guard_on(probe.name, probe.ask)
+    guard_on(probe.name, probe.ask, value)
     result: VariableTracker = ConstantVariable.create(value)
     return result
 
@@ -77,19 +79,34 @@ def answer_of(ask: Callable[[], Any]) -> Any:
         return NO_ANSWER
 
 
-def guard_on(name: str, ask: Callable[[], Any]) -> None:
+def guard_on(name: str, ask: Callable[[], Any], answer: Hashable) -> None:
     """Compile anew if a function without arguments gives something else at the frame's beginning.
 
     Args:
         name: names the question; the same for the same question.
         ask: the function; what it gives is compared by type and value.
+        answer: what it gave to the trace.
     """
     compilation = current()
     if compilation is not None and compilation.is_saved:
-        ask_in_each_call(compilation.trace, ask, ask())
+        ask_in_each_call(compilation.trace, ask, answer)
         return
     again = Slice(name, (), partial(answer_of, ask))
-    install_guard(HoistedSource(name, again).make_guard(GuardBuilder.CONSTANT_MATCH))
+    install_guard(HoistedSource(name, again).make_guard(_matching(answer)))
+
+
+@lru_cache(typed=True)
+def _matching(answer: Hashable) -> Callable[..., None]:
+    """The maker of a guard on an answer, the same for the same one: Dynamo makes it once then."""
+    return partial(_match, answer=answer)
+
+
+def _match(builder: Any, guard: Guard, answer: object) -> None:
+    """Guard on an answer, unless it has become another one while the frame was compiled."""
+    found = builder.get(guard)
+    if type(found) is not type(answer) or found != answer:
+        raise exc.Unsupported(f"{guard.name} has another answer now.", "Guard failed")
+    builder.CONSTANT_MATCH(guard)
 
 
 def ask_in_each_call(trace: Trace, ask: Callable[[], Any], answer: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from inspect import CO_GENERATOR
+from types import ClassMethodDescriptorType
 from typing import Any, ClassVar
 
 from torch._dynamo import variables as vts
@@ -137,6 +138,8 @@ def name_of(callee: VariableTracker) -> str:
 
 def _bound(owner: VariableTracker, function: Any) -> object:
     value = _value_of(owner)
+    if isinstance(function, ClassMethodDescriptorType) and isinstance(value, type):
+        return function.__get__(None, value)
     return None if value is None else function.__get__(value)
 
 

@@ -14,6 +14,8 @@ from graphmend_bc.dynamo.absence import (
     module_hooks,
     special_methods,
 )
+from graphmend_bc.dynamo.before_graph import context_variables
+from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.patches.seam import Seam
 
 _VARIABLES = "torch._dynamo.variables"
@@ -227,6 +229,16 @@ _CLASSES_BY_NAME: Final = (
 )
 
 _SPECIAL: Final = (
+    *(
+        Seam(
+            f"{_VARIABLES}.misc:ContextVarVariable",
+            ("_get_value",),
+            context_variables.get_unset,
+            "a context variable that is not set",
+            needed_by=(capabilities.COMPUTED_GUARDS,),
+        )
+        for _ in range(facts.READS_CONTEXT_VARIABLES)
+    ),
     *(
         Seam(_OBJECT, (name,), special_methods.found_equal, "an object that is a key")
         for name in facts.EQUALITY_OF_KEYS

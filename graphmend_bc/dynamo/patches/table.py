@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.before_graph import computed_source
+from graphmend_bc.dynamo.before_graph import computed_source, imports
 from graphmend_bc.dynamo.calls import call_retry
 from graphmend_bc.dynamo.corrections import (
     attribute_dicts,
@@ -87,6 +87,21 @@ _FRAME: Final = (
         call_retry.retry_calls,
         "a call that breaks the graph is mended on the spot, without another attempt",
         needed_by=(capabilities.RETRYING,),
+    ),
+    Seam(
+        "torch._dynamo.symbolic_convert",
+        ("__import__",),
+        imports.importing,
+        "imports inside a function: those that fail, and what `sys.modules` holds later",
+        adds=True,
+        needed_by=(capabilities.COMPUTED_GUARDS, "imports"),
+    ),
+    Seam(
+        _TRANSLATOR,
+        ("_load_attr",),
+        imports.import_from,
+        "`from module import name` of a name that the module lacks",
+        needed_by=("imports",),
     ),
     Seam(
         "torch._dynamo.resume_execution:ContinueExecutionCache",

@@ -45,7 +45,7 @@ def _drawn(
     code, scope = function.get_code(), tx.f_globals
     known = check_host_code(code, scope)
     value = _before_graph(tx, compilation, site, FunctionType(code, scope), args)
-    guard_on(f"names in {site}", lambda: all(item.is_still() for item in known))
+    guard_on(f"names in {site}", lambda: all(item.is_still() for item in known), True)
     return value
 
 
@@ -100,7 +100,7 @@ def _drawn_by(
     value = _before_graph(tx, compilation, site, draw, given, interval)
     # Dynamo does not guard on what the name stands for.
     known, name = sys.modules["numpy"].random, function.__name__
-    guard_on(f"numpy.random.{name}", lambda: getattr(known, name, None) is function)
+    guard_on(f"numpy.random.{name}", lambda: getattr(known, name, None) is function, True)
     return value
 
 

@@ -39,6 +39,7 @@ class Arm:
         attempts: of each frame of the first call, how many it took besides the last one.
         later_graphs, later_breaks, later_skipped: the same of later calls.
         causes: the breaks of the first call: Dynamo's type, the place as "file:line", the source.
+        later_causes: breaks that only later calls have.
         report: mends and declines.
         complaints: warnings and errors that graphmend_bc logged: frames it had to leave alone.
     """
@@ -54,6 +55,7 @@ class Arm:
     later_breaks: int = 0
     later_skipped: int = 0
     causes: list[tuple[str, str, str]] = field(default_factory=list)
+    later_causes: list[tuple[str, str, str]] = field(default_factory=list)
     report: Report = field(default_factory=Report)
     complaints: list[str] = field(default_factory=list)
 
@@ -114,6 +116,7 @@ def compiled(subject: Subject, *, mends: bool) -> Arm:
                     arm.causes = list(dict.fromkeys(causes))
         arm.report = state.report_now()
     _count_later(arm, frames[first:])
+    arm.later_causes = [cause for cause in dict.fromkeys(causes) if cause not in arm.causes]
     torch.compiler.reset()
     return arm
 
@@ -159,7 +162,7 @@ class _BreakLog(logging.Handler):
 
 def short(path: str) -> str:
     """A path from the packages' folder on."""
-    return re.sub(r".*/(site-packages|tf\d+)/", "", path)
+    return re.sub(r".*/(site-packages|tf\d+|build/libs)/", "", path)
 
 
 @contextmanager

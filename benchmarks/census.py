@@ -57,18 +57,15 @@ def measure(architecture: str, modes: Sequence[str]) -> None:
 def _measured(architecture: str, train: bool) -> Row:
     """All arms of one model in one mode."""
     import arms
-    import torch
-    from seen import differences
-    from telling import told, told_of_mending
+    from telling import compared, steady
 
     try:
         subject, row = _subject(architecture, train)
-        expected = arms.eager(subject)
-        unsteady = differences(expected.calls, arms.eager(subject).calls)
+        expected, unsteady = steady(subject)
     except Exception as error:
         return {"status": "did not run", "reason": arms.last_line(error)}
     if unsteady:
-        return {**row, "status": "did not run", "reason": f"not deterministic: {unsteady[0]}"}
+        return {**row, "status": "did not run", "reason": unsteady}
     arms.compiled(subject, mends=False)  # the first arm would pay for what torch then loads
     stock = arms.compiled(subject, mends=False)
     if "mark_static_address" in stock.error and not subject.without_cache:
@@ -77,14 +74,7 @@ def _measured(architecture: str, train: bool) -> Row:
         row["attempt"] += ", no cache"
         expected = arms.eager(subject)
         stock = arms.compiled(subject, mends=False)
-    mended = arms.compiled(subject, mends=True)
-    row |= {"status": "ok", "stock": told(stock, expected), "mended": told(mended, expected)}
-    if row["stock"]["differs"]:
-        # Stock Dynamo draws NumPy's random numbers from torch's generator, unless told otherwise.
-        with torch._dynamo.config.patch(use_numpy_random_stream=True):
-            other = [arms.compiled(subject, mends=mends) for mends in (False, True)]
-        row["numpy_stream"] = [told(arm, expected) for arm in other]
-    return row | told_of_mending(mended.report)
+    return row | compared(subject, expected, stock)
 
 
 def _subject(architecture: str, train: bool) -> tuple[Any, Row]:

@@ -49,7 +49,7 @@ def verdict(row: Row) -> str:
 
 def is_whole(arm: Row) -> bool:
     """Whether everything was one graph."""
-    return not arm["error"] and arm["breaks"] == 0 and arm["skipped"] == 0
+    return not arm["error"] and (arm["graphs"], arm["breaks"], arm["skipped"]) == (1, 0, 0)
 
 
 def summary(rows: Iterable[Row]) -> str:

@@ -88,7 +88,11 @@ class _Made:
 
 def _is_of_library(path: str) -> bool:
     """Whether a warning is of the item's library; torch warns of its own while it compiles."""
-    return not any(f"/{name}/" in path for name in ("torch", "graphmend_bc"))
+    import torch
+
+    import graphmend_bc
+
+    return not path.startswith((*torch.__path__, *graphmend_bc.__path__))
 
 
 def _shows_nothing(arm: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Reinforcement learning and robots: torchrl and tensordict, stable_baselines3, skrl, lerobot."""
+"""Reinforcement learning: torchrl and tensordict, stable_baselines3, skrl."""
 
 from __future__ import annotations
 
@@ -50,7 +50,6 @@ def advantages() -> Use:
 def clipped_policy_step() -> Use:
     from tensordict import TensorDict
     from tensordict.nn import NormalParamExtractor, TensorDictModule
-    from torchrl.modules import NormalParamExtractor as _  # noqa: F401
     from torchrl.modules import ProbabilisticActor, TanhNormal, ValueOperator
     from torchrl.objectives import ClipPPOLoss
 
@@ -193,21 +192,3 @@ def gaussian_policy() -> Use:
         return policy.act({"observations": states, "states": states}, role="policy")[:2]
 
     return Use("step", act, lambda n: (torch.randn(size(3, n), 4),), (policy,))
-
-
-@item("lerobot")
-def conditional_unet() -> Use:
-    from lerobot.policies.diffusion.modeling_diffusion import DiffusionConditionalResidualBlock1d
-
-    block = DiffusionConditionalResidualBlock1d(4, 8, cond_dim=6, n_groups=4)
-    return evaluated(block, lambda n: (torch.randn(2, 4, size(8, n)), torch.randn(2, 6)))
-
-
-@item("lerobot")
-def chunked_actions_encoder() -> Use:
-    from lerobot.policies.act.configuration_act import ACTConfig
-    from lerobot.policies.act.modeling_act import ACTEncoder
-
-    config = ACTConfig(dim_model=16, n_heads=2, dim_feedforward=16, n_encoder_layers=1)
-    model = ACTEncoder(config)
-    return evaluated(model, lambda n: (torch.randn(size(5, n), 2, 16),))

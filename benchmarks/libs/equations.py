@@ -1,4 +1,4 @@
-"""Differential equations and transport: torchdiffeq, torchsde, torchcde, torchdyn, geomloss, POT."""
+"""Equations and transport: torchdiffeq, torchsde, torchcde, torchdyn, neuralop, geomloss, POT."""
 
 from __future__ import annotations
 

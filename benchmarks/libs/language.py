@@ -12,16 +12,15 @@ from . import Use, evaluated, item, size, stepped, trained
 def _bert() -> Any:
     from transformers import BertConfig, BertModel
 
-    return BertModel(
-        BertConfig(
-            vocab_size=30,
-            hidden_size=16,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            intermediate_size=16,
-            max_position_embeddings=32,
-        )  # fmt: skip
+    config = BertConfig(
+        vocab_size=30,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=32,
     )
+    return BertModel(config)
 
 
 def _network() -> torch.nn.Module:

@@ -230,12 +230,14 @@ def simple_vit_step() -> Use:
 
 
 @item("vit-pytorch")
-def masked_images() -> Use:
-    from vit_pytorch import ViT
-    from vit_pytorch.simmim import SimMIM
+def class_attention() -> Use:
+    from vit_pytorch.cait import CaiT
 
-    encoder = ViT(image_size=32, patch_size=8, num_classes=3, dim=16, depth=1, heads=2, mlp_dim=16)
-    return trained(SimMIM(encoder=encoder, masking_ratio=0.5), lambda n: _images()(0))
+    model = CaiT(
+        image_size=32, patch_size=8, num_classes=3, dim=16, depth=2, cls_depth=1, heads=2,
+        mlp_dim=16, layer_dropout=0.5,
+    )  # fmt: skip
+    return trained(model, _images())
 
 
 @item("vit-pytorch")

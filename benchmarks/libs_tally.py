@@ -11,6 +11,7 @@ from tally import BAD, FOLLOW_UPS, is_whole, verdict
 
 Row = dict[str, Any]
 Cells = list[str]
+ARMS = ("stock", "mended")
 
 
 def is_always_whole(arm: Row) -> bool:
@@ -26,6 +27,7 @@ def _uses(row: Row) -> bool:
 def by_library(rows: Iterable[Row]) -> tuple[Cells, list[Cells]]:
     """Heads and rows of the table of libraries; the last row is of all."""
     heads = ["library", "ran", "whole at first: stock", "mended", "in all calls: stock", "mended"]
+    heads += ["graphs compiled later: stock", "mended"]
     heads += ["as eager: stock", "mended", "wrong, and stock is not", "first call: stock, s"]
     heads += ["mended / stock", "at rest, eager / stock", "eager / mended"]
     groups: dict[str, list[Row]] = defaultdict(list)
@@ -41,12 +43,13 @@ def _of_library(name: str, rows: Sequence[Row]) -> Cells:
     for test in (is_whole, is_always_whole):
         cells.append(str(sum(test(row["stock"]) for row in ran)))
         cells.append(str(sum(test(row["mended"]) and _uses(row) for row in ran)))
-    for arm in ("stock", "mended"):
+    cells += [str(sum(row[arm]["later_graphs"] for row in ran)) for arm in ARMS]
+    for arm in ARMS:
         cells.append(str(sum(not row[arm]["differs"] and not row[arm]["error"] for row in ran)))
     cells.append(str(sum(verdict(row) in BAD for row in ran)))
-    stock, mended = (sum(row[arm]["first"] for row in ran) for arm in ("stock", "mended"))
+    stock, mended = (sum(row[arm]["first"] for row in ran) for arm in ARMS)
     cells += [f"{stock:.1f}", f"{mended / stock:.2f}" if stock else ""]
-    return [*cells, *(_speed(ran, arm) for arm in ("stock", "mended"))]
+    return [*cells, *(_speed(ran, arm) for arm in ARMS)]
 
 
 def _speed(rows: Sequence[Row], arm: str) -> str:

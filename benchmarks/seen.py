@@ -60,8 +60,8 @@ def _kept_by(value: Any, path: str, met: dict[int, Any]) -> Iterator[tuple[str, 
     if isinstance(value, Mapping):
         parts = list(value.items())
     elif isinstance(value, (list, tuple, deque)):
-        yield f"type of {path}", f"{type(value).__name__} of {len(value)}"
         parts = list(enumerate(value))
+        yield f"type of {path}", f"{type(value).__name__} of {len(parts)}"
     elif isinstance(value, (torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)):
         parts = list(value.state_dict().items())
     elif _has_state(value):

@@ -33,7 +33,7 @@ class Arm:
     Attributes:
         calls: what was seen of each call, by path.
         error: the last line of the exception that ended the arm; empty if none did.
-        seconds: time of each call.
+        seconds: processor time of each call.
         graphs, skipped: of the first call, as `graphmend_bc.explain` counts.
         breaks: the same.
         attempts: of each frame of the first call, how many it took besides the last one.
@@ -100,7 +100,7 @@ def compiled(subject: Subject, *, mends: bool) -> Arm:
     torch.compiler.reset()
     gc.collect()  # a full collection takes as long as half a small model
     _fresh_messages()
-    first = 0
+    first: int | None = None
     with session.mending_by(state), _breaks(arm.causes) as causes, _complaints(arm.complaints):
         function = torch.compile(live.function, backend="eager")
         for number in subject.numbers:
@@ -110,7 +110,7 @@ def compiled(subject: Subject, *, mends: bool) -> Arm:
                 arm.error = last_line(error)
                 break
             finally:
-                if not first:
+                if first is None:
                     first = len(frames)
                     _count(arm, frames)
                     arm.causes = list(dict.fromkeys(causes))
@@ -240,12 +240,12 @@ def messages(logger: logging.Logger, told: Callable[[str], bool]) -> Iterator[li
 
 @contextmanager
 def timed(seconds: list[float]) -> Iterator[None]:
-    """Notes how long the block takes, whether it ends or raises."""
-    start = time.perf_counter()
+    """Notes the processor time that the block takes, whether it ends or raises."""
+    start = time.process_time()
     try:
         yield
     finally:
-        seconds.append(round(time.perf_counter() - start, 6))
+        seconds.append(round(time.process_time() - start, 6))
 
 
 def seed_all(seed: int) -> None:

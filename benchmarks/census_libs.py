@@ -16,8 +16,10 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import io
+import json
 import logging
 import random
+import re
 import statistics
 import sys
 import time
@@ -38,6 +40,8 @@ CALLS = range(8)
 AT_REST = 4
 TOO_LONG = {"causes": 6, "later_causes": 3, "differs": 3, "complaints": 2}
 """How many of its entries a row keeps, to stay short."""
+
+ROOT = Path(__file__).resolve().parents[1]
 
 Row = dict[str, Any]
 
@@ -143,7 +147,13 @@ def _short(row: Row, expected: Any) -> Row:
         for decline in row["declines"][:4]
     ]
     del row["speculations"]
-    return {**row, "eager_rest": _at_rest(expected.seconds)}
+    return without_folders({**row, "eager_rest": _at_rest(expected.seconds)})
+
+
+def without_folders(row: Row) -> Row:
+    """A row whose texts name files from the packages' folder on, or from the tree's."""
+    text = re.sub(r'/[^\s"]*/(site-packages|build/libs)/', "", json.dumps(row))
+    return json.loads(text.replace(f"{ROOT}/", ""))
 
 
 def _steady(program: Program) -> tuple[Any, str]:

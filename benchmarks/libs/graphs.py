@@ -1,4 +1,4 @@
-"""Graphs: torch_geometric, in pure torch; schnetpack-like potentials: torchani, e3nn."""
+"""Graphs of torch_geometric, in pure torch; atoms and symmetries: torchani, e3nn."""
 
 from __future__ import annotations
 
@@ -198,22 +198,16 @@ def atomic_environments() -> Use:
 
 @item("torchani")
 def energy_and_forces() -> Use:
-    import torchani
+    from torchani.arch import simple_ani
 
-    describe = torchani.AEVComputer.like_1x()
-    model = torchani.nn.ANINetworks.like_1x() if hasattr(torchani.nn, "ANINetworks") else None
+    model = simple_ani(("H", "O"), lot="wb97x-631gd")
 
-    def energy(places: torch.Tensor) -> object:
+    def energy(kinds: torch.Tensor, places: torch.Tensor) -> object:
         places = places.requires_grad_()
-        kinds = torch.tensor([[0, 1, 1]])
-        found = (
-            describe(kinds, places).sum()
-            if model is None
-            else model(kinds, describe(kinds, places))
-        )
-        return found.detach(), torch.autograd.grad(found.sum(), places)[0]
+        found = model((kinds, places)).energies
+        return found.detach(), -torch.autograd.grad(found.sum(), places)[0]
 
-    return Use("step", energy, lambda n: (_water()(n)[1],))
+    return Use("step", energy, _water(), (model,))
 
 
 @item("e3nn")

@@ -32,9 +32,15 @@ def by_library(rows: Iterable[Row]) -> tuple[Cells, list[Cells]]:
     heads += ["mended / stock", "at rest, eager / stock", "eager / mended"]
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        groups[f"{row['library']} {row.get('version', '')}".strip()].append(row)
-    table = [_of_library(name, groups[name]) for name in sorted(groups)]
+        groups[row["library"]].append(row)
+    table = [_of_library(_named(groups[name]), groups[name]) for name in sorted(groups)]
     return heads, [*table, _of_library("all", [row for group in groups.values() for row in group])]
+
+
+def _named(rows: Sequence[Row]) -> str:
+    """A library and its version, which rows without a result do not have."""
+    versions = sorted({row["version"] for row in rows if "version" in row})
+    return " ".join([rows[0]["library"], *versions])
 
 
 def _of_library(name: str, rows: Sequence[Row]) -> Cells:

@@ -8,7 +8,7 @@
 #     make sanitize  the C extension's tests under ASan and UBSan
 #     make refleaks  the same under a debug build of CPython, where there is one
 #     make census  every architecture of transformers, shrunk: whole before and after (hours; ARGS="--sample 60")
-#     make census-libs  the same of 260 uses of forty other libraries (an hour; JOBS=2 ARGS="--sample 20")
+#     make census-libs  the same of 258 uses of 78 other libraries (an hour; JOBS=2 ARGS="--sample 20")
 #     make matrix  the tests on each supported pair of Python and torch (hours; ARGS='-s "suite(3.11, 2.15.0)"')
 #     make bench   what mending gives and costs, in half an hour, with tables and pictures (RESULTS=folder)
 #     make bench-aimnet  AIMNet2, an interatomic potential, and its fix by hand (ten minutes)

@@ -38,10 +38,8 @@ from tally import BAD, read, verdict
 CALLS = range(8)
 """Numbers of the calls; the last ones show what a call takes that compiles nothing."""
 AT_REST = 4
-TOO_LONG = {"causes": 6, "later_causes": 3, "differs": 3, "complaints": 2}
+TOO_LONG = {"causes": 6, "later_causes": 3, "differs": 8, "complaints": 2}
 """How many of its entries a row keeps, to stay short."""
-
-ROOT = Path(__file__).resolve().parents[1]
 
 Row = dict[str, Any]
 
@@ -135,6 +133,7 @@ def measure(item: Any) -> Row:
 
 def _short(row: Row, expected: Any) -> Row:
     """A row as it is kept: what is long is cut; of the times, the first and the median at rest."""
+    row = _without_folders(row)
     for arm in (row["stock"], row["mended"], *row.pop("numpy_stream", ())):
         arm["attempts"] = sum(arm["attempts"])
         times = arm.pop("seconds")
@@ -147,13 +146,13 @@ def _short(row: Row, expected: Any) -> Row:
         for decline in row["declines"][:4]
     ]
     del row["speculations"]
-    return without_folders({**row, "eager_rest": _at_rest(expected.seconds)})
+    return {**row, "eager_rest": _at_rest(expected.seconds)}
 
 
-def without_folders(row: Row) -> Row:
+def _without_folders(row: Row) -> Row:
     """A row whose texts name files from the packages' folder on, or from the tree's."""
-    text = re.sub(r'/[^\s"]*/(site-packages|build/libs)/', "", json.dumps(row))
-    return json.loads(text.replace(f"{ROOT}/", ""))
+    folders = r'[^\s"]*/(site-packages/|build/libs/|(?=benchmarks/))'
+    return json.loads(re.sub(folders, "", json.dumps(row)))
 
 
 def _steady(program: Program) -> tuple[Any, str]:

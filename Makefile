@@ -8,6 +8,7 @@
 #     make sanitize  the C extension's tests under ASan and UBSan
 #     make refleaks  the same under a debug build of CPython, where there is one
 #     make census  every architecture of transformers, shrunk: whole before and after (hours; ARGS="--sample 60")
+#     make census-libs  the same of 258 uses of 78 other libraries (an hour; JOBS=2 ARGS="--sample 20")
 #     make matrix  the tests on each supported pair of Python and torch (hours; ARGS='-s "suite(3.11, 2.15.0)"')
 #     make bench   what mending gives and costs, in half an hour, with tables and pictures (RESULTS=folder)
 #     make bench-aimnet  AIMNet2, an interatomic potential, and its fix by hand (ten minutes)
@@ -25,7 +26,7 @@ CLANG_FORMAT ?= $(BIN)/clang-format
 RESULTS ?= benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
 
-.PHONY: build test orders fuzz demo lint bench bench-aimnet bench-gpu census matrix sanitize refleaks clean
+.PHONY: build test orders fuzz demo lint bench bench-aimnet bench-gpu census census-libs matrix sanitize refleaks clean
 
 build: $(STAMP)
 
@@ -98,6 +99,21 @@ bench-gpu: build
 census: build
 	mkdir -p $(RESULTS)
 	$(BIN)/python benchmarks/census.py --out $(RESULTS)/census.jsonl --plot $(RESULTS)/census.svg $(ARGS)
+
+# torch and numpy are those of the environment. torchaudio's extension is built for CUDA; without it
+# there is its Python.
+LIBS := build/libs/.installed
+
+$(LIBS): constraints/libs.txt | build
+	rm -rf $(@D)
+	$(BIN)/python -m pip install -q --no-deps --target $(@D) -r $<
+	rm -f $(@D)/torchaudio/lib/*.so
+	touch $@
+
+census-libs: build $(LIBS)
+	mkdir -p $(RESULTS)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/census_libs.py --packages $(dir $(LIBS)) --jobs $(JOBS) \
+		--out $(RESULTS)/census_libs.jsonl $(ARGS)
 
 matrix: build
 	mkdir -p $(RESULTS)

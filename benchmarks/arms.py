@@ -1,12 +1,11 @@
-"""The arms of the census: one model run eagerly, compiled by stock torch, and compiled and mended.
+"""The arms of a census: one program run eagerly, compiled by stock torch, and compiled and mended.
 
-Every arm starts from the same weights and makes the same calls. What a user can see of each call is
+Every arm starts from the same state and makes the same calls. What a user can see of each call is
 kept as plain values, so that arms can be compared bit for bit.
 """
 
 from __future__ import annotations
 
-import copy
 import gc
 import linecache
 import logging
@@ -14,20 +13,17 @@ import random
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from seen import Seen, aliasing, kept, leaves_of
+from seen import Seen
 
 from graphmend_bc import session
 from graphmend_bc.reporting.report import FrameResult, Report
-
-CALLS = (1, 2, 1)
-"""Seeds of the calls that each arm makes; the first compiles."""
 
 
 @dataclass(slots=True)
@@ -37,12 +33,13 @@ class Arm:
     Attributes:
         calls: what was seen of each call, by path.
         error: the last line of the exception that ended the arm; empty if none did.
-        seconds: time of each call.
+        seconds: processor time of each call.
         graphs, skipped: of the first call, as `graphmend_bc.explain` counts.
         breaks: the same.
         attempts: of each frame of the first call, how many it took besides the last one.
-        later_graphs: graphs compiled in later calls.
+        later_graphs, later_breaks, later_skipped: the same of later calls.
         causes: the breaks of the first call: Dynamo's type, the place as "file:line", the source.
+        later_causes: breaks that only later calls have.
         report: mends and declines.
         complaints: warnings and errors that graphmend_bc logged: frames it had to leave alone.
     """
@@ -55,78 +52,86 @@ class Arm:
     skipped: int = 0
     attempts: list[int] = field(default_factory=list)
     later_graphs: int = 0
+    later_breaks: int = 0
+    later_skipped: int = 0
     causes: list[tuple[str, str, str]] = field(default_factory=list)
+    later_causes: list[tuple[str, str, str]] = field(default_factory=list)
     report: Report = field(default_factory=Report)
     complaints: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A model to census.
+class Live(Protocol):
+    """A subject made anew, for one arm."""
 
-    Attributes:
-        fresh: makes a copy of the model that shares nothing with other copies.
-        inputs: makes the arguments of a call from a seed.
-        train: train the model; else it is evaluated without gradients.
-        without_cache: call the model with `use_cache=False`.
-    """
+    @property
+    def function(self) -> Any:
+        """What is compiled."""
 
-    fresh: Callable[[], torch.nn.Module]
-    inputs: Callable[[int], dict[str, Any]]
-    train: bool
-    without_cache: bool = False
+    def call(self, function: Any, number: int, seconds: list[float]) -> Seen:
+        """Call what was compiled, or the function itself; note the time that it took."""
+
+
+class Subject(Protocol):
+    """A program to census."""
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """A number for each call that an arm makes; the first compiles."""
+
+    def fresh(self) -> Live:
+        """The program as it is before its first call, sharing nothing with other arms."""
 
 
 def eager(subject: Subject) -> Arm:
     """The arm without a compiler; errors are raised."""
-    arm = Arm()
-    model = _prepared(subject)
+    arm, live = Arm(), subject.fresh()
     _fresh_messages()
-    for seed in CALLS:
-        arm.calls.append(_call(model, model, subject, seed))
+    for number in subject.numbers:
+        arm.calls.append(live.call(live.function, number, arm.seconds))
     return arm
 
 
 def compiled(subject: Subject, *, mends: bool) -> Arm:
     """An arm that is compiled with the backend "eager", with mending or without."""
-    arm = Arm()
-    model = _prepared(subject)
+    arm, live = Arm(), subject.fresh()
     state = session.new_state(mends=mends)
     frames: list[FrameResult] = []
     state.on_frame.append(frames.append)
     torch.compiler.reset()
     gc.collect()  # a full collection takes as long as half a small model
     _fresh_messages()
+    first: int | None = None
     with session.mending_by(state), _breaks(arm.causes) as causes, _complaints(arm.complaints):
-        function = torch.compile(model, backend="eager")
-        for number, seed in enumerate(CALLS):
-            start = time.perf_counter()
+        function = torch.compile(live.function, backend="eager")
+        for number in subject.numbers:
             try:
-                arm.calls.append(_call(model, function, subject, seed))
+                arm.calls.append(live.call(function, number, arm.seconds))
             except Exception as error:
                 arm.error = last_line(error)
                 break
             finally:
-                arm.seconds.append(round(time.perf_counter() - start, 3))
-                if number == 0:
+                if first is None:
+                    first = len(frames)
                     _count(arm, frames)
                     arm.causes = list(dict.fromkeys(causes))
         arm.report = state.report_now()
-    arm.later_graphs = sum(frame.graphs for frame in frames) - arm.graphs
+    _count_later(arm, frames[first:])
+    arm.later_causes = [cause for cause in dict.fromkeys(causes) if cause not in arm.causes]
     torch.compiler.reset()
     return arm
 
 
-def _prepared(subject: Subject) -> torch.nn.Module:
-    return subject.fresh().train(subject.train)
-
-
 def _count(arm: Arm, frames: list[FrameResult]) -> None:
-    reasons = [frame.break_reason for frame in frames if frame.break_reason]
     arm.graphs = sum(frame.graphs for frame in frames)
     arm.skipped = sum(frame.skipped for frame in frames)
-    arm.breaks = max(arm.graphs - 1, len(reasons))
+    arm.breaks = max(arm.graphs - 1, sum(bool(frame.break_reason) for frame in frames))
     arm.attempts = [len(frame.attempts) for frame in frames]
+
+
+def _count_later(arm: Arm, frames: list[FrameResult]) -> None:
+    arm.later_graphs = sum(frame.graphs for frame in frames)
+    arm.later_skipped = sum(frame.skipped for frame in frames)
+    arm.later_breaks = sum(bool(frame.break_reason) for frame in frames)
 
 
 def last_line(error: BaseException) -> str:
@@ -157,7 +162,7 @@ class _BreakLog(logging.Handler):
 
 def short(path: str) -> str:
     """A path from the packages' folder on."""
-    return re.sub(r".*/(site-packages|tf\d+)/", "", path)
+    return re.sub(r".*/(site-packages|tf\d+|build/libs)/", "", path)
 
 
 @contextmanager
@@ -194,7 +199,7 @@ def _complaints(texts: list[str]) -> Iterator[None]:
         log.propagate = propagates
 
 
-# One call
+# What the calls of all subjects share
 
 
 class _Records(logging.Handler):
@@ -216,9 +221,9 @@ def _fresh_messages() -> None:
 
 
 @contextmanager
-def _messages() -> Iterator[list[tuple[object, ...]]]:
-    """Log records and warnings of transformers."""
-    logger, handler = logging.getLogger("transformers"), _Records()
+def messages(logger: logging.Logger, told: Callable[[str], bool]) -> Iterator[list[Any]]:
+    """Records that reach a logger, and the warnings whose file `told` accepts."""
+    handler = _Records()
     logger.addHandler(handler)
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -227,45 +232,45 @@ def _messages() -> Iterator[list[tuple[object, ...]]]:
             handler.seen += [
                 (w.category.__name__, str(w.message), short(w.filename), w.lineno)
                 for w in caught
-                if "transformers" in w.filename
+                if told(w.filename)
             ]
     finally:
         logger.removeHandler(handler)
 
 
-def _call(model: torch.nn.Module, function: Any, subject: Subject, seed: int) -> Seen:
-    """Make one call, and keep what can be seen of it."""
-    inputs = subject.inputs(seed)
-    if subject.without_cache:
-        inputs["use_cache"] = False
-    model.zero_grad(set_to_none=True)
+@contextmanager
+def timed(seconds: list[float]) -> Iterator[None]:
+    """Notes the processor time that the block takes, whether it ends or raises."""
+    start = time.process_time()
+    try:
+        yield
+    finally:
+        seconds.append(round(time.process_time() - start, 6))
+
+
+def seed_all(seed: int) -> None:
+    """Start the random numbers of torch, NumPy and Python."""
     torch.manual_seed(seed)
     np.random.seed(seed)
     random.seed(seed)
-    seen: Seen = {}
-    with torch.set_grad_enabled(subject.train), _messages() as messages:
-        output = function(**inputs)
-        leaves = dict(leaves_of(output, "output"))
-        seen |= {"aliasing of outputs": aliasing(leaves)}
-        if subject.train:
-            _loss_of(leaves).backward()
-    seen |= {path: kept(leaf) for path, leaf in leaves.items()}
-    seen |= {f"gradient of {n}": kept(p.grad) for n, p in model.named_parameters()}
-    seen |= {f"state {name}": kept(value) for name, value in model.state_dict().items()}
-    seen |= {f"after: {path}": kept(leaf) for path, leaf in leaves_of(inputs, "input")}
+
+
+def random_numbers() -> Seen:
+    """Where the random numbers are."""
     numbers = np.random.get_state(legacy=True)
-    seen["random numbers of torch"] = torch.get_rng_state()
-    seen["random numbers of numpy"] = (numbers[1].tolist(), numbers[2])
-    seen["random numbers of Python"] = random.getstate()
-    seen["messages"] = list(messages)
-    return seen
+    return {
+        "random numbers of torch": torch.get_rng_state(),
+        "random numbers of numpy": (numbers[1].tolist(), numbers[2]),
+        "random numbers of Python": random.getstate(),
+    }
 
 
-def _loss_of(leaves: dict[str, Any]) -> torch.Tensor:
-    """The loss, or the mean of all outputs that have a gradient."""
-    loss = leaves.get("output.loss")
-    if isinstance(loss, torch.Tensor) and loss.requires_grad:
-        return loss.sum()
+def mean_of(leaves: dict[str, Any]) -> torch.Tensor:
+    """The mean of all outputs that have a gradient, to begin a backward pass at.
+
+    Raises:
+        ValueError: there is none.
+    """
     parts = [
         leaf.float().mean()
         for leaf in leaves.values()
@@ -274,17 +279,3 @@ def _loss_of(leaves: dict[str, Any]) -> torch.Tensor:
     if not parts:
         raise ValueError("no output has a gradient")
     return torch.stack(parts).sum()
-
-
-def copier(model: torch.nn.Module, rebuilt: Callable[[], torch.nn.Module]) -> Callable[[], Any]:
-    """A function that copies a model, or builds it anew where it cannot be copied."""
-
-    def fresh() -> torch.nn.Module:
-        try:
-            return copy.deepcopy(model)
-        except RuntimeError:  # tensors with a history, such as weights that are normed
-            other = rebuilt()
-            other.load_state_dict(model.state_dict())
-            return other
-
-    return fresh

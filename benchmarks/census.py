@@ -14,25 +14,21 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import logging
-import os
 import random
-import signal
-import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from children import run_all, said, say
 from tally import BAD, chart, read, summary, verdict
 
 MODES = ("eval", "train")
-MARK = "census-row: "
 
 Row = dict[str, Any]
 
@@ -55,23 +51,21 @@ def measure(architecture: str, modes: Sequence[str]) -> None:
         start = time.perf_counter()
         row |= _measured(architecture, train=mode == "train")
         row["seconds"] = round(time.perf_counter() - start, 1)
-        print(f"{MARK}{json.dumps(row)}", flush=True)
+        say(row)
 
 
 def _measured(architecture: str, train: bool) -> Row:
     """All arms of one model in one mode."""
     import arms
-    import torch
-    from seen import differences
+    from telling import compared, steady
 
     try:
         subject, row = _subject(architecture, train)
-        expected = arms.eager(subject)
-        unsteady = differences(expected.calls, arms.eager(subject).calls)
+        expected, unsteady = steady(subject)
     except Exception as error:
         return {"status": "did not run", "reason": arms.last_line(error)}
     if unsteady:
-        return {**row, "status": "did not run", "reason": f"not deterministic: {unsteady[0]}"}
+        return {**row, "status": "did not run", "reason": unsteady}
     arms.compiled(subject, mends=False)  # the first arm would pay for what torch then loads
     stock = arms.compiled(subject, mends=False)
     if "mark_static_address" in stock.error and not subject.without_cache:
@@ -80,40 +74,14 @@ def _measured(architecture: str, train: bool) -> Row:
         row["attempt"] += ", no cache"
         expected = arms.eager(subject)
         stock = arms.compiled(subject, mends=False)
-    mended = arms.compiled(subject, mends=True)
-    row |= {"status": "ok", "stock": _told(stock, expected), "mended": _told(mended, expected)}
-    if row["stock"]["differs"]:
-        # Stock Dynamo draws NumPy's random numbers from torch's generator, unless told otherwise.
-        with torch._dynamo.config.patch(use_numpy_random_stream=True):
-            other = [arms.compiled(subject, mends=mends) for mends in (False, True)]
-        row["numpy_stream"] = [_told(arm, expected) for arm in other]
-    return row | _told_of_mending(mended.report)
-
-
-def _told(arm: Any, expected: Any) -> Row:
-    from seen import differences
-
-    names = (
-        "graphs",
-        "breaks",
-        "skipped",
-        "attempts",
-        "later_graphs",
-        "causes",
-        "error",
-        "complaints",
-        "seconds",
-    )
-    return {
-        **{name: getattr(arm, name) for name in names},
-        "differs": differences(expected.calls, arm.calls)[:20],
-    }
+    return row | compared(subject, expected, stock)
 
 
 def _subject(architecture: str, train: bool) -> tuple[Any, Row]:
     """The first attempt at building and calling a model that runs eagerly."""
     import arms
     import zoo
+    from architecture import Architecture, copier
 
     first: Exception | None = None
     for attempt in zoo.attempts():
@@ -122,8 +90,8 @@ def _subject(architecture: str, train: bool) -> tuple[Any, Row]:
         except Exception as error:
             first = first or error
             continue
-        fresh = arms.copier(model, lambda a=attempt: zoo.build(architecture, a)[0])
-        subject = arms.Subject(fresh, inputs.make, train)
+        fresh = copier(model, lambda a=attempt: zoo.build(architecture, a)[0])
+        subject = Architecture(fresh, inputs.make, train)
         for _ in range(3):
             try:
                 arms.eager(subject)
@@ -138,60 +106,22 @@ def _subject(architecture: str, train: bool) -> tuple[Any, Row]:
     raise first or ValueError("nothing to try")
 
 
-def _told_of_mending(report: Any) -> Row:
-    from arms import short
-
-    return {
-        "mends": [
-            {
-                "strategy": m.strategy,
-                "at": short(f"{m.site.filename}:{m.site.lineno}"),
-                "gb": m.gb_type,
-            }
-            for m in report.mends
-        ],
-        "declines": [
-            {
-                "reason": d.reason,
-                "at": short(f"{d.site.filename}:{d.site.lineno}"),
-                "gb": d.gb_type,
-                "why": d.explanation[-200:],
-                "before": [text[:200] for text in d.passed_over],
-            }
-            for d in report.declines
-        ],
-        "speculations": [short(str(outcome)) for outcome in report.speculations],
-        "failed_checks": [
-            short(str(o.site)) for o in report.speculations if o.failed_checks == o.calls > 0
-        ],
-    }
-
-
 # The parent: all of them
 
 
 def census(options: argparse.Namespace) -> None:
     """Run a child for each architecture that has rows missing."""
-    from tqdm import tqdm
-
     done = {(row["model"], row["mode"]) for row in read(options.out)}
     missing = {
         name: [mode for mode in options.modes if (name, mode) not in done]
         for name in _chosen(options)
     }
-    work = [(name, modes) for name, modes in missing.items() if modes]
-    bar = tqdm(total=len(work), unit="model", smoothing=0.05)
-    with ThreadPoolExecutor(options.jobs) as pool, options.out.open("a", encoding="utf-8") as out:
-        futures = {pool.submit(_child, name, modes, options.limit): name for name, modes in work}
-        for future in as_completed(futures):
-            for row in future.result():
-                out.write(json.dumps(row) + "\n")
-                if verdict(row) in BAD:
-                    tqdm.write(f"{verdict(row)}: {row['model']} {row['mode']}")
-            out.flush()
-            bar.set_postfix_str(futures[future])
-            bar.update()
-    bar.close()
+    work = {
+        name: partial(_child, name, modes, options.limit)
+        for name, modes in missing.items()
+        if modes
+    }
+    run_all(work, options.out, options.jobs)
 
 
 def _chosen(options: argparse.Namespace) -> list[str]:
@@ -207,26 +137,8 @@ def _chosen(options: argparse.Namespace) -> list[str]:
 
 def _child(name: str, modes: Sequence[str], limit: float) -> list[Row]:
     """Rows of one architecture; rows that say so for modes that the child did not come to."""
-    command = [sys.executable, __file__, "--child", name, "--mode", ",".join(modes)]
-    environment = os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        start_new_session=True,
-    )
-    reason = ""
-    try:
-        out, errors = process.communicate(timeout=limit * len(modes))
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        out, errors = process.communicate()
-        reason = "time limit"
-    marked = [line for line in out.split("\n") if line.startswith(MARK)]
-    rows: list[Row] = [json.loads(line.removeprefix(MARK)) for line in marked]
-    reason = reason or f"exit {process.returncode}: {errors.strip()[-300:]}"
+    command = [__file__, "--child", name, "--mode", ",".join(modes)]
+    rows, reason = said(command, limit * len(modes))
     release = importlib.metadata.version("transformers")
     for mode in modes[len(rows) :]:
         row = {"model": name, "mode": mode, "transformers": release}

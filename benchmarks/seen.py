@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,7 +27,7 @@ def leaves_of(value: Any, path: str, above: tuple[int, ...] = ()) -> Iterator[tu
         yield f"type of {path}", f"{type(value).__name__} of {len(value)}"
         for number, item in enumerate(value):
             yield from leaves_of(item, f"{path}[{number}]", above)
-    elif type(value).__module__.startswith("transformers") and hasattr(value, "__dict__"):
+    elif _opens(value):
         yield f"type of {path}", type(value).__qualname__
         for name, item in vars(value).items():
             yield from leaves_of(item, f"{path}.{name}", above)
@@ -32,6 +35,59 @@ def leaves_of(value: Any, path: str, above: tuple[int, ...] = ()) -> Iterator[tu
         yield path, value
     else:
         yield path, type(value).__qualname__
+
+
+def _opens(value: Any) -> bool:
+    """Whether an output is looked into: caches of transformers, data classes."""
+    of_transformers = type(value).__module__.startswith("transformers")
+    return (of_transformers or is_dataclass(value)) and hasattr(value, "__dict__")
+
+
+def state_of(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Paths and leaves of what an object keeps: attributes, parameters, their gradients."""
+    yield from _kept_by(value, path, {})
+
+
+def _kept_by(value: Any, path: str, met: dict[int, Any]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, PLAIN):
+        yield path, value
+        if isinstance(value, torch.Tensor) and value.is_leaf:
+            yield f"gradient of {path}", value.grad
+        return
+    if id(value) in met:
+        return
+    met[id(value)] = value  # also keeps it alive, so that no other object has its id
+    if isinstance(value, Mapping):
+        parts = list(value.items())
+    elif isinstance(value, (list, tuple, deque)):
+        parts = list(enumerate(value))
+        yield f"type of {path}", f"{type(value).__name__} of {len(parts)}"
+    elif isinstance(value, (torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)):
+        parts = list(value.state_dict().items())
+    elif _has_state(value):
+        parts = [(name, part) for name, part in vars(value).items() if name not in _OF_ALL_MODULES]
+    else:
+        parts = []
+    for name, part in parts:
+        yield from _kept_by(part, f"{path}.{name}", met)
+
+
+def _has_state(value: Any) -> bool:
+    """Whether an object has attributes that a program can see change; torch's own are not told."""
+    if isinstance(value, torch.nn.Module):
+        return True
+    opaque = isinstance(value, (type, ModuleType, *_FUNCTIONS))
+    return not opaque and hasattr(value, "__dict__") and not _is_of_torch(value)
+
+
+def _is_of_torch(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] in ("torch", "weakref", "functools")
+
+
+_FUNCTIONS = (FunctionType, MethodType, BuiltinFunctionType)
+PLAIN = (type(None), bool, int, float, complex, str, torch.Tensor, np.ndarray)
+_OF_ALL_MODULES = {*vars(torch.nn.Module()), "_is_torch_compile"}  # `torch.compile` sets the last
+_OF_ALL_MODULES -= {"training", "_parameters", "_buffers", "_modules"}
 
 
 def kept(leaf: Any) -> Any:

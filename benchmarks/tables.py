@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aimnet
+import libs_tally
 import tally
 from measuring import Key, Sample, grouped, read_json
 
@@ -248,6 +249,11 @@ TABLES = {
         "census_sample.jsonl",
         lambda path: tally.markdown(tally.read(path)),
         "A sample of transformers.",
+    ),
+    "libraries": Table(
+        "census_libs.jsonl",
+        lambda path: libs_tally.markdown(tally.read(path)),
+        "Uses of other libraries.",
     ),
 }
 """By name, as blocks call them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, cast
@@ -16,6 +17,7 @@ from torch.optim import Optimizer, lr_scheduler, optimizer
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
+from graphmend_bc.dynamo.before_graph.guarded_constants import guard_on
 from graphmend_bc.dynamo.calls.backward_pass import has_passed
 from graphmend_bc.dynamo.calls.callees import owner_of
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
@@ -161,6 +163,12 @@ def _scheduled(
     (optimizer,) = reader([source.base])(root.f_locals, root.f_globals)
     if held["opt_ref"]() is not optimizer:  # it was given the method of another
         return None
+    known, step = weakref.ref(optimizer), weakref.ref(cast(FunctionType, function))
+
+    def is_wrapped() -> bool:
+        return vars(known()).get("step") is step()
+
+    guard_on(f"step of {id(optimizer)}", is_wrapped, True)
     owner = VariableTracker.build(tx, optimizer, source.base.base)
     as_an_object(tx, owner)
     inline(tx, _note_called, owner)

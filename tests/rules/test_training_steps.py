@@ -296,6 +296,84 @@ def test_a_pass_that_could_be_told_is_left(body: str, before: str) -> None:
     assert "backward-noticed" in reasons.split()
 
 
+BY_ALIAS = """
+opt.zero_grad(set_to_none=False)
+loss = mse_loss(m(x), y)
+loss.backward()
+opt.step()
+for p in m.parameters():
+    p.{}.clamp_(-0.3, 0.3)
+return loss.detach()
+"""
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    ("body", "before"),
+    [
+        (BY_ALIAS.format("data"), ""),
+        (BY_ALIAS.format("detach()"), ""),
+        (BY_ALIAS.format("grad.data"), ""),
+        (
+            f"more[0].zero_()\n{BACKWARD}",
+            "more = [torch.zeros(58)]\nplace = 0\nfor p in m.parameters():\n"
+            "    p.grad = more[0][place:place + p.numel()].view_as(p)\n    place += p.numel()",
+        ),
+        (
+            "z = x.clone().requires_grad_()\nm(z).sum().backward()\n"
+            "z.requires_grad_(False)\nreturn z",
+            "",
+        ),
+        ("h = m(x)\nh.square().sum().backward()\nreturn h.unbind(1)", ""),
+        ("loss = m(x).sum()\nloss.register_hook(print)\nloss.backward()\nreturn loss", ""),
+    ],
+)
+def test_a_pass_that_a_graph_would_change_is_left(body: str, before: str, backend: str) -> None:
+    """AOTAutograd writes one for another, or forgets what the tensor is."""
+    left, reasons = whole(body, before=before, backend=backend)
+    assert left
+    assert "backward-noticed" in reasons.split()
+
+
+def test_an_average_may_read_what_is_written() -> None:
+    body = AVERAGE.replace("(q, alpha", "(q.data, alpha")
+    before = "import copy\nkept = copy.deepcopy(m).requires_grad_(False)"
+    assert whole(body, before=before, backend="aot_eager") == (0, "")
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        "torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t * 2)",
+        "torch.autograd.set_detect_anomaly(True)",
+    ],
+)
+def test_who_looks_at_passes_of_a_call(context: str) -> None:
+    """The original code runs then; gradients that are no numbers raise."""
+    seen = []
+    for compiles in (False, True):
+        torch._dynamo.reset()
+        made = program(STEP.replace("mse_loss(m(x), y)", "mse_loss(m(x), y).sqrt()"))
+        state = session.new_state(mends=compiles)
+        with session.mending_by(state):
+            f = torch.compile(made["f"], backend="aot_eager") if compiles else made["f"]
+            shown = lived(made, f, {}, 2)
+            with eval(context, vars(torch) | {"torch": torch}):
+                shown += lived(made, f, {}, 2)
+        seen.append(shown)
+    assert _agrees(seen[1], seen[0], 1e-6)
+    assert state.report_now().compiled.breaks == 0
+
+
+def test_another_method_wraps_the_step_later() -> None:
+    before = f"{SCHEDULER}\nother = nn.Linear(4, 2)\nmore = [*other.parameters()]\n"
+    before += "second = torch.optim.SGD(more, 0.1)\n"
+    before += "wrapped = torch.optim.lr_scheduler.StepLR(second, 2)"
+    body = STEP.replace("(m(x), y)", "(m(x) + other(x), y)")
+    left, _ = whole(body, before=before, changes={2: "opt.step = second.step"})
+    assert left
+
+
 @pytest.mark.parametrize(
     ("body", "before", "reason"),
     [

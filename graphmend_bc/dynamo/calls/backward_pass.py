@@ -9,7 +9,8 @@ as what the operators gave: Inductor returns one tensor for two equal ones, such
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, cast
 
@@ -28,7 +29,7 @@ from graphmend_bc.dynamo.calls.consumed_outputs import (
     leaf_of,
     reachable,
 )
-from graphmend_bc.dynamo.graph.fx_nodes import tensors_of
+from graphmend_bc.dynamo.graph.fx_nodes import name_called, tensors_of
 from graphmend_bc.dynamo.graph.lambda_guards import reader
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
@@ -60,20 +61,23 @@ class BackwardPasses(Feature):
     def on_graph(self, compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
         inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
         self.watched = tuple(i for i, node in enumerate(inputs) if _is_leaf(node))
+        recorder = compilation.trace.recorder
+        assert recorder is not None
         for node in gm.graph.nodes:
-            if node.target is torch.autograd.grad or node.target in _ASKS:
-                self._check(node)
+            if detail := _why_noticed(node, recorder.aside):
+                raise self._refused(detail)
+        # AOTAutograd takes one for another, where gradients that are inputs are added to as well.
+        if not recorder.aside.isdisjoint(map(_storage, filter(_is_leaf, inputs))):
+            raise self._refused("A parameter is written to by way of another tensor.")
+        if output.side_effects.tensor_hooks:
+            raise self._refused("A tensor is given a hook.")
+        if _share_memory(_gradients(output), inputs):
+            raise self._refused("A gradient shares its memory with another tensor.")
         (end,) = (node for node in gm.graph.nodes if node.op == "output")
         outputs = cast("Sequence[Any]", end.args[0])
         self.apart = tuple(_storage(each) for each in outputs)
         if self.retains and any(_has_history(each) for each in outputs):
             raise self._refused("What is kept for a later pass leaves the graph.")
-
-    def _check(self, node: Node) -> None:
-        if node.target in _ASKS:
-            raise self._refused(f"{node.target} is asked for beside it.")
-        if any(each.layout is not torch.strided for each in tensors_of(node)):
-            raise self._refused("A gradient is sparse.")
 
     def _refused(self, detail: str) -> SiteRefused:
         return SiteRefused(Refused("backward-noticed", detail), *self.sites)
@@ -88,6 +92,29 @@ class BackwardPasses(Feature):
         return _unwatched(graph, self.watched)
 
 
+def _why_noticed(node: Node, changed: set[int]) -> str:
+    """What of a node tells its graph, with a backward pass in it, from eager Python; else empty.
+
+    Args:
+        node: a node of the graph.
+        changed: storages that are written to by way of tensors that require no gradient.
+    """
+    if node.target in _ASKS:
+        return f"{node.target} is asked for beside it."
+    if node.target is torch.autograd.grad and any(
+        each.layout is not torch.strided for each in tensors_of(node)
+    ):
+        return "A gradient is sparse."
+    if name_called(node) == "requires_grad_" and not any(
+        each.requires_grad for each in tensors_of(node.all_input_nodes[0])
+    ):
+        return "A tensor ceases to require a gradient."
+    if node.target is _GET_DATA and not changed.isdisjoint(map(storage_of, tensors_of(node))):
+        return "A tensor is written to through its attribute 'data'."
+    return ""
+
+
+_GET_DATA: Final = torch._C._autograd._get_data_attr  # type: ignore[attr-defined]
 _ASKS: Final = frozenset({"retain_grad", "register_hook", "register_post_accumulate_grad_hook"})
 
 
@@ -156,8 +183,8 @@ def _check(tx: InstructionTranslatorBase, compilation: Compilation, asked: Pass)
         raise Refused("backward-noticed", "It is in an arm that may not be taken.")
     if not torch.is_grad_enabled() or torch.is_inference_mode_enabled():
         raise Refused("backward-noticed", "It is called where no gradients are recorded.")
-    if _is_distributed():
-        raise Refused("backward-noticed", "Processes may exchange gradients as they come.")
+    if why := _why_observed():
+        raise Refused("backward-noticed", why)
     root = tx.output.root_tx
     known = {id(_example(leaf.as_proxy().node)) for leaf in tx.output.leaf_var_creation_order}
     for place, variable in tx.output.input_source_to_var.items():
@@ -179,8 +206,15 @@ def _leaves(asked: Pass) -> Iterator[torch.Tensor]:
             yield leaf
 
 
-def _is_distributed() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
+def _why_observed() -> str:
+    """What sees the backward passes of this call from outside; empty if nothing does."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return "Processes may exchange gradients as they come."
+    if torch.is_anomaly_enabled():
+        return "Anomalies are looked for."
+    if torch._C._autograd._top_saved_tensors_default_hooks(False) is not None:
+        return "Hooks see what is saved for it."
+    return ""
 
 
 def _is_watched(leaf: torch.Tensor) -> bool:
@@ -217,8 +251,22 @@ def _is_leaf(node: Node) -> bool:
 
 
 def _storage(value: object) -> int | None:
-    found = next(iter(tensors_of(value)), None) if isinstance(value, Node) else None
-    return None if found is None else storage_of(found)
+    tensors = tensors_of(value) if isinstance(value, Node) else []
+    dense = [tensor for tensor in tensors if tensor.layout is torch.strided]
+    return storage_of(dense[0]) if dense else None
+
+
+def _gradients(output: OutputGraph) -> Iterator[Node]:
+    """The inputs that are gradients of others."""
+    for place, variable in output.input_source_to_var.items():
+        if getattr(place, "member", "") == "grad" and isinstance(variable, TensorVariable):
+            yield variable.as_proxy().node
+
+
+def _share_memory(some: Iterable[Node], others: Iterable[Node]) -> bool:
+    """Whether one of some inputs lies where another one does."""
+    places = Counter(filter(None, map(_storage, others)))
+    return any(places[_storage(node)] > 1 for node in some)
 
 
 def _has_history(value: object) -> bool:
@@ -230,7 +278,7 @@ def _unwatched(graph: Callable[..., Any], watched: tuple[int, ...]) -> Callable[
 
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
-        if _is_distributed() or any(_is_watched(args[index]) for index in watched):
+        if _why_observed() or any(_is_watched(args[index]) for index in watched):
             raise Deoptimise
         return graph(*args, **kwargs)
 

@@ -67,7 +67,11 @@ def _history_of(output: VariableTracker) -> Node | None:
     if not isinstance(output, TensorVariable):
         return None
     example = output.as_proxy().node.meta.get("example_value")
-    return example.grad_fn if isinstance(example, torch.Tensor) else None
+    if not isinstance(example, torch.Tensor) or example.grad_fn is None:
+        return None
+    # One of several views must not be written to, which it would not tell any more.
+    is_one_of_several = example._is_view() and len(example.grad_fn._input_metadata) > 1
+    return None if is_one_of_several else example.grad_fn
 
 
 def freed_by(

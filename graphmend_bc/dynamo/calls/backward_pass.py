@@ -61,14 +61,15 @@ class BackwardPasses(Feature):
     def on_graph(self, compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
         inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
         self.watched = tuple(i for i, node in enumerate(inputs) if _is_leaf(node))
-        recorder = compilation.trace.recorder
-        assert recorder is not None
         for node in gm.graph.nodes:
-            if detail := _why_noticed(node, recorder.aside):
+            if detail := _why_noticed(node):
                 raise self._refused(detail)
+        recorder = compilation.trace.recorder  # it cannot tell of sparse tensors
+        assert recorder is not None
+        read = [node for node in gm.graph.nodes if node.target is _GET_DATA]
         # AOTAutograd takes one for another, where gradients that are inputs are added to as well.
-        if not recorder.aside.isdisjoint(map(_storage, filter(_is_leaf, inputs))):
-            raise self._refused("A parameter is written to by way of another tensor.")
+        if not recorder.aside.isdisjoint(map(_storage, [*filter(_is_leaf, inputs), *read])):
+            raise self._refused("A parameter or gradient is written to by way of another tensor.")
         if output.side_effects.tensor_hooks:
             raise self._refused("A tensor is given a hook.")
         if _share_memory(_gradients(output), inputs):
@@ -92,13 +93,8 @@ class BackwardPasses(Feature):
         return _unwatched(graph, self.watched)
 
 
-def _why_noticed(node: Node, changed: set[int]) -> str:
-    """What of a node tells its graph, with a backward pass in it, from eager Python; else empty.
-
-    Args:
-        node: a node of the graph.
-        changed: storages that are written to by way of tensors that require no gradient.
-    """
+def _why_noticed(node: Node) -> str:
+    """What of a node tells its graph, with a backward pass in it, from eager Python; else empty."""
     if node.target in _ASKS:
         return f"{node.target} is asked for beside it."
     if node.target is torch.autograd.grad and any(
@@ -109,8 +105,6 @@ def _why_noticed(node: Node, changed: set[int]) -> str:
         each.requires_grad for each in tensors_of(node.all_input_nodes[0])
     ):
         return "A tensor ceases to require a gradient."
-    if node.target is _GET_DATA and not changed.isdisjoint(map(storage_of, tensors_of(node))):
-        return "A tensor is written to through its attribute 'data'."
     return ""
 
 
@@ -265,8 +259,8 @@ def _gradients(output: OutputGraph) -> Iterator[Node]:
 
 def _share_memory(some: Iterable[Node], others: Iterable[Node]) -> bool:
     """Whether one of some inputs lies where another one does."""
-    places = Counter(filter(None, map(_storage, others)))
-    return any(places[_storage(node)] > 1 for node in some)
+    places = Counter(place for place in map(_storage, others) if place is not None)
+    return any(place is not None and places[place] > 1 for place in map(_storage, some))
 
 
 def _has_history(value: object) -> bool:

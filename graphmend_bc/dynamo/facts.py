@@ -60,6 +60,9 @@ EQUALITY_OF_KEYS: Final = tuple(
 # torch 2.11: `del o.name` raises nothing where there is no such attribute.
 DELETES_ANYTHING: Final = not HAS_SLOTS
 
+# torch 2.11: nothing guards on numbers and texts that are read from a class.
+GUARDS_CLASS_ATTRIBUTES: Final = HAS_SLOTS
+
 # torch 2.11: `reversed(o)` takes the items of a list of the user's, whatever its class says.
 REVERSES_LISTS: Final = not HAS_SLOTS
 

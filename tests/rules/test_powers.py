@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.oracle import Change, check
+from tests.releases import since
 
 X = torch.tensor([1.0, -2.0, 3.0])
 INTS = torch.tensor([1, 2, 0])
@@ -54,6 +55,7 @@ def test_another_function_of_that_name() -> None:
     check("def f(x):\n    return pow(x, 2)", calls, "polyfill@2", orders=1)
 
 
+@pytest.mark.skipif(not since(2, 13), reason="stock's break on torch 2.11 is seen by the mode")
 def test_a_torch_function_mode_sees_the_call() -> None:
     source = """
         from torch.overrides import TorchFunctionMode

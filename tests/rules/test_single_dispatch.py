@@ -7,6 +7,7 @@ import torch
 
 from graphmend_bc.code.facts import VERSION
 from tests.oracle import Change, Outcome, agrees, check
+from tests.releases import since
 
 X = torch.tensor([1.0, -2.0, 3.0])
 MENDED = "polyfill@functools.py"
@@ -141,4 +142,7 @@ def test_methods() -> None:
         """
     later = "vars(Scale)['by'].register(str, lambda self, a, x: x * 9)"
     calls = [X, X, Change("scale.factor = 3"), X, X, Change(later), X, X]
-    check(source, calls, MENDED, orders=1)
+    if since(2, 13):
+        check(source, calls, MENDED, orders=1)
+    else:  # Dynamo does not trace the method's `__get__`
+        agrees(source, calls, orders=1)

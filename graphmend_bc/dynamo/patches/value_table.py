@@ -128,11 +128,14 @@ SEAMS: Final = (
         partial(metaclass_calls.call_super, note=note_class),
         "what such a `__call__` does by `super().__call__()`",
     ),
-    Seam(
-        f"{_VARIABLES}.user_defined:UserDefinedClassVariable",
-        facts.GETATTR,
-        metaclass_calls.read_of_metaclass,
-        "attributes that only the metaclass of a class has",
+    *(
+        Seam(
+            f"{_VARIABLES}.user_defined:UserDefinedClassVariable",
+            facts.GETATTR,
+            metaclass_calls.read_of_metaclass,
+            "attributes that only the metaclass of a class has",
+        )
+        for _ in range(facts.GUARDS_CLASS_ATTRIBUTES)
     ),
     Seam(
         f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",

@@ -1,8 +1,8 @@
 """What the site needs besides the pages.
 
-* The files beside `docs` that pages link to: in the repository a link leads to `../CONTRIBUTING.md`,
-  on the site that is a page like the others.
-* Docstrings in the form that mkdocstrings reads: it shows `Examples:` as code, and `Example:` as text.
+* The files beside `docs`: in the repository a page links to `../CONTRIBUTING.md`, and on the site
+  that is a page like the others.
+* Docstrings as mkdocstrings reads them: it shows `Examples:` as code, and `Example:` as text.
 """
 
 from __future__ import annotations

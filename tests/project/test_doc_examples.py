@@ -116,6 +116,22 @@ def test_links_lead_somewhere() -> None:
             assert anchor in anchors(target), f"{page.name}: {link}#{anchor}"
 
 
+def test_figures_are_those_that_were_measured() -> None:
+    """Medians of the page that says when not to use it, which are rows of another page."""
+    calls = (ROOT / "docs/performance.md").read_text().partition("<!-- table: calls -->")[2]
+    calls = calls.partition("<!-- end of table -->")[0]
+    measured = {}
+    for line in re.findall(r"^\| (.*) \|$", calls, re.M)[2:]:
+        name, _, _, *cells = (cell.strip() for cell in line.split("|"))
+        measured[name] = [cell.split(" [")[0] for cell in cells[:4]]
+    rows = re.findall(r"^\| ([^|]+) \| (.*) \|$", (ROOT / "docs/when-not.md").read_text(), re.M)
+    shown = {
+        name: [c.strip() for c in cells.split("|")] for name, cells in rows if name in measured
+    }
+    assert len(shown) > 5
+    assert shown == {name: measured[name] for name in shown}
+
+
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 _SUFFIXES = (".py", ".c", ".h", ".md", ".html", ".json", ".toml", ".txt")
 

@@ -2,6 +2,7 @@
 #     make build   the environment, with this tree installed in it
 #     make test    all tests but the nightly ones (TESTS=tests/cli ARGS="-x" narrow it, JOBS=1 is one process)
 #     make demo    an unmodified script of five Hugging Face models, stock and mended
+#     make docs    the site made of docs/, in build/site; a warning is an error
 #     make lint    ruff, mypy --strict, the import contracts, clang-format, and C without a warning
 #     make fuzz    20,000 generated programs against eager Python (COUNT=, SEED=, JOBS=, ARGS="--minutes 30")
 #     make orders  all tests, with the calls of each program in every order
@@ -25,8 +26,9 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CLANG_FORMAT ?= $(BIN)/clang-format
 RESULTS ?= benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
+DOCS_STAMP := .stamps/docs$(subst /,_,$(VENV))
 
-.PHONY: build test orders fuzz demo lint bench bench-aimnet bench-gpu census census-libs matrix sanitize refleaks clean
+.PHONY: build test orders fuzz demo docs docs-tools lint bench bench-aimnet bench-gpu census census-libs matrix sanitize refleaks clean
 
 build: $(STAMP)
 
@@ -55,6 +57,16 @@ demo: build
 	@$(BIN)/python -m graphmend_bc explain benchmarks/demo.py
 	@echo "== benchmarks/demo.py, mended"
 	@$(BIN)/python -m graphmend_bc run benchmarks/demo.py
+
+docs-tools: build $(DOCS_STAMP)
+
+$(DOCS_STAMP): pyproject.toml $(wildcard constraints.txt constraints/*)
+	$(BIN)/python -m pip install -c constraints.txt -e '.[docs]'
+	mkdir -p $(@D) && touch $@
+
+# The network is not used. The variable silences a notice of the theme's about another program.
+docs: docs-tools
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 lint: build
 	$(BIN)/python -m ruff check .

@@ -36,7 +36,7 @@ Made by `python docs/make_breaks.py`; do not edit it by hand.
 A rule knows some break types and says how the instructions at such a break are rewritten. Whether
 the result is exact is proved later, see [semantics.md](semantics.md). Rules are tried by rising
 cost. `graphmend_bc.config.rules_off` switches rules off by name, `config.strategies` by strategy.
-`graphmend_bc.register_rule` adds one of yours:
+`graphmend_bc.register_rule` adds one of yours ([writing-a-rule.md](writing-a-rule.md)):
 
 ```python
 import zlib

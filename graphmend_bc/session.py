@@ -182,7 +182,7 @@ def enabled(*, cache: bool = True) -> Iterator[Handle]:
         The handle that `enable()` returns.
 
     Raises:
-        As `enable()`.
+        UnsupportedVersionError, ImportError, TypeError, ValueError: as `enable()`.
 
     Example:
         >>> import graphmend_bc, torch

@@ -20,7 +20,10 @@ import graphmend_bc as gm
 from graphmend_bc.cli.commands import COMMANDS, LIMIT_OPTION, VALUE_OPTIONS
 from graphmend_bc.cli.program import UserProgram
 
-EPILOG = "Everything after the script or module name goes to the program unchanged."
+EPILOG = (
+    "Everything after the script or module name goes to the program unchanged. "
+    "docs/reasons.md says what each reason in a report means."
+)
 
 
 class _Version(argparse.Action):

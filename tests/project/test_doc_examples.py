@@ -3,24 +3,80 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
-from tests.processes import forked
+from tests.doc_examples import TORCH, Block, blocks, commands, is_as_printed
+from tests.processes import forked, python
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(
-    "page",
-    ["README.md", "docs/breaks.md", "docs/report.md", "docs/settings.md", "docs/testing.md"],
-)
-def test_examples(page: str, tmp_path: Path) -> None:
-    found = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
-    assert found
-    for example in found:
-        forked(f"import os\nos.chdir({str(tmp_path)!r})\n{example}")
+RUN = [
+    "README.md",
+    *(
+        f"docs/{page}.md"
+        for page in (
+            "breaks",
+            "index",
+            "recipes",
+            "report",
+            "settings",
+            "start",
+            "testing",
+            "trouble",
+            "writing-a-rule",
+        )
+    ),
+]
+"""Pages whose examples are whole programs."""
+
+BLOCKS = [block for page in RUN for block in blocks(ROOT, page)]
+PROGRAMS = [block for block in BLOCKS if block.language == "python"]
+
+PINNED = re.search(r"^torch==(.*)$", (ROOT / "constraints.txt").read_text(), re.M)
+"""The torch whose counts and names of breaks the pages show."""
+assert PINNED is not None
+IS_PINNED = TORCH.base_version == PINNED[1]
+
+
+@pytest.mark.parametrize("block", PROGRAMS, ids=[block.name for block in PROGRAMS])
+def test_programs(block: Block, tmp_path: Path) -> None:
+    if lack := block.lacks():
+        pytest.skip(lack)
+    (tmp_path / block.title).write_text(block.text, encoding="utf-8")
+    out, _ = forked(
+        f"import os, runpy\nos.chdir({str(tmp_path)!r})\n"
+        f"runpy.run_path({block.title!r}, run_name='__main__')"
+    )
+    if block.output is not None and IS_PINNED:
+        assert is_as_printed(block.output, out), out
+
+
+def test_each_page_has_an_example() -> None:
+    assert {block.page for block in BLOCKS} == set(RUN)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not IS_PINNED, reason="The pages show what another torch says.")
+def test_commands(tmp_path: Path) -> None:
+    """Those of the first steps, each with the programs that stand above it."""
+    ran = 0
+    for block in blocks(ROOT, "docs/start.md"):
+        if block.language == "python":
+            (tmp_path / block.title).write_text(block.text, encoding="utf-8")
+            continue
+        for command, said in commands(block.text):
+            name, *arguments = shlex.split(command)
+            module = {"graphmend-bc": "graphmend_bc", "pytest": "pytest"}.get(name)
+            if module is None:
+                continue
+            done = python("-m", module, *arguments, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+            assert is_as_printed(said, done.stdout + done.stderr), done.stdout + done.stderr
+            ran += 1
+    assert ran > 3
 
 
 def test_the_rule_of_the_docs_mends() -> None:
@@ -34,11 +90,46 @@ def test_the_rule_of_the_docs_mends() -> None:
         forked(re.sub(r"gm\.register_rule\(.*\)\n", "", example))
 
 
+def prose(page: Path) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+
+
+def anchors(page: Path) -> set[str]:
+    """Those of a page, as GitHub and the site make them of headings."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_links_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        links = re.findall(r"\]\(([^)#:]+\.\w+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-        missing = [link for link in links if not (page.parent / link).exists()]
-        assert not missing, f"{page.name}: {missing}"
+    links = [
+        (page, *link)
+        for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+        for link in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", prose(page))
+    ]
+    assert len(links) > 150
+    for page, link, anchor in links:
+        target = page.parent / link if link else page
+        assert target.exists(), f"{page.name}: {link}"
+        # The anchors of api.md are names that the site makes of docstrings.
+        if anchor and target.suffix == ".md" and target.name != "api.md":
+            assert anchor in anchors(target), f"{page.name}: {link}#{anchor}"
+
+
+def test_figures_are_those_that_were_measured() -> None:
+    """Medians of the page that says when not to use it, which are rows of another page."""
+    calls = (ROOT / "docs/performance.md").read_text().partition("<!-- table: calls -->")[2]
+    calls = calls.partition("<!-- end of table -->")[0]
+    measured = {}
+    for line in re.findall(r"^\| (.*) \|$", calls, re.M)[2:]:
+        name, _, _, *cells = (cell.strip() for cell in line.split("|"))
+        measured[name] = [cell.split(" [")[0] for cell in cells[:4]]
+    rows = re.findall(r"^\| ([^|]+) \| (.*) \|$", (ROOT / "docs/when-not.md").read_text(), re.M)
+    shown = {
+        name: [c.strip() for c in cells.split("|")] for name, cells in rows if name in measured
+    }
+    assert len(shown) > 5
+    assert shown == {name: measured[name] for name in shown}
 
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -48,8 +139,7 @@ _SUFFIXES = (".py", ".c", ".h", ".md", ".html", ".json", ".toml", ".txt")
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_files_that_are_named_exist(page: Path) -> None:
     """Also by the end of their path: `engine/state.py` is a file of the package."""
-    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
-    named = [name for name in re.findall(r"`([\w./-]+)`", text) if name.endswith(_SUFFIXES)]
+    named = [name for name in re.findall(r"`([\w./-]+)`", prose(page)) if name.endswith(_SUFFIXES)]
     missing = [name for name in named if "/" in name and not _exists(name)]
     assert not missing
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -38,3 +39,15 @@ def test_explanations_and_hints_are_sentences() -> None:
         for text in (reason.explanation, *reason.hints):
             assert text[0].isupper()
             assert text.endswith(".")
+
+
+def test_the_page_of_reasons_is_up_to_date() -> None:
+    path = ROOT / "docs" / "make_reasons.py"
+    found = importlib.util.spec_from_file_location("make_reasons", path)
+    assert found is not None
+    assert found.loader is not None
+    script = importlib.util.module_from_spec(found)
+    found.loader.exec_module(script)
+    page = (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8")
+    assert page == script.page(), "Run `python docs/make_reasons.py`."
+    assert set(re.findall(r"^### (\S+)$", page, re.MULTILINE)) == set(REASONS)

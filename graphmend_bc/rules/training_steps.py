@@ -52,7 +52,16 @@ def _zeroed(
         return None
     as_an_object(tx, owner)
     callee.compilation.trace.of(ClearedGradients).sites.append(callee.site)
+    if not (args or kwargs) and hasattr(cast(Any, owner).value, "_zero_grad_profile_name"):
+        return inline(tx, _forget_gradients, owner)
     return inline(tx, original_of(method), owner, *args, **kwargs)
+
+
+def _forget_gradients(optimizer: Any) -> None:
+    """Traced by Dynamo: `zero_grad()` without a question that would be guarded on."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            parameter.grad = None
 
 
 ZERO_GRAD = Rule(

@@ -409,14 +409,40 @@ def test_what_changes_between_steps(change: str) -> None:
     assert left == 0
 
 
-def test_a_step_is_compiled_twice() -> None:
-    """Once without gradients and state, once with them."""
-    made = program(STEP)
+@pytest.mark.parametrize(
+    ("optimizer", "graphs"),
+    [
+        ("SGD(m.parameters(), 0.1)", 1),
+        (SGD, 2),
+        ("AdamW(m.parameters(), 0.01)", 2),
+        ("Adagrad(m.parameters(), 0.01)", 1),
+    ],
+)
+def test_a_step_is_compiled_once_for_each_state_of_the_optimizer(
+    optimizer: str, graphs: int
+) -> None:
+    """Without state and with it; the gradients of the call before are not asked for."""
+    made = program(STEP, optimizer)
     state = session.new_state(mends=True)
     torch._dynamo.reset()
     with session.mending_by(state):
         lived(made, torch.compile(made["f"], backend="eager"), {}, 20)
-    assert state.report_now().compiled.graphs == 2
+    assert state.report_now().compiled.graphs == graphs
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "told.append(len(opt.state))\nopt.step()",
+        "opt.param_groups[0]['lr'] = 0.5\nopt.step()",
+        "if loss > 0:\n    raise ValueError('large')\nopt.step()",
+    ],
+)
+@pytest.mark.parametrize("optimizer", ["Adam(m.parameters(), 0.01)", "Rprop(m.parameters(), 0.01)"])
+def test_state_is_made_where_the_step_makes_it(optimizer: str, body: str) -> None:
+    before = "spare = nn.Parameter(torch.ones(2))\nopt.add_param_group({'params': [spare]})\n"
+    before += "more = [spare]"
+    assert whole(STEP.replace("opt.step()", body), optimizer, before, exact=False)[1] == ""
 
 
 class Own(torch.optim.SGD):

@@ -469,3 +469,26 @@ def test_what_a_write_did_to_autograd_is_seen_under_every_name(question: str) ->
         declines=None,
         breaks=None,
     )
+
+
+def test_a_float_that_is_read_in_an_arm_first() -> None:
+    """It is an input from the second value on, which torch 2.11 reads where it is needed first."""
+    source = """
+        def scaled(rate):
+            def by_rate(x):
+                return x * rate
+
+            def turn(value):
+                nonlocal rate
+                rate = value
+            return by_rate, turn
+
+        by_rate, turn = scaled(2.0)
+
+        def f(x):
+            if x.sum() > 0:
+                x = by_rate(x)
+            return by_rate(x)
+        """
+    steps = [UP, DOWN, oracle.Change("turn(3.0)"), UP, DOWN, oracle.Change("turn(4.0)"), UP]
+    oracle.agrees(source, steps, orders=1)

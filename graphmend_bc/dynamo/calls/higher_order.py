@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch.autograd import forward_ad
@@ -59,6 +60,16 @@ class HigherOrder(Feature):
         """If that is free; what is saved is the graph alone then, which needs nothing of ours."""
         asks = self.functional and not is_saving()
         return RollbackNeed.IF_FREE if asks else RollbackNeed.NOT_NEEDED
+
+    def on_graph(self, compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
+        """Refuse operators in which a value is made that is used after them.
+
+        torch 2.11 reads a float of the program's in the arm that needs it first, for all that do.
+        """
+        for node in gm.graph.nodes if self.functional else ():
+            if any(used.graph is not node.graph for used in node.all_input_nodes):
+                refused = Refused("arm-does-not-trace", "A number is read in it for other code.")
+                raise SiteRefused(refused, *self.functional.values())
 
     def check_sizes(self, gm: GraphModule) -> None:
         """Refuse sizes that a loop counts: Dynamo takes it that they are not 0 or 1.

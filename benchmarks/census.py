@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import logging
-import random
 import sys
 import time
 import warnings
@@ -25,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from children import run_all, said, say
+from children import parser, run_all, said, sample, say
 from tally import BAD, chart, read, summary, verdict
 
 MODES = ("eval", "train")
@@ -130,9 +129,7 @@ def _chosen(options: argparse.Namespace) -> list[str]:
     names = [name for name in zoo.architectures() if options.filter in name]
     if options.only:
         names = options.only.split(",")
-    if options.sample and options.sample < len(names):
-        names = sorted(random.Random(options.seed).sample(names, options.sample))
-    return names
+    return sample(names, options)
 
 
 def _child(name: str, modes: Sequence[str], limit: float) -> list[Row]:
@@ -148,19 +145,11 @@ def _child(name: str, modes: Sequence[str], limit: float) -> list[Row]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("census.jsonl"), help="file of rows")
-    parser.add_argument("--mode", default="both", help="eval, train or both")
-    parser.add_argument("--filter", default="", help="part of the architectures' names")
-    parser.add_argument("--only", default="", help="names, separated by commas")
-    parser.add_argument("--sample", type=int, default=0, help="as many, drawn at random")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    parser.add_argument("--jobs", type=int, default=1, help="children at a time")
-    parser.add_argument("--limit", type=float, default=150, help="seconds for a model and mode")
-    parser.add_argument("--summary", action="store_true", help="only print the tables")
-    parser.add_argument("--plot", type=Path, help="file for a chart, in SVG")
-    parser.add_argument("--child", default="", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options_of = parser(__doc__ or "", "census.jsonl", 150)
+    options_of.add_argument("--mode", default="both", help="eval, train or both")
+    options_of.add_argument("--only", default="", help="names, separated by commas")
+    options_of.add_argument("--plot", type=Path, help="file for a chart, in SVG")
+    options = options_of.parse_args()
     options.modes = MODES if options.mode == "both" else options.mode.split(",")
     if options.child:
         measure(options.child, options.modes)

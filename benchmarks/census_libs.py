@@ -18,7 +18,6 @@ import importlib.metadata
 import io
 import json
 import logging
-import random
 import re
 import statistics
 import sys
@@ -31,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from children import run_all, said, say
+from children import parser, run_all, said, sample, say
 from libs_tally import summary
 from tally import BAD, read, verdict
 
@@ -195,9 +194,7 @@ def _chosen(options: argparse.Namespace) -> list[str]:
     import libs
 
     names = sorted(name for name in libs.items(options.modules) if options.filter in name)
-    if options.sample and options.sample < len(names):
-        names = sorted(random.Random(options.seed).sample(names, options.sample))
-    return names
+    return sample(names, options)
 
 
 def _child(name: str, options: argparse.Namespace) -> list[Row]:
@@ -228,19 +225,11 @@ def eagerly(options: argparse.Namespace) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("libs.jsonl"), help="file of rows")
-    parser.add_argument("--packages", type=Path, help="folder that the libraries lie in")
-    parser.add_argument("--modules", default="", help="modules of items instead of those of libs")
-    parser.add_argument("--filter", default="", help="part of library/item")
-    parser.add_argument("--sample", type=int, default=0, help="as many, drawn at random")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    parser.add_argument("--jobs", type=int, default=1, help="children at a time")
-    parser.add_argument("--limit", type=float, default=120, help="seconds for an item")
-    parser.add_argument("--eager", action="store_true", help="only see whether the items run")
-    parser.add_argument("--summary", action="store_true", help="only print the tables")
-    parser.add_argument("--child", default="", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options_of = parser(__doc__ or "", "libs.jsonl", 120)
+    options_of.add_argument("--packages", type=Path, help="folder that the libraries lie in")
+    options_of.add_argument("--modules", default="", help="modules of items, not those of libs")
+    options_of.add_argument("--eager", action="store_true", help="only see whether the items run")
+    options = options_of.parse_args()
     options.modules = [name for name in options.modules.split(",") if name]
     if options.child or options.eager:
         _prepare(options.packages)

@@ -5,8 +5,10 @@ A child prints each row as a line that begins with `MARK`; the parent appends it
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -21,6 +23,33 @@ from tqdm import tqdm
 MARK = "census-row: "
 
 Row = dict[str, Any]
+
+
+def parser(description: str, out: str, limit: float) -> argparse.ArgumentParser:
+    """The options that each census has.
+
+    Args:
+        description: of the census.
+        out: the file of rows, if none is given.
+        limit: seconds for a child, if none are given.
+    """
+    made = argparse.ArgumentParser(description=description.partition("\n")[0])
+    made.add_argument("--out", type=Path, default=Path(out), help="file of rows")
+    made.add_argument("--filter", default="", help="part of the subjects' names")
+    made.add_argument("--sample", type=int, default=0, help="as many, drawn at random")
+    made.add_argument("--seed", type=int, default=0, help="of the sample")
+    made.add_argument("--jobs", type=int, default=1, help="children at a time")
+    made.add_argument("--limit", type=float, default=limit, help="seconds for a child")
+    made.add_argument("--summary", action="store_true", help="only print the tables")
+    made.add_argument("--child", default="", help=argparse.SUPPRESS)
+    return made
+
+
+def sample(names: list[str], options: argparse.Namespace) -> list[str]:
+    """As many of some subjects as the options ask for."""
+    if not options.sample or options.sample >= len(names):
+        return names
+    return sorted(random.Random(options.seed).sample(names, options.sample))
 
 
 def say(row: Row) -> None:

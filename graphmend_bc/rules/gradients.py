@@ -12,7 +12,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
-from graphmend_bc.dynamo.calls.backward_pass import Pass, traced
+from graphmend_bc.dynamo.calls.backward_pass import Pass, flag, traced
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee
@@ -30,7 +30,7 @@ def _differentiated(
         given = _SIGNATURE.bind(*args, **kwargs).arguments
     except TypeError:  # eager Python raises it
         return None
-    retains = any(_flag(given.get(name)) for name in ("retain_graph", "create_graph"))
+    retains = any(flag(given.get(name)) for name in ("retain_graph", "create_graph"))
     asked = Pass(
         callee.site, list(_tensors(given["outputs"])), list(_tensors(given["inputs"])), retains
     )
@@ -46,14 +46,6 @@ def _tensors(given: VariableTracker) -> Iterator[torch.Tensor]:
         if type(tensor) is not TensorVariable:
             raise Refused("backward-noticed", "It is asked for gradients of what is no tensor.")
         yield tensor.as_proxy().node.meta["example_value"]
-
-
-def _flag(given: VariableTracker | None) -> bool:
-    if given is None:
-        return False
-    if not given.realize().is_python_constant():
-        raise Refused("backward-noticed", "It is not known if it retains the graph.")
-    return bool(given.realize().as_python_constant())
 
 
 def _named_grad(site: BreakSite) -> Rewrites | None:

@@ -74,8 +74,7 @@ class BackwardPasses(Feature):
             raise self._refused("A tensor is given a hook.")
         if _share_memory(_gradients(output), inputs):
             raise self._refused("A gradient shares its memory with another tensor.")
-        (end,) = (node for node in gm.graph.nodes if node.op == "output")
-        outputs = cast("Sequence[Any]", end.args[0])
+        outputs = cast("Sequence[Any]", gm.graph.output_node().args[0])
         self.apart = tuple(_storage(each) for each in outputs)
         if self.retains and any(_has_history(each) for each in outputs):
             raise self._refused("What is kept for a later pass leaves the graph.")
@@ -133,6 +132,22 @@ class Pass:
     roots: Sequence[torch.Tensor]
     ends: Sequence[torch.Tensor] | None = None
     retains: bool = False
+
+
+def flag(given: VariableTracker | None) -> bool:
+    """An argument of a pass that says whether it leaves what it needs for another.
+
+    Args:
+        given: what it is called with; None if with nothing.
+
+    Raises:
+        Refused: it is no constant.
+    """
+    if given is None:
+        return False
+    if not given.realize().is_python_constant():
+        raise Refused("backward-noticed", "It is not known if it retains the graph.")
+    return bool(given.realize().as_python_constant())
 
 
 def traced(

@@ -18,7 +18,7 @@ from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords
-from graphmend_bc.dynamo.calls.backward_pass import Pass, traced
+from graphmend_bc.dynamo.calls.backward_pass import Pass, flag, traced
 from graphmend_bc.dynamo.graph.cuda_graphs import records_cuda_graphs
 from graphmend_bc.dynamo.graph.emit import method
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
@@ -90,10 +90,7 @@ def _retains(args: Args, kwargs: Keywords) -> bool:
     """Whether a pass keeps what it needs for another."""
     if args or kwargs.keys() - {"retain_graph"}:
         raise Refused("backward-noticed", "It is called with arguments.")
-    retains = kwargs["retain_graph"].realize() if kwargs else _NONE
-    if not retains.is_python_constant():
-        raise Refused("backward-noticed", "It is not known if it retains the graph.")
-    return bool(retains.as_python_constant())
+    return flag(kwargs.get("retain_graph"))
 
 
 def _pending_gradients(tx: InstructionTranslatorBase) -> list[TensorVariable]:

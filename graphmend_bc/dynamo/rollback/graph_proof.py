@@ -61,7 +61,8 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         feature.on_roll_back(compilation, rollback.undo)
     recorder = trace.listen(output)
     anew = recorder.used_anew if recorder.learns_anew else None
-    if anew and anew & input_storages(gm.graph) and trace.used and _is_differentiated(trace, gm):
+    is_used_anew = bool(trace.used and anew and anew & input_storages(gm.graph))
+    if is_used_anew and _is_differentiated(trace, recorder, gm):
         raise SiteRefused(Refused("gradient-of-written"), *trace.used)
     operators.check_sizes(gm)
     written = recorder.written
@@ -78,13 +79,13 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     trace.close()
 
 
-def _is_differentiated(trace: Trace, gm: GraphModule) -> bool:
+def _is_differentiated(trace: Trace, recorder: Recorder, gm: GraphModule) -> bool:
     """False if the graph holds its backward pass, and leaves nothing to differentiate."""
-    if not has_passed(trace) or trace.listener is None:
+    if not has_passed(trace):
         return True
-    (end,) = (node for node in gm.graph.nodes if node.op == "output")
-    histories = [t.grad_fn for node in end.all_input_nodes for t in tensors_of(node)]
-    return any(histories) or not trace.listener.attached.isdisjoint(input_storages(gm.graph))
+    outputs = gm.graph.output_node().all_input_nodes
+    histories = [t.grad_fn for node in outputs for t in tensors_of(node)]
+    return any(histories) or not recorder.attached.isdisjoint(input_storages(gm.graph))
 
 
 def _rests_on_ours(compilation: Compilation) -> bool:

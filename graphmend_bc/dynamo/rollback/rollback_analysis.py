@@ -91,7 +91,7 @@ def undo_of(
         raise Refused("speculation-guards-index", f"The operator is {op}.")
     if output.random_calls:
         raise Refused("speculation-has-effects", "Python's own generator is drawn from.")
-    _check_nodes(recorder, gm)
+    _check_nodes(recorder, gm, inputs)
     if any(device.type not in ("cpu", "cuda") for device in recorder.draws):
         raise Refused("speculation-has-effects", "The device's generator cannot be reset.")
     captured = captured_in(trace)
@@ -108,9 +108,8 @@ def undo_of(
     return StateSnapshot(written, tuple(recorder.draws), _calls(gm, _SWITCHES))
 
 
-def _check_nodes(recorder: Recorder, gm: GraphModule) -> None:
+def _check_nodes(recorder: Recorder, gm: GraphModule, inputs: set[int]) -> None:
     """Refuse operators that change more than values, and switches of modes."""
-    inputs = input_storages(gm.graph)
     for node in gm.graph.nodes:
         name = name_called(node)
         resets = name != "set_" or recorder.resets

@@ -125,6 +125,17 @@ def test_a_value_that_is_an_input_further_in() -> None:
     assert sum(attempts(frames)) <= 6
 
 
+def test_a_subscript_that_breaks_costs_an_attempt_in_each_frame_between() -> None:
+    """There it could only be an input, and is not."""
+    mask = "y = sum(y[(y + y.new_empty(2).normal_() * 0) > 0].unbind(), x.sum())"
+    frames, report = compiled(CHAIN.format(bottom=mask), [UP, DOWN, UP])
+    stock, _ = compiled(CHAIN.format(bottom=mask), [UP, DOWN, UP], mends=False)
+    assert [decline.reason for decline in report.declines] == ["hoist-not-input"]
+    _, *between, _ = [frame for frame in frames if frame.break_reason]
+    assert attempts(between) == [1] * 3
+    assert len(frames) <= len(stock)
+
+
 def test_other_settings_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was left under some settings is not known under others."""
     source = """

@@ -11,6 +11,7 @@ from graphmend_bc.code.analysis.blocks import graph_of
 from graphmend_bc.dynamo.frames.breaks import Break
 from graphmend_bc.engine.decisions.break_memory import BreakPlace, CutPlan, LeftBreak
 from graphmend_bc.engine.decisions.decision_cache import settings_now
+from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline
@@ -77,6 +78,28 @@ class FrameBreaks:
         if not self.state.breaks.is_left(self.frame, place, self.settings, innermost):
             return None
         return self.state.breaks.left[place]
+
+    def between(self, code: CodeType) -> list[tuple[Site, LeftBreak]]:
+        """Breaks in a function that a frame around it met first, whose reasons are of that frame.
+
+        Args:
+            code: an original code object that this frame calls.
+        """
+        if not (self.state.remember and self.state.breaks.left) or identity_of(code) is self.frame:
+            return []
+        function = identity_of(self.state.function_of(code))
+        with self.state.lock:
+            places = [place for place in self.state.breaks.left if place[0] is function]
+        if not places:
+            return []
+        found = []
+        for op in graph_of(code).listing.ops:
+            if (function, op.name, op.location) in places:
+                site = site_of(code, op.offset)
+                known = self.known(code, site)
+                if known is not None and not known.everywhere:
+                    found.append((site, known))
+        return found
 
     def decline_of(self, code: CodeType, site: Site, found: Break) -> Decline | None:
         """Why no rule mends a break, if that is known before one is tried.

@@ -10,6 +10,7 @@ from types import CodeType
 
 from graphmend_bc import config
 from graphmend_bc.catalog.observers import observer_names
+from graphmend_bc.code.analysis.blocks import graph_of
 from graphmend_bc.dynamo.frames import code_notes
 from graphmend_bc.dynamo.frames.breaks import Break, gb_id_of
 from graphmend_bc.dynamo.frames.internal_errors import InternalError
@@ -29,6 +30,7 @@ from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.rewriting import Plan
+from graphmend_bc.rewriting.operands import is_subscript
 from graphmend_bc.rewriting.plan import (
     Capture,
     LiftBranch,
@@ -127,6 +129,7 @@ class Plans:
             if key not in self.by_code:
                 known = self._with_expected(code, self._known_plan(code))
                 self._set(code, state.without_given_up(key, known))
+                self._plan_as_inputs(code)
             rewritten = state.rewrites.rewritten(code, self.by_code[key])
             code_notes.carry_notes_over(code, rewritten)
             return rewritten
@@ -341,6 +344,8 @@ class Plans:
             name: the rule.
             refused: why it does not work.
         """
+        if site in self.tried_as_input:
+            return ()
         return self._without_failed(
             site, remaining_rules(self._all_candidates(code, site), name, refused)
         )
@@ -415,6 +420,17 @@ class Plans:
             return False
         self.declined.pop(site, None)
         return True
+
+    def _plan_as_inputs(self, code: CodeType) -> None:
+        """Do so ahead for subscripts, each of which would cost an attempt to meet.
+
+        Calls are marked where they are met, without one.
+        """
+        for site, known in self.left.between(code):
+            if is_subscript(graph_of(code).listing.at_offset(site.offset)):
+                self.gb_types.setdefault(site, known.decline.gb_type)
+                if self.start_as_input(code, site):
+                    self.unmet.add(site)
 
     def note_postponed(self, site: Site | None) -> bool:
         """A plan was made where the trace could not go on with it; False if it was made before."""

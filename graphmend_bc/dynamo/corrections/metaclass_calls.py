@@ -62,7 +62,7 @@ def read_of_metaclass(stock: Callable[..., Any]) -> Callable[..., Any]:
     def var_getattr(self: Any, tx: Translator, name: str) -> Any:
         found: VariableTracker = stock(self, tx, name)
         is_name = type(found) is GetAttrVariable and found.obj is self
-        if not is_name or self.source is None:
+        if not is_name or self.source is None or _has_itself(self.value, name):
             return found
         bases = type(self.value).__mro__
         held = next((vars(base)[name] for base in bases if name in vars(base)), None)
@@ -75,6 +75,11 @@ def read_of_metaclass(stock: Callable[..., Any]) -> Callable[..., Any]:
         return VariableTracker.build(tx, held, AttrSource(self.source, name))
 
     return var_getattr
+
+
+def _has_itself(kind: type, name: str) -> bool:
+    """Whether a class or a base of it has a name: Dynamo may keep `C.__new__` as a name, too."""
+    return any(name in vars(base) for base in kind.__mro__)
 
 
 def _called(

@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import (
 from graphmend_bc import config
 from graphmend_bc.dynamo.calls.left_to_dynamo import is_opaque
 from graphmend_bc.dynamo.graph.fx_nodes import (
+    has_out,
     input_storages,
     is_in_place,
     name_called,
@@ -361,7 +362,7 @@ def _check(node: Node, limits: Limits, *, writes: bool) -> None:
         or is_opaque(target)
         or "functorch" in str(getattr(target, "__module__", ""))  # means nothing without its level
     )
-    if foreign or "out" in node.kwargs or (_writes(node) and not writes):
+    if foreign or has_out(node) or (_writes(node) and not writes):
         raise Refused("hoist-not-input", f"{name} is not run twice.")
     if not limits.dear and any(part in name for part in _DEAR):
         raise Refused("hoist-too-dear", f"It needs the result of {name}.")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 import pytest
 import torch
 
 from graphmend_bc.rules.enum_texts import METHODS
-
 from tests.oracle import Change, check
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -53,7 +52,7 @@ def test_format_may_give_the_member_itself() -> None:
 
 
 def test_what_the_other_methods_give_is_no_member() -> None:
-    class Mode(str, Enum):
+    class Mode(StrEnum):
         A = "a"
 
     given: dict[str, tuple[object, ...]] = {

@@ -230,6 +230,8 @@ def slice_of(
     name: str,
     recorder: Recorder,
     limits: Limits,
+    *,
+    numbers: bool = False,
 ) -> Slice:
     """The slice of a graph that computes some of its nodes.
 
@@ -239,6 +241,7 @@ def slice_of(
         name: says where, and all that `finish` does: the same name, the same function.
         recorder: of the trace so far.
         limits: what it may cost.
+        numbers: whether `finish` gives Python numbers, whatever the tensors are like otherwise.
 
     Raises:
         Refused: it depends on more than the inputs, draws, writes to what it did not make, or costs
@@ -246,7 +249,7 @@ def slice_of(
     """
     nodes, writers = _needed(operands, Counter(recorder.written))
     if nodes:
-        check_modes(nodes[0].graph, set(nodes))
+        check_modes(nodes[0].graph, set(nodes), numbers=numbers)
     graph, copies = Graph(), dict[Node, Node]()
     sources: list[Source] = []
     sizes: dict[Node, int] = {}

@@ -4,6 +4,7 @@ x[a:b]               becomes  x[slice(*MarkedOperands(site, rule)((a, b)))]
 for e in rows: ...   becomes  for e in MarkedOperands(site, rule)((rows,))[0]: ...
 x[key]               becomes  CalledOperation(site, rule, getitem)((x, key))
 x.name               becomes  CalledOperation(site, rule, GetAttribute("name"))((x,))
+x @ y                becomes  CalledOperation(site, rule, matmul)((x, y))
 """
 
 from __future__ import annotations
@@ -34,6 +35,33 @@ SLICES = facts.op_set("BUILD_SLICE", "BINARY_SLICE", "STORE_SLICE")
 def is_subscript(op: Op) -> bool:
     """True for an op that fetches an item by its key."""
     return op.name == facts.SUBSCRIPT and getattr(op.arg, "name", "SUBSCR") == "SUBSCR"
+
+
+def binary_operator(op: Op) -> Callable[..., Any] | None:
+    """What an op does that computes with two operands, such as `@` and `+=`; None for another."""
+    if op.name != "BINARY_OP":
+        return None
+    name: str = getattr(op.arg, "name", "")
+    prefix = "i" if name.startswith("INPLACE_") else ""
+    found = _OPERATORS.get(name.removeprefix("INPLACE_"))
+    return None if found is None else getattr(operator, f"__{prefix}{found}__")
+
+
+_OPERATORS = {
+    "ADD": "add",
+    "AND": "and",
+    "FLOOR_DIVIDE": "floordiv",
+    "LSHIFT": "lshift",
+    "MATRIX_MULTIPLY": "matmul",
+    "MULTIPLY": "mul",
+    "OR": "or",
+    "POWER": "pow",
+    "REMAINDER": "mod",
+    "RSHIFT": "rshift",
+    "SUBTRACT": "sub",
+    "TRUE_DIVIDE": "truediv",
+    "XOR": "xor",
+}
 
 
 def write_marked_operands(op: Op, site: Site, rule: str, writer: CallWriter) -> list[Emit]:
@@ -74,7 +102,7 @@ def write_operation(op: Op, site: Site, rule: str, writer: CallWriter) -> list[E
     """A call in place of the op.
 
     Args:
-        op: it fetches or sets an item or an attribute.
+        op: it fetches or sets an item or an attribute, or computes with two operands.
         site, rule, writer: as for `write_marked_operands`.
 
     Raises:
@@ -91,6 +119,8 @@ def write_operation(op: Op, site: Site, rule: str, writer: CallWriter) -> list[E
     elif op.name in ("LOAD_ATTR", "LOAD_METHOD"):
         function, count = GetAttribute(name_of(op.arg)), 1
         after = writer.as_callee() if pushes_pair(op) else []
+    elif (found := binary_operator(op)) is not None:
+        function = found
     else:
         raise Refused("unhandled-instruction", f"{op.name} does not become a call.")
     call = writer.callable_under_top(CalledOperation(site, rule, function))

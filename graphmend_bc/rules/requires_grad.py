@@ -18,6 +18,7 @@ from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo.calls.markers import marker_as_python
 from graphmend_bc.dynamo.graph.fx_nodes import (
+    has_out,
     is_in_place,
     is_input,
     is_torchs_own,
@@ -153,10 +154,10 @@ def _changed(user: Node, reached: list[Node]) -> str:
 
     What else is computed from such a tensor would not be looked at.
     """
-    writes = is_in_place(user) or "out" in user.kwargs or "example_value" not in user.meta
+    writes = is_in_place(user) or has_out(user) or "example_value" not in user.meta
     if not writes or user.op == "output":
         return ""
-    first = user.args[0] if user.args and "out" not in user.kwargs else None
+    first = user.args[0] if user.args and not has_out(user) else None
     if isinstance(first, Node) and first in reached:
         changed = {storage_of(tensor) for tensor in tensors_of(first)}
         others = [node for node in user.graph.nodes if node not in reached]

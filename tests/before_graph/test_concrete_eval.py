@@ -118,9 +118,9 @@ class Passing(TorchFunctionMode):
 def test_code_of_the_users_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Any] = []
 
-    def slice_of(*args: Any) -> Any:
+    def slice_of(*args: Any, **kwargs: Any) -> Any:
         looked.append(args)
-        return graph_slice.slice_of(*args)
+        return graph_slice.slice_of(*args, **kwargs)
 
     monkeypatch.setattr(concrete_eval, "slice_of", slice_of)
     with gm.enabled():

@@ -269,7 +269,7 @@ def test_the_sign_of_zero() -> None:
     [
         ('torch.autocast("cpu", enabled=False)', True),
         ('torch.autocast("cpu", torch.bfloat16)', False),
-        ("torch.inference_mode()", False),
+        ("torch.inference_mode()", True),
     ],
 )
 def test_after_a_block_in_another_mode(block: str, whole: bool) -> None:
@@ -373,3 +373,42 @@ def test_a_number_that_is_asked_for_in_each_round_is_read_once() -> None:
         assert torch.equal(compiled(*others), f(*others))
     found = {event.key: event.count for event in profiler.key_averages()}
     assert found["aten::_local_scalar_dense"] == 3
+
+
+@pytest.mark.parametrize("step", ["sample", "torch.inference_mode()(sample)"])
+def test_numbers_of_a_schedule_in_inference_mode(step: str) -> None:
+    """As samplers of diffusion models have it; nothing but constants decides on the numbers."""
+    source = f"""
+        def sample(x, steps):
+            times = torch.linspace(-1, 9, steps=steps + 1)
+            times = list(reversed(times.int().tolist()))
+            for now, then in zip(times[:-1], times[1:]):
+                if then < 0:
+                    return x + now
+                x = x * now - table[then]
+            return x
+
+        table = torch.arange(10.0)
+        step = {step}
+
+        def f(x):
+            with torch.inference_mode():
+                return step(x, len(x) + 1)
+        """
+    longer = torch.cat([A, A])
+    check(source, [A, A + 1, longer, longer, A], mends=None)
+
+
+def test_a_tensor_of_inference_mode_is_none_of_ours() -> None:
+    check(
+        """
+        def f(x):
+            with torch.inference_mode():
+                kept = x[x > 1]
+                return [kept.is_inference(), *(n for n in kept.long().tolist() for _ in range(n))]
+        """,
+        CALLS,
+        mends=None,
+        declines=None,
+        breaks=None,
+    )

@@ -39,6 +39,12 @@ def expected(body: str, which: int = 0) -> BranchExpectation:
         ("if x > 0:\n    log.warning(x)\nreturn x", FALSE),
         ("if x > 0:\n    y = print(x)\nelse:\n    y = 1\nreturn y", TRUE),
         ("for layer in layers:\n    x = layer(x)\n    if x > 0:\n        break\nreturn x", FALSE),
+        ("for a in layers:\n    x = a(x)\n    if x > 0:\n        return x\nraise ValueError", TRUE),
+        ("for a in layers:\n    x = a(x)\n    if x > 0:\n        return x\nreturn 1", FALSE),
+        (
+            "for a in layers:\n    if x > 0:\n        break\nelse:\n    raise ValueError\nreturn x",
+            TRUE,
+        ),
         ("if x > 0:\n    return x\nx = x + 1\nfor a in layers:\n    x = a(x)\nreturn x", FALSE),
         ("if x.isnan().any():\n    x = x + 1\nreturn x", FALSE),
         ("if x.isfinite().all():\n    x = x + 1\nreturn x", TRUE),

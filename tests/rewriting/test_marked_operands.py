@@ -125,6 +125,21 @@ def test_assignments() -> None:
     check(assigns, CallOperation(), at(assigns, frozenset({"STORE_ATTR"})), calls)
 
 
+def computes(a: Any, b: Any) -> Any:
+    found = [a + b, a - b, a * b, a / b, a // b, a % b, a**b, a << b, a >> b, a & b, a | b, a ^ b]
+    for held in found[:2]:
+        held += b
+        held **= a
+        held |= 1
+        found.append(held)
+    return found, a @ b if a > 6 else None
+
+
+def test_operators() -> None:
+    calls = [lambda: (5, 2), lambda: (-1, 1), lambda: (1, 0), lambda: (7, 1), lambda: ("a", "b")]
+    check(computes, CallOperation(), at(computes, frozenset({"BINARY_OP"})), calls)
+
+
 def called(function: Any, x: Any, *rest: Any) -> Any:
     seen = [function(x)]
     seen.append(function(x, *rest))

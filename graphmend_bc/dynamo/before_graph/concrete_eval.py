@@ -43,7 +43,7 @@ def evaluate_concretely(
     try:
         check_no_function_mode(tx)
         node, limits = truth.as_proxy().node, _limits(limit)
-        piece = slice_of([node], bool, "", recorder, limits)
+        piece = slice_of([node], bool, "", recorder, limits, numbers=True)
     except Refused as refused:
         log.debug("graphmend_bc does not compute the condition of this call: %s", refused)
         return None

@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import (
 from graphmend_bc import config
 from graphmend_bc.dynamo.calls.left_to_dynamo import is_opaque
 from graphmend_bc.dynamo.graph.fx_nodes import (
+    has_out,
     input_storages,
     is_in_place,
     name_called,
@@ -229,6 +230,8 @@ def slice_of(
     name: str,
     recorder: Recorder,
     limits: Limits,
+    *,
+    numbers: bool = False,
 ) -> Slice:
     """The slice of a graph that computes some of its nodes.
 
@@ -238,6 +241,7 @@ def slice_of(
         name: says where, and all that `finish` does: the same name, the same function.
         recorder: of the trace so far.
         limits: what it may cost.
+        numbers: whether `finish` gives Python numbers, whatever the tensors are like otherwise.
 
     Raises:
         Refused: it depends on more than the inputs, draws, writes to what it did not make, or costs
@@ -245,7 +249,7 @@ def slice_of(
     """
     nodes, writers = _needed(operands, Counter(recorder.written))
     if nodes:
-        check_modes(nodes[0].graph, set(nodes))
+        check_modes(nodes[0].graph, set(nodes), numbers=numbers)
     graph, copies = Graph(), dict[Node, Node]()
     sources: list[Source] = []
     sizes: dict[Node, int] = {}
@@ -361,7 +365,7 @@ def _check(node: Node, limits: Limits, *, writes: bool) -> None:
         or is_opaque(target)
         or "functorch" in str(getattr(target, "__module__", ""))  # means nothing without its level
     )
-    if foreign or "out" in node.kwargs or (_writes(node) and not writes):
+    if foreign or has_out(node) or (_writes(node) and not writes):
         raise Refused("hoist-not-input", f"{name} is not run twice.")
     if not limits.dear and any(part in name for part in _DEAR):
         raise Refused("hoist-too-dear", f"It needs the result of {name}.")

@@ -102,7 +102,8 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
             raise Refused("hoist-not-input", "It asks no tensor.")
         assert trace.recorder is not None
         name = f"{self.site.name}:{self.site.lineno} {what}"
-        piece = slice_of(nodes, finish, name, trace.recorder, self.limits())
+        numbers = function in _READS
+        piece = slice_of(nodes, finish, name, trace.recorder, self.limits(), numbers=numbers)
         if piece.label not in hoists.numbers:
             value = self._as_input(tx, piece, nodes)
             if not isinstance(value, (ConstantVariable, SymNodeVariable)):
@@ -209,6 +210,10 @@ class _Method:
 
     def __call__(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         return getattr(tensor, self.__name__)(*args, **kwargs)
+
+
+_READS = frozenset((int, float, bool, _Method("item"), _Method("tolist")))
+"""What gives numbers."""
 
 
 def _called(

@@ -43,6 +43,11 @@ def is_in_place(node: Node) -> bool:
     return name.endswith("_") and not name.endswith("__")
 
 
+def has_out(node: Node) -> bool:
+    """True if a node writes its result into tensors that it is given; `out=None` asks for none."""
+    return node.kwargs.get("out") is not None
+
+
 def is_torchs_own(node: Node) -> bool:
     """True unless a node calls something of the user's, or a higher-order operator."""
     target = node.target

@@ -11,31 +11,38 @@ from graphmend_bc.dynamo.graph.fx_nodes import name_called
 from graphmend_bc.reporting.reasons import Refused
 
 
-def check_modes(graph: Graph, nodes: Collection[Node]) -> None:
+def check_modes(graph: Graph, nodes: Collection[Node], *, numbers: bool) -> None:
     """Refuse to compute something before the graph that the graph computes in another mode.
 
     Args:
         graph: what is traced so far; what is to be computed stands at its end.
         nodes: what it is computed from.
+        numbers: whether it is no tensor: inference mode makes other tensors, but no other numbers.
 
     Raises:
         Refused: it may be something else in the mode that the frame begins in.
     """
     entered: list[Node] = []
     ambient = _may_be_cast(graph)
+
+    def differs() -> bool:
+        blocks = [b for b in entered if not (numbers and name_called(b) == _INFERENCE)]
+        return any(ambient or _matters(block) for block in blocks)
+
     for node in graph.nodes:
         name = name_called(node)
         if name in _ENTER:
             entered.append(node)
         elif name in _EXIT and entered:
             entered.pop()
-        elif node in nodes and any(ambient or _matters(block) for block in entered):
+        elif node in nodes and differs():
             raise Refused("hoist-not-input", f"{node.name} is computed in another mode.")
-    if any(ambient or _matters(block) for block in entered):
+    if differs():
         raise Refused("hoist-not-input", f"It is inside {name_called(entered[-1])}.")
 
 
-_ENTER = frozenset(("_enter_autocast", "_enter_inference_mode"))
+_INFERENCE = "_enter_inference_mode"
+_ENTER = frozenset(("_enter_autocast", _INFERENCE))
 _EXIT = frozenset(("_exit_autocast", "_exit_inference_mode"))
 
 

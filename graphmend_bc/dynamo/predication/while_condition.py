@@ -17,7 +17,7 @@ from torch._ops import HigherOrderOperator
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_flatten
 
-from graphmend_bc.dynamo.graph.fx_nodes import is_in_place, tensors_of
+from graphmend_bc.dynamo.graph.fx_nodes import has_out, is_in_place, tensors_of
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 
 
@@ -101,7 +101,7 @@ def _is_pure(node: Node) -> bool:
         and bool(tensors_of(node))
         and not isinstance(node.target, HigherOrderOperator)
         and not is_in_place(node)
-        and "out" not in node.kwargs
+        and not has_out(node)
     )
 
 

@@ -90,7 +90,7 @@ def _before_graph(
     check_no_function_mode(tx)
     name = f"{site.name}:{site.lineno} {len(truths.values)} truth value"
     node = _uncopied(truth.as_proxy().node, recorder)
-    piece = slice_of([node], bool, name, recorder, Limits.of_hoists())
+    piece = slice_of([node], bool, name, recorder, Limits.of_hoists(), numbers=True)
     root = tx.output.root_tx
     arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})
     if not all(type(argument) in _PLAIN for argument in arguments):

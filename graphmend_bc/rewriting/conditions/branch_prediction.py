@@ -75,6 +75,15 @@ def _of_tests(graph: Graph, block: Block) -> bool:
     return True
 
 
+def _uses_up_rounds(graph: Graph, block: Block, way: int, join: int) -> bool:
+    """True if the way goes on in a `for` loop that ends in an error when no round is left."""
+    loop = innermost_loop(graph, block.index)
+    if loop is None or way not in loop.body:
+        return False
+    ends = {edge.target for edge in graph.blocks[loop.header].successors} - loop.body
+    return bool(ends) and ends <= raising_blocks(graph)
+
+
 def _leaves_loop(graph: Graph, block: Block, way: int, join: int) -> bool:
     loop = innermost_loop(graph, block.index)
     return loop is not None and way not in loop.body
@@ -95,6 +104,7 @@ def _returns_early(graph: Graph, block: Block, way: int, join: int) -> bool:
 
 _RULES: tuple[Callable[[Graph, Block, int, int], bool], ...] = (
     _only_complains,
+    _uses_up_rounds,
     _leaves_loop,
     _returns_early,
 )

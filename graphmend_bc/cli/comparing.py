@@ -80,7 +80,9 @@ def _compare(
         "so there is nothing to compare. Name what could be compiled: "
         "graphmend-bc explain --attach 'package.module:Class.forward' ..."
     )
-    comparison = Comparison([Compared.of(call) for call in calls], "" if calls else nothing)
+    program = "" if function is None else args.name
+    compared = [Compared.of(call) for call in calls]
+    comparison = Comparison(compared, "" if calls else nothing, program)
     comparison.print()
     if args.json:
         args.json.write_text(comparison.to_json(), encoding="utf-8")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import graphmend_bc as gm
 from graphmend_bc.cli.compiled_callables import FirstCall
-from graphmend_bc.reporting.page import Opening, page_of
+from graphmend_bc.reporting.page import Opening, write_page
+from graphmend_bc.reporting.provenance import Provenance
 from graphmend_bc.reporting.report import SCHEMA
 from graphmend_bc.reporting.table import Table
 
@@ -69,10 +70,12 @@ class Comparison:
     Attributes:
         compared: the callables, in the order in which the program called them.
         nothing: says why there are none; empty if there are.
+        program: what ran, if it was not the program in `sys.argv`.
     """
 
     compared: Sequence[Compared]
     nothing: str = ""
+    program: str = ""
 
     @property
     def found(self) -> list[tuple[str, gm.Explanation]]:
@@ -109,9 +112,10 @@ class Comparison:
             print(text)
 
     def to_json(self) -> str:
-        """The number of the report's schema, and in `compiled` an object for each callable."""
+        """The report's `schema` and `provenance`, and in `compiled` an object for each callable."""
+        provenance = asdict(Provenance.here(self.program))
         rows = [one.as_dict() for one in self.compared]
-        return json.dumps({"schema": SCHEMA, "compiled": rows}, indent=2)
+        return json.dumps({"schema": SCHEMA, "provenance": provenance, "compiled": rows}, indent=2)
 
     def to_html(self, path: Path) -> None:
         """Write a page: the counts before and after, and a row for each line of the program."""
@@ -132,8 +136,8 @@ class Comparison:
             if isinstance(one.found, str)
         ]
         notes += [self.nothing] if self.nothing else []
-        opening = Opening(figures, self.counts(), notes)
-        path.write_text(page_of(report, opening), encoding="utf-8")
+        opening = Opening(figures, self.counts(), notes, Provenance.here(self.program))
+        write_page(path, report, opening)
 
 
 def _change(explanations: Sequence[gm.Explanation], name: str) -> str:

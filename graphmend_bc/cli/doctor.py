@@ -6,6 +6,7 @@ import json
 import platform
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
 
@@ -17,6 +18,7 @@ from graphmend_bc.canary.effects import shows_absence
 from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL
 from graphmend_bc.engine.decisions.decision_cache import cache_dir
 from graphmend_bc.engine.decisions.entry_files import EntryFiles
+from graphmend_bc.reporting.provenance import Provenance
 from graphmend_bc.reporting.table import Table
 from graphmend_bc.versions import (
     UnsupportedVersionError,
@@ -24,6 +26,9 @@ from graphmend_bc.versions import (
     is_known_torch,
     known_torch,
 )
+
+SCHEMA = 1
+"""Version of the JSON; it changes when a name in it does."""
 
 _SETTINGS = ("enabled", "contrib", "strict_versions", "disk_cache", "rules_off", "strategies")
 
@@ -41,7 +46,8 @@ def run_doctor(*, as_json: bool) -> None:
     trouble = _trouble(found)
     if as_json:
         rows = [_as_dict(finding) for finding in found]
-        print(json.dumps({**_versions(), "seams": rows, "trouble": trouble}, indent=2))
+        opening = {"schema": SCHEMA, "provenance": asdict(Provenance.here())}
+        print(json.dumps({**opening, **_versions(), "seams": rows, "trouble": trouble}, indent=2))
     else:
         Table(["what", "here"], [[k, str(v)] for k, v in _versions().items()]).print(sys.stdout)
         print()

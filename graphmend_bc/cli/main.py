@@ -11,14 +11,13 @@ Nothing here imports torch, which takes seconds: a command does when it runs.
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 
 import graphmend_bc as gm
 from graphmend_bc.cli.commands import COMMANDS, LIMIT_OPTION, VALUE_OPTIONS
 from graphmend_bc.cli.program import UserProgram
+from graphmend_bc.reporting.provenance import Provenance
 
 EPILOG = (
     "Everything after the script or module name goes to the program unchanged. "
@@ -30,12 +29,7 @@ class _Version(argparse.Action):
     """Prints the versions; torch's is that of the installed package, which is not imported."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        try:
-            torch = metadata.version("torch")
-        except metadata.PackageNotFoundError:
-            torch = "not installed"
-        python = platform.python_version()
-        print(f"graphmend_bc {gm.__version__}, torch {torch}, Python {python}")
+        print(Provenance.here().versions)
         parser.exit()
 
 

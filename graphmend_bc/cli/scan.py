@@ -6,15 +6,17 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
+from graphmend_bc.reporting.provenance import Provenance
 from graphmend_bc.reporting.table import Table
 from graphmend_bc.scanning.files import ScannedFile, scan
 
 FELL_SHORT = 3
 """Exit status if there are more likely breaks than the command line allows, as that of ``run``."""
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the JSON; it changes when a key changes its meaning or goes."""
 
 
@@ -65,6 +67,7 @@ def _print(scanned: Sequence[ScannedFile]) -> None:
 def _as_dict(scanned: Sequence[ScannedFile]) -> dict[str, object]:
     return {
         "schema": SCHEMA,
+        "provenance": asdict(Provenance.here()),
         "heuristic": True,
         "findings": [
             {

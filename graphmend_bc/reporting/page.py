@@ -6,10 +6,12 @@ import linecache
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphmend_bc.reporting.durations import duration
 from graphmend_bc.reporting.outcomes import Outcome
+from graphmend_bc.reporting.provenance import Provenance
 from graphmend_bc.reporting.table import Table
 from graphmend_bc.runtime import Site
 
@@ -136,11 +138,13 @@ class Opening:
         figures: by their names.
         counts: a table below them.
         notes: sentences below that.
+        provenance: what the page was made by.
     """
 
     figures: Mapping[str, str]
     counts: Table | None = None
     notes: Sequence[str] = ()
+    provenance: Provenance = field(default_factory=Provenance.here)
 
     @classmethod
     def of(cls, report: Report) -> Opening:
@@ -170,3 +174,15 @@ def page_of(report: Report, opening: Opening | None = None) -> str:
     template = resources.files("graphmend_bc.reporting").joinpath("report.html").read_text("utf-8")
     page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(template)
     return page.render(opening=opening or Opening.of(report), rows=rows_of(report))
+
+
+def write_page(path: Path, report: Report, opening: Opening | None = None) -> None:
+    """Write the report as HTML.
+
+    Args:
+        path: file to write; replaced if it exists.
+        report: what was found.
+        opening: as for `page_of`.
+    """
+    # The name of a file or an argument may be text that UTF-8 cannot hold.
+    path.write_text(page_of(report, opening), encoding="utf-8", errors="backslashreplace")

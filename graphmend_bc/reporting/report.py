@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from graphmend_bc.reporting.durations import duration
 from graphmend_bc.reporting.notebook import notebook_html
 from graphmend_bc.reporting.outcomes import Outcome, Speculated
+from graphmend_bc.reporting.provenance import Provenance
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime.code_id import CodeId
 from graphmend_bc.runtime.site import Site
@@ -109,7 +110,7 @@ class Decline:
 
 E = TypeVar("E", Mend, Decline)
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the report's JSON: of its names and of what its numbers count."""
 
 
@@ -240,6 +241,7 @@ class Report:
         """The report in the form of its JSON: see `to_json`."""
         return {
             "schema": SCHEMA,
+            "provenance": asdict(Provenance.here()),
             "mends": [_as_dict(m) for m in self.mends],
             "declines": [_as_dict(d) for d in self.declines],
             "speculations": [_as_dict(g) for g in self.speculations],
@@ -251,8 +253,9 @@ class Report:
         """The report as JSON.
 
         Returns:
-            An object with the number `schema`, which changes when a name in it does; the lists
-            `mends`, `declines` and `speculations`; and the counts in `speculated` and `compiled`.
+            An object with the number `schema`, which changes when a name in it does; in
+            `provenance` the program, the versions and the time; the lists `mends`, `declines` and
+            `speculations`; and the counts in `speculated` and `compiled`.
         """
         return json.dumps(self.as_dict(), indent=2)
 
@@ -265,9 +268,9 @@ class Report:
         Raises:
             OSError: the file cannot be written.
         """
-        from graphmend_bc.reporting.page import page_of  # it needs the templates of an extra
+        from graphmend_bc.reporting.page import write_page  # it needs the templates of an extra
 
-        Path(path).write_text(page_of(self), encoding="utf-8")
+        write_page(Path(path), self)
 
     def __repr__(self) -> str:
         return f"<Report: {self.summary()}>"

@@ -188,7 +188,7 @@ def test_files_are_written_also_if_there_is_nothing_to_compare(tmp_path: Path) -
     options = ("--json", "out.json", "--report", "out.html", "program.py")
     done = python("-m", "graphmend_bc", "explain", *options, cwd=tmp_path)
     data = json.loads((tmp_path / "out.json").read_text())
-    assert (set(data), data["compiled"]) == ({"schema", "compiled"}, [])
+    assert (set(data), data["compiled"]) == ({"schema", "provenance", "compiled"}, [])
     page = (tmp_path / "out.html").read_text()
     assert done.stdout.partition(".")[0] in page
     assert "no break was left" not in page

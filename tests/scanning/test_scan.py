@@ -192,7 +192,7 @@ def test_command_line_without_torch(tmp_path: Path) -> None:
         *run, "model.py", "a.pyc", "none.py", "--json", "--fail-on-break=17", cwd=tmp_path
     )
     report = json.loads(done.stdout)
-    assert (report["schema"], report["heuristic"]) == (1, True)
+    assert (report["schema"], report["heuristic"]) == (2, True)
     assert report["read"] == ["model.py", "a.pyc"]
     assert [row["file"] for row in report["unread"]] == ["none.py"]
     assert report["findings"][0] == {

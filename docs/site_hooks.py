@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).parents[1]
-BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md")
+BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

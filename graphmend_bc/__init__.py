@@ -100,9 +100,19 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("graphmend_bc.config")
     if name not in _HOMES:
         raise AttributeError(f"module 'graphmend_bc' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"graphmend_bc.{_HOMES[name]}"), name)
-    globals()[name] = value
+    home = _home(name)
+    value = getattr(importlib.import_module(f"graphmend_bc.{home}"), name)
+    if home == _HOMES[name]:
+        globals()[name] = value
     return value
+
+
+def _home(name: str) -> str:
+    """The module of a name. With a torch that is too old, the session could not be imported."""
+    home = _HOMES[name]
+    if home == "session" and importlib.import_module("graphmend_bc.versions").refusal():
+        return "unsupported"
+    return home
 
 
 def __dir__() -> list[str]:

@@ -24,8 +24,14 @@ from graphmend_bc.reporting.report import Report
 from graphmend_bc.rewriting import rewrite as rewrite_code
 from graphmend_bc.rewriting import widest_plan
 from graphmend_bc.runtime import identity_of
-from graphmend_bc.setting_checks import Switch, check_environment, checked
-from graphmend_bc.versions import check_versions, is_known_torch, tell_of_torch
+from graphmend_bc.setting_checks import ON_ERROR, Switch, check_environment, checked
+from graphmend_bc.versions import (
+    UnsupportedVersionError,
+    check_versions,
+    is_known_torch,
+    tell_of_torch,
+    told_once,
+)
 
 log = logging.getLogger("graphmend_bc")
 
@@ -40,6 +46,7 @@ class _Session:
     seams: Installer | None = None
     handle: Handle | None = None
     attached: list[Attachment] = field(default_factory=list)
+    refused: str = ""
     watchers: Registry[Callable[[Report], object]] = field(default_factory=Registry)
 
 
@@ -63,7 +70,7 @@ class Handle:
 _session = _Session()
 
 
-def enable(*, cache: bool = True) -> Handle:
+def enable(*, cache: bool = True, on_error: str = "raise") -> Handle:
     """Mend graph breaks in everything that torch.compile compiles from now on.
 
     The targets in `graphmend_bc.config.attach` are attached until `disable()`. With
@@ -73,6 +80,8 @@ def enable(*, cache: bool = True) -> Handle:
     Args:
         cache: True to remember for a code object what worked, so that a recompilation need not
             find it again. With `config.disk_cache` another process need not either.
+        on_error: "warn" to leave the program as it is where this Python or torch is refused. One
+            warning says why, and so does `report().refused`.
 
     Returns:
         A handle; `handle.remove()` switches mending off. If mending is on already, the handle it
@@ -80,8 +89,9 @@ def enable(*, cache: bool = True) -> Handle:
 
     Raises:
         UnsupportedVersionError: this Python is not known, this torch is too old, or it lacks what
-            every mend rests on (`MissingSeamError`).
-        ValueError: `cache` is no bool, or an environment variable has no valid value.
+            every mend rests on (`MissingSeamError`). Not with `on_error="warn"`.
+        ValueError: `cache` is no bool, `on_error` neither "raise" nor "warn", or an environment
+            variable has no valid value.
         ImportError, TypeError, ValueError: as `attach()`, for a target in the config, or a rule was
             registered under the name of one in `graphmend_bc/contrib/`. Whatever is raised, nothing
             is switched on or attached.
@@ -101,12 +111,20 @@ def enable(*, cache: bool = True) -> Handle:
         >>> handle.remove()
     """
     remember = checked(Switch(), "The argument cache of enable()", cache)
+    on_error = checked(ON_ERROR, "The argument on_error of enable()", on_error)
     if by := switched_off_by():
         log.info("%s: graphmend_bc.enable() does nothing.", by)
         return Handle()
-    check_versions()
-    if _session.handle is None:
-        _switch_on()
+    try:
+        check_versions()
+        if _session.handle is None:
+            _switch_on()
+    except UnsupportedVersionError as error:
+        if on_error == "raise":
+            raise
+        _session.refused = told_once(error)
+        return Handle()
+    _session.refused = ""
     _session.state.remember = remember
     assert _session.handle is not None
     return _session.handle
@@ -172,11 +190,11 @@ def is_enabled() -> bool:
 
 
 @contextmanager
-def enabled(*, cache: bool = True) -> Iterator[Handle]:
+def enabled(*, cache: bool = True, on_error: str = "raise") -> Iterator[Handle]:
     """`enable()` for a `with` block or a decorated function; afterwards it is as it was before.
 
     Args:
-        cache: as for `enable`.
+        cache, on_error: as for `enable`.
 
     Yields:
         The handle that `enable()` returns.
@@ -192,7 +210,7 @@ def enabled(*, cache: bool = True) -> Iterator[Handle]:
         tensor([1., 1.])
     """
     before, remember = is_enabled(), _session.state.remember
-    handle = enable(cache=cache)
+    handle = enable(cache=cache, on_error=on_error)
     try:
         yield handle
     finally:
@@ -213,7 +231,9 @@ def report() -> Report:
         >>> print(graphmend_bc.report())
         0 mended, 0 declined
     """
-    return _session.state.report_now()
+    found = _session.state.report_now()
+    found.refused = _session.refused
+    return found
 
 
 def reset() -> None:

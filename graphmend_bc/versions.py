@@ -61,6 +61,21 @@ def check_versions() -> None:
         raise UnsupportedVersionError(_sentence("torch", found, TORCH_SUPPORTED))
 
 
+def refusal() -> str:
+    """Why `enable()` refuses this Python or torch; empty if it does not before it tries."""
+    try:
+        check_versions()
+    except UnsupportedVersionError as error:
+        return str(error)
+    return ""
+
+
+def told_once(error: UnsupportedVersionError) -> str:
+    """Log once that the program runs as it is; returns why."""
+    _warn(f"{error} Until then the program runs as it is, without graphmend_bc.")
+    return str(error)
+
+
 def is_known_torch() -> bool:
     """True if this release was written for this torch."""
     return _torch() in TORCH_SUPPORTED

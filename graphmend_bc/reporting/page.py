@@ -159,7 +159,8 @@ class Opening:
             "failed checks": f"{failed} of {calls} calls",
             "cost of failed checks": duration(report.lost_ns),
         }
-        return cls({name: str(value) for name, value in figures.items()})
+        notes = [f"Nothing was mended: {report.refused}"] if report.refused else []
+        return cls({name: str(value) for name, value in figures.items()}, notes=notes)
 
 
 def page_of(report: Report, opening: Opening | None = None) -> str:

@@ -165,6 +165,7 @@ class Report:
         speculations: how often the checks of speculations failed, by site; filled in by `report()`.
         speculated: in how many calls one failed, of all graphs together; likewise.
         compiled: what was compiled.
+        refused: why `enable(on_error="warn")` switched nothing on; empty if it did.
         _known: what is in the lists.
 
     Example:
@@ -177,6 +178,7 @@ class Report:
     speculations: list[Outcome] = field(default_factory=list)
     compiled: Compiled = field(default_factory=Compiled)
     speculated: Speculated = field(default_factory=Speculated)
+    refused: str = ""
     _known: set[tuple[Site, str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -215,10 +217,13 @@ class Report:
             list(self.speculations),
             replace(self.compiled),
             self.speculated,
+            self.refused,
         )
 
     def summary(self) -> str:
         """One line: what was mended, what is left, and what speculation cost."""
+        if self.refused:
+            return f"nothing was mended: {self.refused}"
         done, left = self.compiled, self.compiled.breaks + self.compiled.skipped
         text = (
             f"{len(self.mends)} mended, {len(self.declines)} declined; "
@@ -242,6 +247,7 @@ class Report:
         return {
             "schema": SCHEMA,
             "provenance": asdict(Provenance.here()),
+            "refused": self.refused,
             "mends": [_as_dict(m) for m in self.mends],
             "declines": [_as_dict(d) for d in self.declines],
             "speculations": [_as_dict(g) for g in self.speculations],
@@ -254,7 +260,8 @@ class Report:
 
         Returns:
             An object with the number `schema`, which changes when a name in it does; in
-            `provenance` the program, the versions and the time; the lists `mends`, `declines` and
+            `provenance` the program, the versions and the time; in `refused` why nothing was
+            switched on, if so; the lists `mends`, `declines` and
             `speculations`; and the counts in `speculated` and `compiled`.
         """
         return json.dumps(self.as_dict(), indent=2)
@@ -281,6 +288,7 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"{len(self.mends)} mended, {len(self.declines)} declined"]
+        lines += [f"Nothing was mended: {self.refused}"] if self.refused else []
         lines += [*map(str, self.mends), *map(str, self.declines)]
         return "\n".join(
             [*lines, *(f"speculated {speculation}" for speculation in self.speculations)]

@@ -151,6 +151,40 @@ def f(x):
     agrees(source, [X, -X])
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "Kinds.factor = 7",
+        "Kinds.own = 7",
+        "Base.own = 7",
+        "Base.factor = 7",
+        "Base.factor = Kinds.own = x.shape[0]",
+        "Kinds.factor = x + 1",
+        "Kinds.factor = 7; del Kinds.factor",
+        "Kinds.own = 7; del Kinds.own; Kinds.own = 8",
+        "Kind.factor = 7",
+    ],
+)
+def test_attributes_that_the_function_sets(before: str) -> None:
+    """Also those of a base, which the metaclass may hide."""
+    source = f"""
+        class Base(type):
+            factor = 1
+            own = 2
+
+        class Kinds(Base):
+            own = 3
+
+        class Kind(metaclass=Kinds):
+            pass
+
+        def f(x):
+            {before}
+            return x * Kind.factor, Kind.own, getattr(Kind, "factor", 9)
+        """
+    agrees(source, [X, -X, X])
+
+
 def test_a_method_that_is_no_function_is_left_to_python() -> None:
     source = """
         class Doubled(type):

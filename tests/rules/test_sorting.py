@@ -8,8 +8,12 @@ import pytest
 import torch
 
 from tests.oracle import agrees, check
+from tests.releases import since
 
 T = TypeVar("T")
+
+TRACED = since(2, 15)
+"""torch 2.15 compares tuples by itself, and breaks where tensors in them decide."""
 
 
 def rows(*values: float) -> torch.Tensor:
@@ -113,7 +117,7 @@ def test_names_decide_and_no_tensor_is_asked(pairs: str) -> None:
         def f(x):
             return {pairs}, x + 1
         """
-    check(source, [*CALLS, rows_with_nan()], "polyfill@2")
+    check(source, [*CALLS, rows_with_nan()], "" if TRACED else "polyfill@2")
 
 
 def rows_with_nan() -> torch.Tensor:
@@ -129,7 +133,7 @@ def test_keywords_and_parameters_by_their_names() -> None:
             first, second = total(b=x, a=x * 2)
             return first - second
         """
-    check(source, CALLS, "polyfill@2")
+    check(source, CALLS, "" if TRACED else "polyfill@2")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +153,7 @@ def test_a_tie_asks_the_tensors(tied: str) -> None:
         """
     for calls in (CALLS, [rows_with_nan(), *CALLS[:2]]):
         outcome = agrees(source, calls, orders=1)
-        assert "speculat" in outcome.mends + outcome.declines
+        assert ("speculat" in outcome.mends + outcome.declines) != TRACED
 
 
 def test_a_tie_of_tensors_with_several_elements_raises() -> None:
@@ -158,7 +162,8 @@ def test_a_tie_of_tensors_with_several_elements_raises() -> None:
             print("sorting")
             return sorted([(1, x), (1, x + 1)])
         """
-    check(source, CALLS[:2], "defer@2", "predicate-not-scalar@3", breaks=1)
+    why = "call-not-traced" if TRACED else "predicate-not-scalar"
+    check(source, CALLS[:2], "defer@2", f"{why}@3", breaks=1)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +186,9 @@ def test_numbers_read_from_tensors(key: str, reverse: bool) -> None:
             items.sort(key={key}, reverse={reverse})
             return items[0] * 2, items
         """
-    check(source, [CALLS[0]] * 2, "defer@3 speculate@3")
+    breaks = TRACED and key.endswith(", 1)")
+    mends = "defer@3" if breaks else "defer@3 speculate@3"
+    check(source, [CALLS[0]] * 2, mends, breaks=int(breaks))
     calls = [*CALLS, CALLS[0]] if "long" in key else [*CALLS, rows_with_nan(), CALLS[0]]
     agrees(source, calls, orders=1)
 
@@ -206,7 +213,8 @@ def test_large_integers_are_told_apart() -> None:
 )
 def test_what_is_left_to_python(before: str, keys: str, why: str) -> None:
     source = f"A, B = float('nan'), float('nan')\n{before}\ndef f(x):\n    return sorted({keys})"
-    assert (why or "call-not-traced") in agrees(source, CALLS[:2], orders=1).declines
+    declines = agrees(source, CALLS[:2], orders=1).declines
+    assert TRACED or (why or "call-not-traced") in declines
 
 
 def test_the_list_is_empty_while_its_keys_are_computed() -> None:
@@ -216,4 +224,5 @@ def test_the_list_is_empty_while_its_keys_are_computed() -> None:
             items.sort(key=lambda t: (len(items), t))
             return items
         """
-    check(source, CALLS[:1] * 2, "speculate@3")
+    mends, declines = ("", "call-not-traced@3") if TRACED else ("speculate@3", "")
+    check(source, CALLS[:1] * 2, mends, declines, breaks=int(TRACED))

@@ -14,7 +14,7 @@ from torch._dynamo import exc
 from torch._dynamo.source import AttrSource, GetItemSource, TypeMROSource, TypeSource
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import UserFunctionVariable
-from torch._dynamo.variables.misc import GetAttrVariable
+from torch._dynamo.variables.misc import DeletedVariable, GetAttrVariable
 from torch._dynamo.variables.user_defined import UserDefinedClassVariable
 from torch._guards import Source
 
@@ -64,17 +64,29 @@ def read_of_metaclass(stock: Callable[..., Any]) -> Callable[..., Any]:
         is_name = type(found) is GetAttrVariable and found.obj is self
         if not is_name or self.source is None or _has_itself(self.value, name):
             return found
-        bases = type(self.value).__mro__
-        held = next((vars(base)[name] for base in bases if name in vars(base)), None)
-        if held is None or hasattr(type(held), "__get__"):
-            return found
-        for owner, written in tx.output.side_effects.store_attr_mutations.items():
-            if name in written and any(getattr(owner, "value", None) is base for base in bases):
-                text = f"'{name}' of a metaclass was set before."
-                raise exc.Unsupported(text, "Unsupported function call")
-        return VariableTracker.build(tx, held, AttrSource(self.source, name))
+        written = _written(tx, name)
+        for base in type(self.value).__mro__:
+            if base in written:
+                value = written[base]
+                return found if isinstance(value, DeletedVariable) else value
+            if name in vars(base):
+                held = vars(base)[name]
+                if hasattr(type(held), "__get__"):
+                    return found
+                return VariableTracker.build(tx, held, AttrSource(self.source, name))
+        return found
 
     return var_getattr
+
+
+def _written(tx: Translator, name: str) -> dict[type, VariableTracker]:
+    """What the frame has set an attribute to, by the class whose it is."""
+    stored = tx.output.side_effects.store_attr_mutations.items()
+    return {
+        owner.value: values[name]
+        for owner, values in stored
+        if isinstance(owner, UserDefinedClassVariable) and name in values
+    }
 
 
 def _has_itself(kind: type, name: str) -> bool:

@@ -29,6 +29,7 @@ from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.graph.cuda_graphs import is_rerecorded
 from graphmend_bc.dynamo.host_values.host_reads import is_plain
 from graphmend_bc.dynamo.symbols.known_integers import is_index
+from graphmend_bc.dynamo.symbols.tensor_slices import TensorSliceVariable, is_no_index
 from graphmend_bc.dynamo.trace import tracing
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
@@ -91,6 +92,8 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         if (called := self._with_numbers(tx, callee, args, kwargs)) is not None:
             return called
         if isinstance(callee, vts.BuiltinVariable) and callee.fn is operator.getitem:
+            if is_no_index(args[1].realize()) and not is_plain(args[0]):
+                raise Refused("hoist-not-input", "NumPy makes no index of an array, even of one.")
             if not _is_mask(key := self._selecting(tx, args[1])):
                 return callee.call_function(tx, [args[0], key], kwargs)
             args = [args[0], key]
@@ -168,6 +171,8 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         key = key.realize()
         if type(key) is vts.TupleVariable:
             return vts.TupleVariable([self._selecting(tx, item) for item in key.items])
+        if isinstance(key, TensorSliceVariable):
+            return vts.SliceVariable([self.number(tx, bound) for bound in key.bounds])
         return self.number(tx, key) if is_index(key) else key
 
     def number(self, tx: InstructionTranslatorBase, operand: VariableTracker) -> VariableTracker:
@@ -179,9 +184,11 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         operand = operand.realize()
         if not is_plain(operand):
             return operand
-        dtype = operand.as_proxy().node.meta["example_value"].dtype
-        if dtype not in _INTEGERS:
-            raise Refused("hoist-not-input", f"It is a tensor of {dtype}.")
+        tensor = operand.as_proxy().node.meta["example_value"]
+        if tensor.dtype not in _INTEGERS:
+            raise Refused("hoist-not-input", f"It is a tensor of {tensor.dtype}.")
+        if is_no_index(operand):
+            raise Refused("hoist-not-input", "NumPy makes no index of an array, even of one.")
         index = HoistedCalleeVariable(self.site, vts.BuiltinVariable(int), self.compilation)
         return index.value(tx, [operand], {})
 

@@ -121,6 +121,38 @@ def test_slices_that_are_made_before_they_are_used() -> None:
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        "count[key] += 1\n    return count, x",
+        "count[key] = x[:, :p, :p]\n    return count * 2",
+        "x[key] += 1\n    return x + 1",
+        "with torch.no_grad():\n        x.mul_(2)[key] = count[key]\n    return x + 1",
+        "seen[int(key[1].start)] = 3\n    return x + seen[0]",
+        "count[key] = 'text'\n    return count",
+    ],
+)
+def test_parts_that_are_written(body: str) -> None:
+    source = (
+        PATCHES[: PATCHES.index("def f")]
+        + f"""
+seen = {{}}
+
+def f(x, p):
+  count = torch.zeros_like(x)
+  for part in patches(x.shape[1], p):
+    key = (slice(None),) + part
+    seen[0] = 0
+  for part in patches(x.shape[1], p)[:2]:
+    key = (slice(None),) + part
+    {body}
+"""
+    )
+    x = torch.arange(36.0).reshape(1, 6, 6)
+    calls = [(x.clone(), 2), (-x, 2), (x.clone(), 3)]
+    check(source, calls, mends=None, declines=None, breaks=None)
+
+
+@pytest.mark.parametrize(
     "bounds",
     [
         "n, n + 2",

@@ -34,7 +34,7 @@ from graphmend_bc.dynamo.trace import tracing
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import CalledOperation, Marker, Site
+from graphmend_bc.runtime import CalledOperation, Marker, Site, set_item
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 
@@ -72,11 +72,19 @@ def hoisted(
     marker: Marker,
     args: list[VariableTracker],
 ) -> VariableTracker:
-    """Handler: a callee whose call is to run before the graph, or such a subscript's value."""
+    """Handler: a callee whose call is to run before the graph, such an item, or where one is set."""
     if not isinstance(marker, CalledOperation):
         return HoistedCalleeVariable(marker.site, args[0], compilation)
+    operands = args[0].unpack_var_sequence(tx)
     item = HoistedCalleeVariable(marker.site, vts.BuiltinVariable(marker.function), compilation)
-    return item.call_function(tx, args[0].unpack_var_sequence(tx), {})
+    if marker.function is not set_item:
+        return item.call_function(tx, operands, {})
+    value, owner, key = operands
+    try:
+        key = item.key_of(tx, owner, key)
+    except Refused as refused:
+        compilation.trace.refused[marker.site] = refused
+    return tracing.inline(tx, set_item, value, owner, key)
 
 
 class HoistedCalleeVariable(MarkedCalleeVariable):
@@ -84,9 +92,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
 
     def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         """The call's value as an input of the graph."""
-        if tx.export or self.compilation.is_saved:
-            raise Refused("under-export", "It would be computed outside of the graph.")
-        tracing.check_is_outermost(tx)
+        self.check(tx)
         if isinstance(callee := self.callee.realize(), vts.BuiltinVariable) and callee.fn is range:
             return callee.call_function(tx, [self.number(tx, arg) for arg in args], kwargs)
         if (called := self._with_numbers(tx, callee, args, kwargs)) is not None:
@@ -135,6 +141,23 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
             raise SiteRefused(Refused("hoist-and-cuda-graphs"), self.site)
         trace.used[self.site] = "hoist"
         return wrapped
+
+    def key_of(
+        self, tx: InstructionTranslatorBase, owner: VariableTracker, key: VariableTracker
+    ) -> VariableTracker:
+        """The key of an assignment to an item of a tensor, with numbers for tensors in it.
+
+        Raises:
+            Refused: one of them cannot be computed before the graph.
+        """
+        self.check(tx)
+        return self._selecting(tx, key) if is_plain(owner) else key
+
+    def check(self, tx: InstructionTranslatorBase) -> None:
+        """Refuse where nothing can be computed before the graph."""
+        if tx.export or self.compilation.is_saved:
+            raise Refused("under-export", "It would be computed outside of the graph.")
+        tracing.check_is_outermost(tx)
 
     def limits(self) -> Limits:
         """What the slice may cost."""

@@ -72,7 +72,7 @@ def hoisted(
     marker: Marker,
     args: list[VariableTracker],
 ) -> VariableTracker:
-    """Handler: a callee whose call is to run before the graph, such an item, or where one is set."""
+    """Handler: a callee whose call is to run before the graph, such an item, or one that is set."""
     if not isinstance(marker, CalledOperation):
         return HoistedCalleeVariable(marker.site, args[0], compilation)
     operands = args[0].unpack_var_sequence(tx)

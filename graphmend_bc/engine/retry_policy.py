@@ -47,6 +47,17 @@ _PROGRAM_ERRORS = frozenset({"Observed exception"})
 _OF_CALLEES = frozenset({"Unsupported method call", "Failed to trace builtin operator"})
 """Break types that tell the kinds of the arguments, numbers known only at run time among them."""
 
+_OF_NO_NUMBERS = frozenset(
+    {
+        "Attempted to copy.deepcopy a tensor",
+        "Call to `torch._dynamo.graph_break()`",
+        "Import failure",
+        "Unsupported Tensor.backward() call",
+        "Unsupported Tensor.requires_grad_() call",
+    }
+)
+"""Break types to which numbers known only at run time do not lead."""
+
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
@@ -273,7 +284,7 @@ class RetryPolicy:
     def _captures_less(self, trace: Trace, site: Site, found: Break) -> bool:
         """Capture nothing any more, if numbers that were captured may have led to a break."""
         plans = self.plans
-        if not captured_in(trace):
+        if not captured_in(trace) or found.gb_type in _OF_NO_NUMBERS:
             return False
         no_numbers = found.gb_type in _OF_CALLEES and "SymNode" not in found.text
         if no_numbers and plans.declined[site].reason == "call-not-traced":

@@ -22,7 +22,7 @@ def _matches_hoist(site: BreakSite) -> Rewrites | None:
         return None
     if not site.gb_type:
         return None
-    if is_subscript(site.op):
+    if is_subscript(site.op) or site.op.name == "STORE_SUBSCR":
         return {site.offset: CallOperation()}
     return {site.offset: MarkCallee()} if site.is_call else None
 

@@ -95,3 +95,83 @@ def test_tensors_that_say_how_much_is_padded(mode: str, length: int) -> None:
         mends="hoist@functional.py",
         grad=True,
     )
+
+
+PATCHES = """
+import numpy as np
+
+def patches(n, p):
+    starts = np.meshgrid(np.arange(0, n, p), np.arange(0, n, p), indexing="ij")
+    rows = np.asarray([one.flatten() for one in starts]).T
+    return [tuple(slice(s, s + p) for s in row) for row in rows]
+
+def f(x, n, p):
+    keys = [(slice(None),) + key for key in patches(n, p)]
+    parts = torch.cat([x[key] for key in keys])
+    return parts * 2
+"""
+"""As sliding windows are cut out."""
+
+
+def test_slices_that_are_made_before_they_are_used() -> None:
+    x = torch.arange(36.0).reshape(1, 6, 6)
+    calls = [(x, 6, 2), (-x, 6, 2), (x, 6, 3), (x[:, :4], 4, 2)]
+    check(PATCHES, calls, mends=None, declines=None, breaks=None, grad=True)
+    check(PATCHES, [(x, 6, 2), (-x, 6, 2)], mends="hoist@10", orders=2)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "count[key] += 1\n    return count, x",
+        "count[key] = x[:, :p, :p]\n    return count * 2",
+        "x[key] += 1\n    return x + 1",
+        "with torch.no_grad():\n        x.mul_(2)[key] = count[key]\n    return x + 1",
+        "seen[int(key[1].start)] = 3\n    return x + seen[0]",
+        "count[key] = 'text'\n    return count",
+    ],
+)
+def test_parts_that_are_written(body: str) -> None:
+    source = (
+        PATCHES[: PATCHES.index("def f")]
+        + f"""
+seen = {{}}
+
+def f(x, p):
+  count = torch.zeros_like(x)
+  for part in patches(x.shape[1], p):
+    key = (slice(None),) + part
+    seen[0] = 0
+  for part in patches(x.shape[1], p)[:2]:
+    key = (slice(None),) + part
+    {body}
+"""
+    )
+    x = torch.arange(36.0).reshape(1, 6, 6)
+    calls = [(x.clone(), 2), (-x, 2), (x.clone(), 3)]
+    check(source, calls, mends=None, declines=None, breaks=None)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        "n, n + 2",
+        "n[None], None",  # torch makes a number of it
+        "n.float(), None",
+        "n > 0, None",
+        "None, None, n",
+        "None, n.numpy()",
+        "None, n.numpy() + 1",
+        "n[None].numpy(), None",  # NumPy does not
+        "torch.stack([n, n]), None",
+    ],
+)
+def test_bounds_of_a_slice_that_is_made_before(bounds: str) -> None:
+    source = f"""
+        def f(x, n):
+            key = slice({bounds})
+            return x[key] * 2, x[0][(key,)]
+        """
+    x = torch.arange(8.0).reshape(2, 4).T
+    one, two = torch.tensor(1), torch.tensor(2)
+    check(source, [(x, one), (x, two), (-x, one)], mends=None, declines=None, breaks=None)

@@ -396,3 +396,36 @@ def test_a_mask_under_a_transform() -> None:
     full, hole = torch.ones(2, 3), torch.ones(2, 3)
     hole[1, 0] = float("inf")
     agrees(program, [(full, torch.ones(3, 4)), (hole, torch.ones(3, 4)), (full, torch.ones(3, 4))])
+
+
+def test_truth_values_of_sizes_are_computed_with() -> None:
+    """A size that varies is known before the graph, unlike what is captured."""
+    outcome = check(
+        """
+        def f(x, axes):
+            large = x[x > 2]
+            unknown = sum(int(n == -1) for n in (len(x), *axes))
+            return large * 2, unknown, int(len(x) == 6)
+        """,
+        [(torch.arange(float(n)), axes) for n in (4, 5, 6) for axes in ((2, -1), (-1, -1))],
+        mends="capture@2",
+    )
+    assert outcome.graphs > 1
+
+
+def test_a_capture_is_not_to_blame_for_an_input_that_is_to_require_a_gradient() -> None:
+    source = """
+        zero, held = torch.zeros(()), torch.zeros(4)
+
+        def f(x):
+            held.copy_(x)
+            n = (held > 2).sum().item()
+            total = x[torch.randperm(len(x))[:n]].sum()
+            if n > 9:
+                total = total + n
+            zero.requires_grad_()
+            return zero + total
+        """
+    check(
+        source, CALLS, mends="capture@5 capture@6 speculate@7", declines=None, breaks=None, orders=1
+    )

@@ -72,7 +72,7 @@ def test_writes(write: str, backend: str) -> None:
         ("y[:, n].add_(y[:, 1])", "hoist@4"),
         ("y[:, n].copy_(y[:, 2 - n])", "capture@4 hoist@4"),
         ("v = y[:, n]; v.add_(y[:, 1]); y.mul_(2)", "hoist@4"),
-        ("y[:, n] = y[:, 0]", ""),
+        ("y[:, n] = y[:, 0]", "hoist@4"),
     ],
 )
 def test_where_memory_may_overlap(write: str, mends: str, backend: str) -> None:

@@ -29,11 +29,12 @@ from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.graph.cuda_graphs import is_rerecorded
 from graphmend_bc.dynamo.host_values.host_reads import is_plain
 from graphmend_bc.dynamo.symbols.known_integers import is_index
+from graphmend_bc.dynamo.symbols.tensor_slices import TensorSliceVariable, is_no_index
 from graphmend_bc.dynamo.trace import tracing
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.runtime import CalledOperation, Marker, Site
+from graphmend_bc.runtime import CalledOperation, Marker, Site, set_item
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 
@@ -71,11 +72,19 @@ def hoisted(
     marker: Marker,
     args: list[VariableTracker],
 ) -> VariableTracker:
-    """Handler: a callee whose call is to run before the graph, or such a subscript's value."""
+    """Handler: a callee whose call is to run before the graph, such an item, or one that is set."""
     if not isinstance(marker, CalledOperation):
         return HoistedCalleeVariable(marker.site, args[0], compilation)
+    operands = args[0].unpack_var_sequence(tx)
     item = HoistedCalleeVariable(marker.site, vts.BuiltinVariable(marker.function), compilation)
-    return item.call_function(tx, args[0].unpack_var_sequence(tx), {})
+    if marker.function is not set_item:
+        return item.call_function(tx, operands, {})
+    value, owner, key = operands
+    try:
+        key = item.key_of(tx, owner, key)
+    except Refused as refused:
+        compilation.trace.refused[marker.site] = refused
+    return tracing.inline(tx, set_item, value, owner, key)
 
 
 class HoistedCalleeVariable(MarkedCalleeVariable):
@@ -83,14 +92,14 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
 
     def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         """The call's value as an input of the graph."""
-        if tx.export or self.compilation.is_saved:
-            raise Refused("under-export", "It would be computed outside of the graph.")
-        tracing.check_is_outermost(tx)
+        self.check(tx)
         if isinstance(callee := self.callee.realize(), vts.BuiltinVariable) and callee.fn is range:
             return callee.call_function(tx, [self.number(tx, arg) for arg in args], kwargs)
         if (called := self._with_numbers(tx, callee, args, kwargs)) is not None:
             return called
         if isinstance(callee, vts.BuiltinVariable) and callee.fn is operator.getitem:
+            if is_no_index(args[1].realize()) and not is_plain(args[0]):
+                raise Refused("hoist-not-input", "NumPy makes no index of an array, even of one.")
             if not _is_mask(key := self._selecting(tx, args[1])):
                 return callee.call_function(tx, [args[0], key], kwargs)
             args = [args[0], key]
@@ -133,6 +142,23 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         trace.used[self.site] = "hoist"
         return wrapped
 
+    def key_of(
+        self, tx: InstructionTranslatorBase, owner: VariableTracker, key: VariableTracker
+    ) -> VariableTracker:
+        """The key of an assignment to an item of a tensor, with numbers for tensors in it.
+
+        Raises:
+            Refused: one of them cannot be computed before the graph.
+        """
+        self.check(tx)
+        return self._selecting(tx, key) if is_plain(owner) else key
+
+    def check(self, tx: InstructionTranslatorBase) -> None:
+        """Refuse where nothing can be computed before the graph."""
+        if tx.export or self.compilation.is_saved:
+            raise Refused("under-export", "It would be computed outside of the graph.")
+        tracing.check_is_outermost(tx)
+
     def limits(self) -> Limits:
         """What the slice may cost."""
         return Limits.of_hoists()
@@ -168,6 +194,8 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         key = key.realize()
         if type(key) is vts.TupleVariable:
             return vts.TupleVariable([self._selecting(tx, item) for item in key.items])
+        if isinstance(key, TensorSliceVariable):
+            return vts.SliceVariable([self.number(tx, bound) for bound in key.bounds])
         return self.number(tx, key) if is_index(key) else key
 
     def number(self, tx: InstructionTranslatorBase, operand: VariableTracker) -> VariableTracker:
@@ -179,9 +207,11 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         operand = operand.realize()
         if not is_plain(operand):
             return operand
-        dtype = operand.as_proxy().node.meta["example_value"].dtype
-        if dtype not in _INTEGERS:
-            raise Refused("hoist-not-input", f"It is a tensor of {dtype}.")
+        tensor = operand.as_proxy().node.meta["example_value"]
+        if tensor.dtype not in _INTEGERS:
+            raise Refused("hoist-not-input", f"It is a tensor of {tensor.dtype}.")
+        if is_no_index(operand):
+            raise Refused("hoist-not-input", "NumPy makes no index of an array, even of one.")
         index = HoistedCalleeVariable(self.site, vts.BuiltinVariable(int), self.compilation)
         return index.value(tx, [operand], {})
 

@@ -64,7 +64,7 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
         if self.fn in (min, max) and _mixes_symbols(args):
             refuse_symbols(f"'{self.fn.__name__}' of an int and a float may be either.")
         if self.fn not in _ASKS_TRUTH and not (self.fn in _LOGIC and all(map(_is_truth, args))):
-            check_truths(args)
+            check_truths(args, self.fn)
         if host is None or self.fn in _PASSED_ON:
             try:
                 return stock(self, tx, args, kwargs)

@@ -147,8 +147,12 @@ def refuse_captured(detail: str) -> NoReturn:
     raise SiteRefused(Refused("capture-fails", detail), *captured)
 
 
-def check_truths(values: Iterable[VariableTracker]) -> None:
+def check_truths(values: Iterable[VariableTracker], function: Any = None) -> None:
     """Refuse to compute with a truth value: Dynamo takes it that True is not 1.
+
+    Args:
+        values: the operands.
+        function: what is done with them; `int` makes a number of what is known of a size.
 
     Raises:
         SiteRefused: one of the operands is known only at run time.
@@ -157,6 +161,8 @@ def check_truths(values: Iterable[VariableTracker]) -> None:
         return
     for value in values:
         known = value.realize()
+        if function is int and not is_unknown(known):
+            continue
         if isinstance(known, SymNodeVariable) and known.python_type() is bool:
             refuse_captured("A truth value known only at run time is computed with.")
 

@@ -81,7 +81,7 @@ def _compare(
         "graphmend-bc explain --attach 'package.module:Class.forward' ..."
     )
     program = "" if function is None else args.name
-    compared = [Compared.of(call) for call in calls]
+    compared = [Compared.of(call, args.seconds) for call in calls]
     comparison = Comparison(compared, "" if calls else nothing, program)
     comparison.print()
     if args.json:

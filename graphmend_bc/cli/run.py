@@ -15,7 +15,8 @@ from graphmend_bc.cli.child_processes import ChildProcesses
 from graphmend_bc.cli.loaded_code import LoadedCode
 from graphmend_bc.cli.program import UserProgram
 from graphmend_bc.cli.ranks import labelled
-from graphmend_bc.reporting.table import Table
+from graphmend_bc.reporting.durations import duration
+from graphmend_bc.reporting.lines import line_table
 from graphmend_bc.session import switched_off_by
 from graphmend_bc.versions import UnsupportedVersionError
 
@@ -116,10 +117,9 @@ def _print_report(report: gm.Report) -> None:
         print(f"graphmend_bc: {by}, so the program ran as it is.", file=sys.stderr)
         return
     print(f"graphmend_bc: {report.summary()}", file=sys.stderr)
-    mends = [[m.strategy, m.gb_id, str(m.site)] for m in report.mends]
-    declines = [[d.reason, d.gb_id, str(d.site)] for d in report.declines]
-    Table(["mended by", "break", "where"], mends).print(sys.stderr)
-    Table(["declined", "break", "where"], declines).print(sys.stderr)
+    if report.compiled.frames:
+        print(f"compiling took {duration(report.compiled.compile_ns)}", file=sys.stderr)
+    line_table(report).print(sys.stderr)
     texts: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for decline in report.declines:
         places = texts.setdefault((decline.reason, decline.explanation, decline.hints), [])

@@ -55,8 +55,13 @@ class Outcome:
         """
         if before is None or before.calls > self.calls:
             return self
-        names = [known.name for known in fields(self) if known.name != "site"]
-        return replace(self, **{n: getattr(self, n) - getattr(before, n) for n in names})
+        return replace(self, **{n: getattr(self, n) - getattr(before, n) for n in self._counts()})
+
+    def __add__(self, other: Outcome) -> Outcome:
+        return replace(self, **{n: getattr(self, n) + getattr(other, n) for n in self._counts()})
+
+    def _counts(self) -> list[str]:
+        return [known.name for known in fields(self) if known.name != "site"]
 
     def in_words(self) -> str:
         """What happened, and what `lost_ns` went into."""

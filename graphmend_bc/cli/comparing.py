@@ -15,6 +15,7 @@ from graphmend_bc.attachment.patterns import Pattern, meaning_of
 from graphmend_bc.cli.called_functions import CallRecorder
 from graphmend_bc.cli.comparison import Compared, Comparison
 from graphmend_bc.cli.compiled_callables import CompileRecorder, FirstCall
+from graphmend_bc.cli.progress import Progress
 
 
 def compare(args: argparse.Namespace) -> None:
@@ -81,7 +82,10 @@ def _compare(
         "graphmend-bc explain --attach 'package.module:Class.forward' ..."
     )
     program = "" if function is None else args.name
-    compared = [Compared.of(call, args.seconds) for call in calls]
+    compared, progress = [], Progress()
+    for number, call in enumerate(calls, 1):
+        with progress.doing(f"comparing {call.label}, {number} of {len(calls)}"):
+            compared.append(Compared.of(call, args.seconds))
     comparison = Comparison(compared, "" if calls else nothing, program)
     comparison.print()
     if args.json:

@@ -14,6 +14,7 @@ from graphmend_bc.attachment.attach import attach_all, unmet_patterns
 from graphmend_bc.cli.child_processes import ChildProcesses
 from graphmend_bc.cli.loaded_code import LoadedCode
 from graphmend_bc.cli.program import UserProgram
+from graphmend_bc.cli.progress import Progress
 from graphmend_bc.cli.ranks import labelled
 from graphmend_bc.reporting.durations import duration
 from graphmend_bc.reporting.lines import line_table
@@ -38,6 +39,8 @@ def run(args: argparse.Namespace) -> None:
     children.watch()
     loaded = LoadedCode()
     loaded.watch()
+    if not args.quiet:
+        Progress().watch_compilations()
     for target in args.attach:
         _attach(target, f"argument --attach: {target!r}", args.refuse)
     _attach(from_environment, "GRAPHMEND_BC_ATTACH", args.refuse)

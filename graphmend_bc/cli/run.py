@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import redirect_stderr
 
 import graphmend_bc as gm
 from graphmend_bc.attachment.attach import attach_all, unmet_patterns
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     if args.most_breaks is not None and (said := str(loaded)):
         shortfalls.append(f"graphmend_bc: {said}")
     if shortfalls:
-        with labelled():
+        with labelled(redirect_stderr):
             print("\n".join(shortfalls), file=sys.stderr)
         raise SystemExit(FELL_SHORT)
 
@@ -93,7 +94,7 @@ def _finish(args: argparse.Namespace, pid: int, watched: tuple[ChildProcesses, L
     if os.getpid() != pid:  # a forked child of the program reports nothing
         return
     report = gm.report()
-    with labelled():
+    with labelled(redirect_stderr):
         if not args.quiet:
             _print_report(report)
             for said in filter(None, map(str, watched)):

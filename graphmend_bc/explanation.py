@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 
 from graphmend_bc import session
+from graphmend_bc.reporting.code_text import CodeChange
+from graphmend_bc.reporting.compilations import CompiledFrame, FrameResult
 from graphmend_bc.reporting.notebook import notebook_html
-from graphmend_bc.reporting.report import Decline, FrameResult, Mend, Report
+from graphmend_bc.reporting.report import Decline, Mend, Report
 from graphmend_bc.reporting.table import Table
 
 
@@ -25,12 +27,14 @@ class Counts:
             graph ended before its frame did, if these are more.
         skipped_frames: frames that Dynamo skipped and ran eagerly.
         break_reasons: Dynamo's texts, one for each break.
+        frames: the compilations.
     """
 
     graph_count: int
     graph_break_count: int
     skipped_frames: int
     break_reasons: tuple[str, ...]
+    frames: tuple[CompiledFrame, ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -42,6 +46,7 @@ class Explanation:
         after: with mending.
         mends: what was mended.
         declines: what was left, and why.
+        rewrites: the bytecode that was rewritten, before and after.
 
     Example:
         >>> none = Counts(graph_count=1, graph_break_count=0, skipped_frames=0, break_reasons=())
@@ -56,6 +61,7 @@ class Explanation:
     after: Counts
     mends: list[Mend]
     declines: list[Decline]
+    rewrites: list[CodeChange] = field(default_factory=list, compare=False)
 
     def __repr__(self) -> str:
         return f"<Explanation: {self._summary()}>"
@@ -111,7 +117,7 @@ def explain(function: Callable[..., Any], **compile_kwargs: Any) -> Callable[...
     def run(*args: Any, **kw: Any) -> Explanation:
         before, _ = _measure(function, kwargs, args, kw, mends=False)
         after, report = _measure(function, kwargs, args, kw, mends=True)
-        return Explanation(before, after, report.mends, report.declines)
+        return Explanation(before, after, report.mends, report.declines, report.rewrites)
 
     return run
 
@@ -136,6 +142,7 @@ def _measure(
         graph_break_count=max(graphs - 1, len(reasons)),
         skipped_frames=sum(r.skipped for r in results),
         break_reasons=reasons,
+        frames=tuple(report.frames),
     )
     return counts, report
 

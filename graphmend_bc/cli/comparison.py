@@ -119,12 +119,8 @@ class Comparison:
 
     def to_html(self, path: Path) -> None:
         """Write a page: the counts before and after, and a row for each line of the program."""
-        report = gm.Report()
-        for _, found in self.found:
-            entries: list[gm.Mend | gm.Decline] = [*found.mends, *found.declines]
-            for entry in entries:
-                report.add(entry)
         explanations = [found for _, found in self.found]
+        report = _report_of(explanations)
         figures = {
             "mended": str(len(report.mends)),
             "declined": str(len(report.declines)),
@@ -136,8 +132,25 @@ class Comparison:
             if isinstance(one.found, str)
         ]
         notes += [self.nothing] if self.nothing else []
-        opening = Opening(figures, self.counts(), notes, Provenance.here(self.program))
+        stock = [frame for found in explanations for frame in found.before.frames]
+        provenance = Provenance.here(self.program)
+        opening = Opening(figures, self.counts(), notes, provenance, stock)
         write_page(path, report, opening)
+
+
+def _report_of(explanations: Sequence[gm.Explanation]) -> gm.Report:
+    """What mending came to in all of them."""
+    report = gm.Report()
+    for found in explanations:
+        entries: list[gm.Mend | gm.Decline] = [*found.mends, *found.declines]
+        for entry in entries:
+            report.add(entry)
+        for frame in found.after.frames:
+            report.compiled.note(frame.result)
+            report.note_frame(frame, [])
+        known = {change.code for change in report.rewrites}
+        report.rewrites += [change for change in found.rewrites if change.code not in known]
+    return report
 
 
 def _change(explanations: Sequence[gm.Explanation], name: str) -> str:

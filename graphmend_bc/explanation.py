@@ -13,9 +13,11 @@ import torch
 from graphmend_bc import session
 from graphmend_bc.call_timing import CallTimer, Rest, empty_caches
 from graphmend_bc.reporting.call_times import CallTimes, Timed
+from graphmend_bc.reporting.code_text import CodeChange
+from graphmend_bc.reporting.compilations import CompiledFrame, FrameResult
 from graphmend_bc.reporting.notebook import notebook_html
 from graphmend_bc.reporting.outcomes import Outcome, Speculated
-from graphmend_bc.reporting.report import Decline, FrameResult, Mend, Report
+from graphmend_bc.reporting.report import Decline, Mend, Report
 from graphmend_bc.reporting.table import Table
 
 
@@ -29,12 +31,14 @@ class Counts:
             graph ended before its frame did, if these are more.
         skipped_frames: frames that Dynamo skipped and ran eagerly.
         break_reasons: Dynamo's texts, one for each break.
+        frames: the compilations.
     """
 
     graph_count: int
     graph_break_count: int
     skipped_frames: int
     break_reasons: tuple[str, ...]
+    frames: tuple[CompiledFrame, ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -46,6 +50,7 @@ class Explanation:
         after: with mending.
         mends: what was mended.
         declines: what was left, and why.
+        rewrites: the bytecode that was rewritten, before and after.
         speculations: how the speculations of the mended calls went, by site.
         speculated: in how many mended calls a check failed, of all graphs together.
         times: how long calls took; None if that was not asked for, or could not be measured.
@@ -64,6 +69,7 @@ class Explanation:
     after: Counts
     mends: list[Mend]
     declines: list[Decline]
+    rewrites: list[CodeChange] = field(default_factory=list, compare=False)
     speculations: list[Outcome] = field(default_factory=list)
     speculated: Speculated = field(default_factory=Speculated)
     times: Timed | None = None
@@ -144,6 +150,7 @@ def explain(
             mended.counts,
             report.mends,
             report.declines,
+            report.rewrites,
             report.speculations,
             report.speculated,
             times,
@@ -179,7 +186,7 @@ def _measure(timer: CallTimer, options: dict[str, Any], mends: bool) -> _Measure
         torch.compiler.reset()
         compiled = torch.compile(timer.function, **options)
         first_ns = timer.once(compiled)
-        counts = _counts(results)
+        counts = _counts(results, tuple(state.report.frames))
         rest = _at_rest(timer, compiled, results)
         report = state.report_now()
         if mends:
@@ -202,7 +209,7 @@ def _branching(x: torch.Tensor) -> torch.Tensor:
     return x + 1 if x.sum() > 0 else x
 
 
-def _counts(results: list[FrameResult]) -> Counts:
+def _counts(results: list[FrameResult], frames: tuple[CompiledFrame, ...]) -> Counts:
     reasons = tuple(r.break_reason for r in results if r.break_reason)
     graphs = sum(result.graphs for result in results)
     return Counts(
@@ -210,6 +217,7 @@ def _counts(results: list[FrameResult]) -> Counts:
         graph_break_count=max(graphs - 1, len(reasons)),
         skipped_frames=sum(r.skipped for r in results),
         break_reasons=reasons,
+        frames=frames,
     )
 
 

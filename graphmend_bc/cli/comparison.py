@@ -195,7 +195,9 @@ class Comparison:
         ]
         notes += [text for one in self.compared for text in one.sentences]
         notes += [self.nothing] if self.nothing else []
-        opening = Opening(figures, self.counts_and_times(), notes, Provenance.here(self.program))
+        stock = [frame for found in explanations for frame in found.before.frames]
+        provenance = Provenance.here(self.program)
+        opening = Opening(figures, self.counts_and_times(), notes, provenance, stock)
         write_page(path, report, opening)
 
 
@@ -207,6 +209,11 @@ def report_of(explanations: Sequence[gm.Explanation]) -> gm.Report:
         entries: list[gm.Mend | gm.Decline] = [*found.mends, *found.declines]
         for entry in entries:
             report.add(entry)
+        for frame in found.after.frames:
+            report.compiled.note(frame.result)
+            report.note_frame(frame, [])
+        rewritten = {change.code for change in report.rewrites}
+        report.rewrites += [change for change in found.rewrites if change.code not in rewritten]
         for known in found.speculations:
             before = outcomes.get(known.site)
             outcomes[known.site] = known if before is None else before + known

@@ -384,8 +384,9 @@ class Frame(Attempts):
         if rollback is not None and rollback.tally is not None:
             self.state.remember_tally(self.code, rollback.tally)
         cut = bool(attempt.break_reason(result))
+        changes = self._changes() if trace.used else []
         report_result(self.state, self.plans, self.code, trace, used | trace.used, cut=cut)
         self._note_cut(cut)
         save_decisions(self.plans, self.state.function_of(self.code))
-        self._tell(compilation, traced)
+        self._tell(compilation, traced, used | trace.used, changes)
         return traced

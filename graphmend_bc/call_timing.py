@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,22 +136,6 @@ def copies(values: Any) -> Any:
         return value.detach().clone().requires_grad_(value.requires_grad)
 
     return tree_map(clone, values)
-
-
-@contextmanager
-def empty_caches(backend: object) -> Iterator[None]:
-    """Let Inductor compile as if it had compiled nothing before; other backends keep nothing.
-
-    Args:
-        backend: that of `torch.compile`.
-    """
-    if backend != "inductor" and "torch._inductor.utils" not in sys.modules:
-        yield
-        return
-    from torch._inductor.utils import fresh_cache
-
-    with fresh_cache():
-        yield
 
 
 def _wait_for_device() -> Callable[[], object]:

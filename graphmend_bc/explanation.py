@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -11,7 +10,8 @@ from typing import Any
 import torch
 
 from graphmend_bc import session
-from graphmend_bc.call_timing import CallTimer, Rest, empty_caches
+from graphmend_bc.call_timing import CallTimer, Rest
+from graphmend_bc.dynamo.graph import inductor
 from graphmend_bc.reporting.call_times import CallTimes, Timed
 from graphmend_bc.reporting.code_text import CodeChange
 from graphmend_bc.reporting.compilations import CompiledFrame, FrameResult
@@ -181,7 +181,7 @@ def _measure(timer: CallTimer, options: dict[str, Any], mends: bool) -> _Measure
     state = session.new_state(mends=mends)
     results: list[FrameResult] = []
     state.on_frame.append(results.append)
-    caches = empty_caches(options["backend"]) if timer.seconds else nullcontext()
+    caches = inductor.empty_caches(options["backend"]) if timer.seconds else nullcontext()
     with caches, session.mending_by(state):
         torch.compiler.reset()
         compiled = torch.compile(timer.function, **options)
@@ -197,8 +197,7 @@ def _measure(timer: CallTimer, options: dict[str, Any], mends: bool) -> _Measure
 
 def _load(backend: object) -> None:
     """Do what only the first compilations of a process do, so that no version pays for it."""
-    if backend == "inductor" and "torch._inductor.compile_fx" not in sys.modules:
-        torch.compile(torch.neg)(torch.ones(1))
+    inductor.load(backend)
     for mends in (False, True):
         with session.mending_by(session.new_state(mends=mends)):
             torch.compile(_branching, backend="eager")(torch.ones(1))

@@ -113,7 +113,7 @@ def test_a_page_in_a_browser(
     found = page.evaluate("axe.run()")
     bad = [(v["id"], v["impact"], v["nodes"][0]["html"]) for v in found["violations"]]
     assert (bad, said) == ([], [])
-    assert {"color-contrast", "scrollable-region-focusable"} <= {p["id"] for p in found["passes"]}
+    assert "color-contrast" in {p["id"] for p in found["passes"]}
     context.close()
 
 

@@ -12,9 +12,10 @@ from graphmend_bc.reporting.page.flow_graph import flow_graph
 from graphmend_bc.reporting.page.svg import may_lay_out
 
 _MOST_OF_PICTURES: Final = 1_500_000
-_MOST_OF_LINES: Final = 15_000
+_MOST_OF_LINES: Final = 10_000
 """Characters of pictures, and lines of listings, of all functions of a page together."""
 
+_NO_LISTING: Final = "The code is left out, so that the page stays small."
 _NO_PICTURE: Final = "The control flow is not drawn, so that the page stays small."
 
 _CONTEXT: Final = 4
@@ -63,9 +64,10 @@ def comparisons_of(changes: Iterable[CodeChange]) -> Iterator[Comparison]:
     characters, lines = 0, 0
     for change in changes:
         pairs = tuple(pairs_of(change.before, change.after))
-        lines += len(pairs)
+        lines += len(pairs) + sum(arm.size for arm in change.arms)
         if lines > _MOST_OF_LINES or not (change.before.blocks and change.after.blocks):
-            yield Comparison(change, (), ("", ""), "The code is too long to be shown.")
+            note = _NO_LISTING if change.after.blocks else "The code is too long to be shown."
+            yield Comparison(change, (), ("", ""), note)
             continue
         pictures = ("", "") if characters > _MOST_OF_PICTURES else _pictures(change, pairs)
         characters += sum(map(len, pictures))

@@ -127,7 +127,8 @@ def _without_mends(frames: Iterable[CompiledFrame], breaks: Mapping[Site, str]) 
 def _end(frame: CompiledFrame, names: Mapping[tuple[str, int], str]) -> Iterator[Link]:
     """How a frame ends if not by its return; Dynamo's own words for a break are terse."""
     if frame.skipped:
-        yield Link("eager", (f"{in_words(frame.site.name)} is not compiled", "Python runs it"))
+        why = f"for a break in line {frame.break_at[1]}" if frame.break_at else "Python runs it"
+        yield Link("eager", (f"{in_words(frame.site.name)} is not compiled", why))
     elif frame.break_reason:
         place = frame.break_at or (frame.site.filename, 0)
         yield _break(*place, names.get(place) or frame.break_reason.partition("\n")[0])

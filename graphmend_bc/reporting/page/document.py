@@ -11,7 +11,7 @@ from graphmend_bc.reporting.page.opening import Opening, answers_of
 from graphmend_bc.reporting.page.rows import rows_of
 from graphmend_bc.reporting.page.svg import missing_libraries
 from graphmend_bc.reporting.page.timeline import Timeline
-from graphmend_bc.reporting.page.words import WORDS
+from graphmend_bc.reporting.page.words import STRATEGIES, WORDS
 
 if TYPE_CHECKING:
     from graphmend_bc.reporting.report import Report
@@ -41,6 +41,7 @@ def page_of(report: Report, opening: Opening | None = None) -> str:
         timeline=Timeline.of(report.frames),
         missing=missing_libraries(),
         words=WORDS,
+        strategies=STRATEGIES,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,8 +33,9 @@ def flow_graph(code: CodeText, changed: Collection[int]) -> str:
     """
     if not may_lay_out() or not 0 < len(code.blocks) <= _MOST_BLOCKS:
         return ""
-    boxes = {block.index: _Box.of(block) for block in code.blocks}
-    layout = _laid_out(code.blocks, boxes)
+    boxes = {block.index: _Box.of(block, changed) for block in code.blocks}
+    with _quiet():
+        layout = _laid_out(code.blocks, boxes)
     picture = Picture("flow")
     for block in code.blocks:
         for way in block.ways:
@@ -44,26 +47,46 @@ def flow_graph(code: CodeText, changed: Collection[int]) -> str:
     return picture.finished(layout.width, layout.height)
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The library logs each of its steps, which is nothing for the logs of a program."""
+    loggers = [logging.getLogger(name) for name in ("rust-sugiyama", "connected_components")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.WARNING)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """A block as it is drawn: some of its instructions, and how many there are more."""
+    """A block as it is drawn: some of its instructions, and how many are around them."""
 
     name: str
     shown: Sequence[Instruction]
-    more: int
+    above: int
+    below: int
     width: float
     height: float
 
     @classmethod
-    def of(cls, block: BasicBlock) -> _Box:
-        shown = block.instructions[:_MOST_LINES]
+    def of(cls, block: BasicBlock, changed: Collection[int]) -> _Box:
+        own = block.instructions
+        marked = (at for at, one in enumerate(own) if one.offset in changed)
+        above = max(0, min(next(marked, len(own)) - 2, len(own) - _MOST_LINES))
+        shown = own[above : above + _MOST_LINES]
+        below = len(own) - above - len(shown)
         longest = max((len(one.key) for one in shown), default=0)
         return cls(
             f"b{block.index}",
             shown,
-            len(block.instructions) - len(shown),
+            above,
+            below,
             CHARACTER * (min(longest, _MOST_CHARACTERS) + 3),
-            LINE * (len(shown) + 1 + (len(block.instructions) > len(shown))) + 8,
+            LINE * (len(shown) + 1 + bool(above) + bool(below)) + 8,
         )
 
 
@@ -71,13 +94,16 @@ def _draw(picture: Picture, box: _Box, x: float, y: float, changed: Collection[i
     picture.box(x, y, box.width, box.height, "block")
     y += LINE - 2
     picture.text(box.name, x + CHARACTER, y, "name")
+    if box.above:
+        y += LINE
+        picture.text(f"{box.above} above", x + CHARACTER, y, "name")
     for one in box.shown:
         y += LINE
         if one.offset in changed:
             picture.box(x + 2, y - LINE + 4, box.width - 4, LINE, "changed")
         picture.text(shortened(one.key, _MOST_CHARACTERS), x + CHARACTER, y, "op")
-    if box.more:
-        picture.text(f"and {box.more} more", x + CHARACTER, y + LINE, "name")
+    if box.below:
+        picture.text(f"{box.below} below", x + CHARACTER, y + LINE, "name")
 
 
 @dataclass(frozen=True, slots=True)

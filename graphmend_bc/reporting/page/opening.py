@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from graphmend_bc.reporting.compilations import CompiledFrame
 from graphmend_bc.reporting.durations import duration
 from graphmend_bc.reporting.page.svg import many
+from graphmend_bc.reporting.page.words import STRATEGIES
 from graphmend_bc.reporting.provenance import Provenance
 from graphmend_bc.reporting.table import Table
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from graphmend_bc.reporting.report import Decline, Mend, Report
 
 _MOST_KINDS = 3
+_MOST_WAYS = 4
 _MOST_HINTS = 3
 
 
@@ -114,16 +116,25 @@ def _mended(report: Report) -> Answer:
         sentences.append("No compiled graph ends at a break any more.")
     else:
         sentences.append(f"{many(left, 'break')} {'is' if left == 1 else 'are'} left.")
-    return Answer(question, sentences, [f"{way} ({count})" for way, count in ways.most_common(4)])
+    items = [f"{way} ({count}): {_meaning(way)}" for way, count in ways.most_common(_MOST_WAYS)]
+    return Answer(question, sentences, items)
+
+
+def _meaning(strategy: str) -> str:
+    """A strategy in a sentence; users may have some of their own."""
+    return STRATEGIES.get(strategy, "a rule of the program").replace("`", "")
 
 
 def _savings(report: Report, stock: Sequence[CompiledFrame]) -> Iterator[str]:
     if not stock:
         yield "Stock torch.compile was not run, so no time is compared here."
         return
-    before = sum(len(frame.operators) for frame in stock)
-    after = sum(len(frame.operators) for frame in report.frames)
-    yield f"{many(before, 'graph')} before, {after} after, for the same calls."
+    before, after = (
+        f"{many(sum(len(frame.operators) for frame in frames), 'graph')} with "
+        f"{many(sum(sum(frame.operators) for frame in frames), 'operator')}"
+        for frames in (stock, report.frames)
+    )
+    yield f"Compiled before: {before}; now: {after}. Python runs the rest."
 
 
 def _costs(report: Report) -> Iterator[str]:

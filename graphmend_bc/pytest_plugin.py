@@ -3,13 +3,16 @@
     pytest --graphmend                    all tests
     @pytest.mark.graphmend                this one, also without the option
     @pytest.mark.no_graphmend             not this one
+    pytest --graphmend-json results.json  also writes what came of each test
 
 Torch is imported when a test asks for it, not when pytest starts.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -32,14 +35,22 @@ class _Result(NamedTuple):
     declines: list[str]
 
 
+SCHEMA = 1
+"""Version of the JSON; it changes when a name in it does, or what a number counts."""
+
 _RESULTS = pytest.StashKey[list[_Result]]()
+_LOST = pytest.StashKey[list[str]]()
 _WORKER_KEY = "graphmend_bc"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds ``--graphmend``."""
-    parser.getgroup("graphmend_bc").addoption(
+    """Adds ``--graphmend`` and ``--graphmend-json``."""
+    group = parser.getgroup("graphmend_bc")
+    group.addoption(
         "--graphmend", action="store_true", help="mend the graph breaks of torch.compile in tests"
+    )
+    group.addoption(
+        "--graphmend-json", metavar="JSON", help="write what was mended in each test to this file"
     )
 
 
@@ -47,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Makes the marks known."""
     config.addinivalue_line("markers", "graphmend: mend graph breaks in this test")
     config.addinivalue_line("markers", "no_graphmend: mend no graph breaks in this test")
-    config.stash[_RESULTS] = []
+    config.stash[_RESULTS], config.stash[_LOST] = [], []
 
 
 @pytest.hookimpl(wrapper=True)
@@ -80,18 +91,36 @@ def _result(name: str, reports: list[Report]) -> _Result:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """In a process of pytest-xdist, sends what came of its tests."""
-    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    """Writes what came of the tests; a worker of pytest-xdist sends it to the process that does."""
+    config = session.config
+    output: dict[str, Any] | None = getattr(config, "workeroutput", None)
     if output is not None:
-        results = session.config.stash[_RESULTS]
-        output[_WORKER_KEY] = [tuple(result) for result in results]
+        output[_WORKER_KEY] = [tuple(result) for result in config.stash[_RESULTS]]
+    elif path := config.getoption("--graphmend-json"):
+        written = json.dumps(_as_dict(config), indent=2)
+        (config.invocation_params.dir / path).write_text(written, encoding="utf-8")
+
+
+def _as_dict(config: pytest.Config) -> dict[str, Any]:
+    from graphmend_bc.reporting.provenance import Provenance
+
+    results = config.stash[_RESULTS]
+    return {
+        "schema": SCHEMA,
+        "provenance": asdict(Provenance.here()),
+        "tests": [result._asdict() for result in sorted(results)],
+        "lost_workers": config.stash[_LOST],
+    }
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Receives it."""
-    sent = getattr(node, "workeroutput", {}).get(_WORKER_KEY, [])
-    node.config.stash[_RESULTS].extend(_Result(*result) for result in sent)
+    """Receives it; a worker that crashed has sent nothing."""
+    sent = getattr(node, "workeroutput", {}).get(_WORKER_KEY)
+    if sent is None:
+        node.config.stash[_LOST].append(node.gateway.id)
+    else:
+        node.config.stash[_RESULTS].extend(_Result(*result) for result in sent)
 
 
 def pytest_terminal_summary(
@@ -99,13 +128,19 @@ def pytest_terminal_summary(
 ) -> None:
     """Says what was mended, and in which tests something was declined."""
     found = config.stash[_RESULTS]
-    results = sorted(found)
-    if not results:
+    results, lost = sorted(found), config.stash[_LOST]
+    if not results and not (lost and config.getoption("--graphmend")):
         return
     from graphmend_bc.reporting.outcomes import Speculated
     from graphmend_bc.session import switched_off_by
 
     terminalreporter.section("graphmend_bc")
+    if lost:
+        terminalreporter.line(
+            f"{', '.join(lost)} crashed; what the tests that ran there came to is not counted."
+        )
+    if not results:
+        return
     if by := switched_off_by():
         terminalreporter.line(f"{by}, so the tests ran without mending.")
         return

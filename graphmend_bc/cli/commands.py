@@ -13,7 +13,7 @@ from graphmend_bc.cli.ranks import of_this_rank
 LIMIT_OPTION = "--fail-on-break"
 """The option whose value, a number, may be left out."""
 
-VALUE_OPTIONS = frozenset({"--report", "--json", "--attach", "--fail-on-miss-rate"})
+VALUE_OPTIONS = frozenset({"--report", "--json", "--attach", "--fail-on-miss-rate", "--seconds"})
 """The options of programs that take the next argument."""
 
 
@@ -87,6 +87,15 @@ class Explain:
             help="also compare the first call of this function, which the program need not "
             "compile, as 'pkg.mod:Class.method', '__main__:step' or 'pkg.models.*'; "
             "may be repeated",
+        )
+        parser.add_argument(
+            "--seconds",
+            metavar="N",
+            type=_seconds,
+            default=1.0,
+            help="call each function again for N seconds with stock torch.compile, and for N "
+            "seconds mended, to say how long calls take (default: 1; 0: make one call each and "
+            "time nothing)",
         )
 
     def run(self, args: argparse.Namespace) -> None:
@@ -179,6 +188,16 @@ def _rate(text: str) -> float:
     if not 0 <= rate <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no part of the calls, such as 0 or 0.05.")
     return rate
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, such as 0 or 2.5.")
+    return seconds
 
 
 def _writable_path(text: str) -> Path:

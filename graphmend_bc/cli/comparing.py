@@ -8,6 +8,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from types import CodeType
 from typing import Any
 
@@ -15,6 +16,13 @@ from graphmend_bc.attachment.patterns import Pattern, meaning_of
 from graphmend_bc.cli.called_functions import CallRecorder
 from graphmend_bc.cli.comparison import Compared, Comparison
 from graphmend_bc.cli.compiled_callables import CompileRecorder, FirstCall
+from graphmend_bc.cli.progress import Progress
+from graphmend_bc.cli.ranks import labelled, rank
+
+_UNTIMED = (
+    "Nothing was timed: the ranks would have made different numbers of calls, and those that "
+    "communicate would have waited for each other. Time a program of one process."
+)
 
 
 def compare(args: argparse.Namespace) -> None:
@@ -81,9 +89,16 @@ def _compare(
         "graphmend-bc explain --attach 'package.module:Class.forward' ..."
     )
     program = "" if function is None else args.name
-    compared = [Compared.of(call) for call in calls]
+    shares = rank() is not None
+    compared, progress = [], Progress()
+    for number, call in enumerate(calls, 1):
+        with progress.doing(f"comparing {call.label}, {number} of {len(calls)}"):
+            compared.append(Compared.of(call, 0 if shares else args.seconds))
     comparison = Comparison(compared, "" if calls else nothing, program)
-    comparison.print()
+    with labelled(redirect_stdout):
+        comparison.print()
+        if shares and args.seconds:
+            print(_UNTIMED)
     if args.json:
         args.json.write_text(comparison.to_json(), encoding="utf-8")
     if args.report:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 import graphmend_bc as gm
+from graphmend_bc.cli.hidden_output import hidden_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class FirstCall:
     kwargs: dict[str, Any]
     grad: bool
 
-    def explain(self) -> gm.Explanation:
-        """Compares stock and mended compilation of this call, with the program's text hidden."""
-        with (
-            contextlib.redirect_stdout(io.StringIO()),
-            contextlib.redirect_stderr(io.StringIO()),
-            torch.set_grad_enabled(self.grad),
-        ):
-            explain = gm.explain(self.function, **self.options | {"fullgraph": False})
-            return explain(*self.args, **self.kwargs)
+    def explain(self, seconds: float) -> gm.Explanation:
+        """Compares stock and mended compilation of this call, with the program's text hidden.
+
+        Args:
+            seconds: for how long each version is called again; 0 to call each but once.
+        """
+        with hidden_output(), torch.set_grad_enabled(self.grad):
+            options = self.options | {"fullgraph": False}
+            return gm.explain(self.function, seconds=seconds, **options)(*self.args, **self.kwargs)
 
 
 @dataclass(slots=True)

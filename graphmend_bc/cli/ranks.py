@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr
 from io import StringIO
 from pathlib import Path
+
+_AT_ONCE = 4096
+"""Bytes that a pipe takes in one piece on Linux."""
 
 
 def rank() -> tuple[int, int] | None:
@@ -29,13 +32,31 @@ def of_this_rank(path: Path) -> Path:
 
 
 @contextmanager
-def labelled() -> Iterator[None]:
-    """Put the rank before each line that is written to stderr; all at once, at the end."""
+def labelled(redirect: Callable[[StringIO], AbstractContextManager[StringIO]]) -> Iterator[None]:
+    """Put the rank before each line that is written; all at once, at the end.
+
+    Args:
+        redirect: `redirect_stderr` or `redirect_stdout`, whichever is written to.
+    """
     here = rank()
     if here is None:
         yield
         return
-    with redirect_stderr(StringIO()) as text:
+    with redirect(StringIO()) as text:
         yield
-    lines = text.getvalue().splitlines()
-    sys.stderr.write("".join(f"[rank {here[0]} of {here[1]}] {line}\n" for line in lines))
+    stream = sys.stderr if redirect is redirect_stderr else sys.stdout
+    for piece in _pieces(f"[rank {here[0]} of {here[1]}] ", text.getvalue()):
+        stream.write(piece)
+        stream.flush()
+
+
+def _pieces(label: str, text: str) -> Iterator[str]:
+    """Labelled lines, as many as a pipe takes at once: ranks that share it mix no lines."""
+    piece = ""
+    for line in text.splitlines():
+        labelled_line = f"{label}{line}\n"
+        if len((piece + labelled_line).encode(errors="replace")) > _AT_ONCE and piece:
+            yield piece
+            piece = ""
+        piece += labelled_line
+    yield piece

@@ -8,14 +8,17 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import redirect_stderr
 
 import graphmend_bc as gm
 from graphmend_bc.attachment.attach import attach_all, unmet_patterns
 from graphmend_bc.cli.child_processes import ChildProcesses
 from graphmend_bc.cli.loaded_code import LoadedCode
 from graphmend_bc.cli.program import UserProgram
+from graphmend_bc.cli.progress import Progress
 from graphmend_bc.cli.ranks import labelled
-from graphmend_bc.reporting.table import Table
+from graphmend_bc.reporting.durations import duration
+from graphmend_bc.reporting.lines import line_table
 from graphmend_bc.session import switched_off_by
 from graphmend_bc.versions import UnsupportedVersionError
 
@@ -37,6 +40,8 @@ def run(args: argparse.Namespace) -> None:
     children.watch()
     loaded = LoadedCode()
     loaded.watch()
+    if not args.quiet:
+        Progress().watch_compilations()
     for target in args.attach:
         _attach(target, f"argument --attach: {target!r}", args.refuse)
     _attach(from_environment, "GRAPHMEND_BC_ATTACH", args.refuse)
@@ -52,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     if args.most_breaks is not None and (said := str(loaded)):
         shortfalls.append(f"graphmend_bc: {said}")
     if shortfalls:
-        with labelled():
+        with labelled(redirect_stderr):
             print("\n".join(shortfalls), file=sys.stderr)
         raise SystemExit(FELL_SHORT)
 
@@ -89,7 +94,7 @@ def _finish(args: argparse.Namespace, pid: int, watched: tuple[ChildProcesses, L
     if os.getpid() != pid:  # a forked child of the program reports nothing
         return
     report = gm.report()
-    with labelled():
+    with labelled(redirect_stderr):
         if not args.quiet:
             _print_report(report)
             for said in filter(None, map(str, watched)):
@@ -116,10 +121,9 @@ def _print_report(report: gm.Report) -> None:
         print(f"graphmend_bc: {by}, so the program ran as it is.", file=sys.stderr)
         return
     print(f"graphmend_bc: {report.summary()}", file=sys.stderr)
-    mends = [[m.strategy, m.gb_id, str(m.site)] for m in report.mends]
-    declines = [[d.reason, d.gb_id, str(d.site)] for d in report.declines]
-    Table(["mended by", "break", "where"], mends).print(sys.stderr)
-    Table(["declined", "break", "where"], declines).print(sys.stderr)
+    if report.compiled.frames:
+        print(f"compiling took {duration(report.compiled.compile_ns)}", file=sys.stderr)
+    line_table(report).print(sys.stderr)
     texts: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for decline in report.declines:
         places = texts.setdefault((decline.reason, decline.explanation, decline.hints), [])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from types import CodeType
 from typing import Any
@@ -29,7 +31,8 @@ from graphmend_bc.engine.plans.survey_policy import Surveys
 from graphmend_bc.engine.retry_policy import RetryPolicy
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.engine.traced import Failed, Outcome, Traced
-from graphmend_bc.reporting.report import FrameResult
+from graphmend_bc.reporting.code_text import CodeChange
+from graphmend_bc.reporting.compilations import Attempt, CompiledFrame, FrameResult
 from graphmend_bc.rewriting.plan import Capture
 from graphmend_bc.rules.random_draws import DRAWN
 from graphmend_bc.rules.registry import handlers, is_on
@@ -67,6 +70,7 @@ class Attempts:
         self.seen: dict[tuple[Site, int], bool | None] = {}
         self._begin()
         self.failed: list[str] = []
+        self.tried: list[Attempt] = []
         self.taken_up = False
         counts = state.frames.get(identity_of(code))
         self.stored = frozenset[str]() if counts is None else counts.stored
@@ -106,6 +110,7 @@ class Attempts:
 
     def _note_failed(self, compilation: Compilation, failed: Failed) -> None:
         self.failed.append(self.retries.describe(compilation.trace, failed))
+        self.tried[-1] = replace(self.tried[-1], failed_at=self.failed[-1])
         if log.isEnabledFor(logging.DEBUG):
             site, number = site_of(self.code, 0), len(self.failed)
             log.debug("Attempt %d at %s failed: %s.", number, site, self.failed[-1])
@@ -117,8 +122,12 @@ class Attempts:
 
     def _try(self, compilation: Compilation, call: attempt.AttemptArguments) -> Outcome:
         """One attempt by Dynamo's own `compile_frame`."""
-        # No local holds it: the traceback of an error holds this frame.
-        return _known_as_ours(compilation, self._outcome(compilation, call))
+        begun = time.perf_counter_ns()
+        try:
+            # No local holds it: the traceback of an error holds this frame.
+            return _known_as_ours(compilation, self._outcome(compilation, call))
+        finally:
+            self.tried.append(Attempt("", begun, time.perf_counter_ns() - begun))
 
     def _attempt(self, compilation: Compilation) -> Outcome:
         """One attempt that ends at a break which another one may mend."""
@@ -184,7 +193,19 @@ class Attempts:
 
     # Telling
 
-    def _tell(self, compilation: Compilation, outcome: Outcome) -> None:
+    def _changes(self) -> list[CodeChange]:
+        """The code that was rewritten for an attempt, which may be planned otherwise after it."""
+        codes = [self.plans.codes[key] for key, plan in self.plans.by_code.items() if plan]
+        pairs = ((code, self.plans.code_for(code)) for code in codes)
+        return [CodeChange.of(code, written) for code, written in pairs if written is not code]
+
+    def _tell(
+        self,
+        compilation: Compilation,
+        outcome: Outcome,
+        mended: Iterable[Site] = (),
+        changes: Sequence[CodeChange] = (),
+    ) -> None:
         error = outcome.error if isinstance(outcome, Failed) else None
         is_broken = error is not None and not self.wants_errors and attempt.is_break(error)
         result = FrameResult(
@@ -193,10 +214,26 @@ class Attempts:
             skipped=isinstance(error, FrameLeft) or is_broken,
             attempts=tuple(self.failed),
         )
-        self.state.note_compiled(self.code)
-        self.state.report.compiled.note(result)
+        frame = CompiledFrame(
+            site=site_of(self.state.rewrites.original(self.code, 0)[0], 0),
+            function=self.function,
+            attempts=tuple(self.tried),
+            operators=tuple(compilation.operators),
+            break_reason=result.break_reason,
+            break_at=self._break_place(outcome),
+            skipped=result.skipped,
+            mended=tuple(mended),
+            left=tuple(self.plans.declined),
+        )
+        self.state.note_frame(self.code, result, frame, changes)
         for listener in self.state.on_frame:
             listener(result)
+
+    def _break_place(self, outcome: Outcome) -> tuple[str, int] | None:
+        if isinstance(outcome, Traced):
+            return attempt.break_place(outcome.result)
+        site = self.retries.place_of(outcome)
+        return None if site is None else (site.filename, site.lineno)
 
     def _explain(self, error: BaseException) -> None:
         """Add our reasons below Dynamo's own message."""

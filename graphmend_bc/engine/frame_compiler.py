@@ -30,6 +30,7 @@ from graphmend_bc.dynamo.speculation.guarded_truth import GuardedTruths
 from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
 from graphmend_bc.dynamo.trace.compilation import Compilation, RegionBreaks
 from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.engine import compile_time
 from graphmend_bc.engine.attempts import Attempts
 from graphmend_bc.engine.outcomes.failure_policy import Recompiled, leaves_frame
 from graphmend_bc.engine.outcomes.failures import report_failure
@@ -69,6 +70,20 @@ def compile_frame(
     Raises:
         Exception: what Dynamo's own raises.
     """
+    ended = compile_time.begin(state, code)
+    try:
+        return _compile_frame(state, stock, code, args, kwargs)
+    finally:
+        ended()
+
+
+def _compile_frame(
+    state: MendingState,
+    stock: Callable[..., Any],
+    code: CodeType,
+    args: list[Any],
+    kwargs: dict[str, Any],
+) -> Any:
     charge_recompilation(state, code)
     carry_over(state, code)
     frame = Frame(state, stock, code, args, kwargs)
@@ -369,8 +384,9 @@ class Frame(Attempts):
         if rollback is not None and rollback.tally is not None:
             self.state.remember_tally(self.code, rollback.tally)
         cut = bool(attempt.break_reason(result))
+        changes = self._changes() if trace.used else []
         report_result(self.state, self.plans, self.code, trace, used | trace.used, cut=cut)
         self._note_cut(cut)
         save_decisions(self.plans, self.state.function_of(self.code))
-        self._tell(compilation, traced)
+        self._tell(compilation, traced, used | trace.used, changes)
         return traced

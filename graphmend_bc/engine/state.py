@@ -23,8 +23,10 @@ from graphmend_bc.engine.outcomes.failed_checks import change_after_failed_check
 from graphmend_bc.engine.outcomes.frame_counts import FrameCounts
 from graphmend_bc.engine.outcomes.speculation_flips import SpeculationFlips
 from graphmend_bc.engine.plans.rewrite_cache import Rewrites, site_of
+from graphmend_bc.reporting.code_text import CodeChange
+from graphmend_bc.reporting.compilations import CompiledFrame, FrameResult
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.reporting.report import Decline, FrameResult, Mend, Report
+from graphmend_bc.reporting.report import Decline, Mend, Report
 from graphmend_bc.reporting.speculation_stats import History, Tally, speculated
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.plan import AskTruth
@@ -295,10 +297,25 @@ class MendingState:
             self.note_decline(Decline.of(new[mend.site], mend.site, *found))
         return True
 
-    def note_compiled(self, code: CodeType) -> None:
-        """A frame was compiled, or is not compiled any more."""
+    def note_frame(
+        self,
+        code: CodeType,
+        result: FrameResult,
+        frame: CompiledFrame,
+        changes: Sequence[CodeChange],
+    ) -> None:
+        """A frame was compiled, or is not compiled any more.
+
+        Args:
+            code: its own.
+            result: what to count.
+            frame: what to tell.
+            changes: the code that was rewritten for it.
+        """
         with self.lock:
             self.forgotten.discard(identity_of(code))
+            self.report.compiled.note(result)
+            self.report.note_frame(frame, changes)
 
     def is_awaited(self, code: CodeType) -> bool:
         """Whether it is of our doing that a frame has no compiled version that fits.

@@ -28,7 +28,11 @@ from graphmend_bc.profiling.break_costs import costs_of
 from graphmend_bc.profiling.costs import Costs, as_text
 from graphmend_bc.profiling.records import COMPILER, EAGER, GENERATED, GRAPH, Measured, Record
 from graphmend_bc.profiling.spans import chrome_trace
+from graphmend_bc.reporting.provenance import Provenance
 from graphmend_bc.session import report
+
+SCHEMA = 1
+"""Version of the JSON; it changes when a name in it does, or what a number counts."""
 
 
 @contextmanager
@@ -118,7 +122,9 @@ class Profile:
         """All of `costs`, times in nanoseconds.
 
         Returns:
-            A JSON object; names are those of `graphmend_bc.profiling.costs.Costs`.
+            A JSON object with the number `schema`, which changes when a name in it does, and in
+            `provenance` the program, the versions and the time; the other names are those of
+            `graphmend_bc.profiling.costs.Costs`.
 
         Raises:
             RuntimeError: the profile's block has not ended yet.
@@ -126,7 +132,8 @@ class Profile:
         costs = self.costs
         breaks = [asdict(found) | {"total_ns": found.total_ns} for found in costs.breaks]
         checks = [asdict(found) | {"total_ns": found.total_ns} for found in costs.failed_checks]
-        return json.dumps(asdict(costs) | {"breaks": breaks, "failed_checks": checks}, indent=2)
+        written = asdict(costs) | {"breaks": breaks, "failed_checks": checks}
+        return json.dumps(_opening() | written, indent=2)
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write the measured calls for chrome://tracing or Perfetto.
@@ -153,7 +160,7 @@ class Profile:
 
         trace = chrome_trace(measured.spans, name_of, measured.torch_trace)
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(trace, file)
+            json.dump(trace | {"otherData": _opening()}, file)
 
     def _ended(self) -> Measured:
         if self._measured is None:
@@ -162,6 +169,11 @@ class Profile:
                 "`with graphmend_bc.profile() as prof:` has ended."
             )
         return self._measured
+
+
+def _opening() -> dict[str, Any]:
+    """What each JSON begins with. Viewers of traces show what is in `otherData`."""
+    return {"schema": SCHEMA, "provenance": asdict(Provenance.here())}
 
 
 class _Run:

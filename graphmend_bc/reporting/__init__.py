@@ -1,4 +1,4 @@
 """Mends, declines and speculation counts as values; the closed list of reasons; tables.
 
-May import: runtime. Imports no torch.
+May import: code, runtime. Imports no torch.
 """

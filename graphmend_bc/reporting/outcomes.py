@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from graphmend_bc.reporting.durations import duration
 from graphmend_bc.runtime.site import Site
 
+_NO_COUNTS = frozenset({"site", "failed_in"})
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -24,6 +26,8 @@ class Outcome:
         rerun_ns: nanoseconds that the original code took.
         graph_ns: nanoseconds that the graph took before, for nothing.
         recompile_ns: nanoseconds that the compilations took.
+        failed_in: runs of calls in which checks failed: the first call, the last, and how many.
+            The calls of all graphs that assume a value there are counted, one graph after another.
     """
 
     site: Site
@@ -35,6 +39,7 @@ class Outcome:
     recompiled: int = 0
     graph_ns: int = field(default=0, compare=False)
     recompile_ns: int = field(default=0, compare=False)
+    failed_in: tuple[tuple[int, int, int], ...] = field(default=(), compare=False)
 
     @property
     def lost_ns(self) -> int:
@@ -55,8 +60,12 @@ class Outcome:
         """
         if before is None or before.calls > self.calls:
             return self
-        names = [known.name for known in fields(self) if known.name != "site"]
-        return replace(self, **{n: getattr(self, n) - getattr(before, n) for n in names})
+        return replace(self, **{n: getattr(self, n) - getattr(before, n) for n in _counts()})
+
+    def __add__(self, later: Outcome) -> Outcome:
+        shifted = ((a + self.calls, b + self.calls, count) for a, b, count in later.failed_in)
+        sums = {n: getattr(self, n) + getattr(later, n) for n in _counts()}
+        return replace(self, failed_in=(*self.failed_in, *shifted), **sums)
 
     def in_words(self) -> str:
         """What happened, and what `lost_ns` went into."""
@@ -76,6 +85,10 @@ class Outcome:
 
     def __str__(self) -> str:
         return f"{self.site}: {self.in_words()}"
+
+
+def _counts() -> list[str]:
+    return [known.name for known in fields(Outcome) if known.name not in _NO_COUNTS]
 
 
 @dataclass(frozen=True, slots=True)

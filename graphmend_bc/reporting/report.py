@@ -8,6 +8,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from graphmend_bc.reporting.code_text import CodeChange
+from graphmend_bc.reporting.compilations import Compiled as Compiled
+from graphmend_bc.reporting.compilations import CompiledFrame
+from graphmend_bc.reporting.compilations import FrameResult as FrameResult
 from graphmend_bc.reporting.durations import duration
 from graphmend_bc.reporting.notebook import notebook_html
 from graphmend_bc.reporting.outcomes import Outcome, Speculated
@@ -114,45 +118,9 @@ SCHEMA = 3
 """Version of the report's JSON: of its names and of what its numbers count."""
 
 
-@dataclass(frozen=True, slots=True)
-class FrameResult:
-    """What compiling one frame came to, for `explain`.
-
-    Attributes:
-        graphs: graphs handed to the backend.
-        break_reason: why the frame's graph ended before the frame did; empty if it did not.
-        skipped: True if Dynamo skipped the frame, which then runs eagerly.
-        attempts: what each attempt failed at that was made again with another plan.
-    """
-
-    graphs: int
-    break_reason: str
-    skipped: bool
-    attempts: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class Compiled:
-    """What was compiled, counted anew for each compilation of a frame.
-
-    Attributes:
-        frames: frames that Dynamo compiled, or tried to.
-        graphs: graphs that were handed to backends.
-        breaks: frames whose graph ended before the frame did.
-        skipped: frames that Dynamo left to eager Python, having met what it cannot trace.
-    """
-
-    frames: int = 0
-    graphs: int = 0
-    breaks: int = 0
-    skipped: int = 0
-
-    def note(self, result: FrameResult) -> None:
-        """Count what one frame came to."""
-        self.frames += 1
-        self.graphs += result.graphs
-        self.breaks += bool(result.break_reason) and not result.skipped
-        self.skipped += result.skipped
+_MOST_FRAMES = 1000
+_MOST_REWRITES = 200
+"""The last compilations and rewritten code objects that a report tells of."""
 
 
 @dataclass(slots=True, repr=False)
@@ -166,6 +134,8 @@ class Report:
         speculated: in how many calls one failed, of all graphs together; likewise.
         compiled: what was compiled.
         refused: why `enable(on_error="warn")` switched nothing on; empty if it did.
+        frames: the last compilations, each with its attempts.
+        rewrites: the bytecode that was rewritten for the last of them, before and after.
         _known: what is in the lists.
 
     Example:
@@ -179,6 +149,8 @@ class Report:
     compiled: Compiled = field(default_factory=Compiled)
     speculated: Speculated = field(default_factory=Speculated)
     refused: str = ""
+    frames: list[CompiledFrame] = field(default_factory=list, compare=False)
+    rewrites: list[CodeChange] = field(default_factory=list, compare=False)
     _known: set[tuple[Site, str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -196,6 +168,13 @@ class Report:
         else:
             self.declines.append(entry)
         return True
+
+    def note_frame(self, frame: CompiledFrame, changes: Collection[CodeChange]) -> None:
+        """Note a compilation, and the code that was rewritten for it."""
+        self.frames = [*self.frames[1 - _MOST_FRAMES :], frame]
+        anew = {change.code for change in changes}
+        kept = [change for change in self.rewrites if change.code not in anew]
+        self.rewrites = [*kept, *changes][-_MOST_REWRITES:]
 
     def withdraw(self, sites: Collection[Site]) -> list[Mend]:
         """Take out the mends at sites that are not mended any more, and return them."""
@@ -218,6 +197,8 @@ class Report:
             replace(self.compiled),
             self.speculated,
             self.refused,
+            list(self.frames),
+            list(self.rewrites),
         )
 
     def summary(self) -> str:
@@ -253,6 +234,7 @@ class Report:
             "speculations": [_as_dict(g) for g in self.speculations],
             "speculated": asdict(self.speculated),
             "compiled": asdict(self.compiled),
+            "frames": [_as_dict(f) for f in self.frames],
         }
 
     def to_json(self) -> str:
@@ -261,8 +243,8 @@ class Report:
         Returns:
             An object with the number `schema`, which changes when a name in it does; in
             `provenance` the program, the versions and the time; in `refused` why nothing was
-            switched on, if so; the lists `mends`, `declines` and
-            `speculations`; and the counts in `speculated` and `compiled`.
+            switched on, if so; the lists `mends`, `declines` and `speculations`; the counts in
+            `speculated` and `compiled`; and in `frames` the last compilations with their attempts.
         """
         return json.dumps(self.as_dict(), indent=2)
 
@@ -306,7 +288,7 @@ def _merged(entries: list[E]) -> list[E]:
     return kept
 
 
-def _as_dict(entry: Mend | Decline | Outcome) -> dict[str, Any]:
+def _as_dict(entry: Mend | Decline | Outcome | CompiledFrame) -> dict[str, Any]:
     """The entry for JSON, which has no form for the identity of code."""
 
     def without_code(items: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from graphmend_bc.reporting.check_history import CheckHistory
 from graphmend_bc.reporting.outcomes import Outcome, Speculated
 from graphmend_bc.runtime.site import Site
 
@@ -59,6 +60,7 @@ class Tally:
         streaks: in how many of the last calls, without a break, each check failed.
         patterns: the sets of checks that failed together, as far as they are few.
         last_failed: the number of the call whose check failed last.
+        histories: by its index, when each speculation was the first whose check failed.
         retired: True once no new call is to use the graph; other threads may still run it.
         one_graph: True if a graph break of its frame is an error.
     """
@@ -76,6 +78,7 @@ class Tally:
     streaks: dict[int, int] = field(default_factory=dict)
     patterns: set[tuple[int, ...]] = field(default_factory=set)
     last_failed: int = 0
+    histories: dict[int, CheckHistory] = field(default_factory=dict)
     retired: bool = False
     one_graph: bool = False
 
@@ -104,6 +107,7 @@ class Tally:
         self.streak = self.streak + 1 if goes_on else 1
         self.streaks = {index: before.get(index, 0) + 1 for index in wrong}
         self.last_failed = self.calls
+        self.histories.setdefault(wrong[0], CheckHistory()).note(self.calls)
         if len(self.patterns) < _PATTERNS:
             self.patterns.add(tuple(wrong))
 
@@ -253,7 +257,16 @@ class History:
             recompiled=self.recompiled,
             graph_ns=sum(tally.graph_ns[site] for tally in self.tallies),
             recompile_ns=self.recompile_ns,
+            failed_in=tuple(sorted(self._failed_in(site))),
         )
+
+    def _failed_in(self, site: Site) -> Iterator[tuple[int, int, int]]:
+        before = 0
+        for tally in self.tallies:
+            for index, history in list(tally.histories.items()):
+                if tally.speculations[index].site == site:
+                    yield from history.spread(tally.calls, before)
+            before += tally.calls
 
 
 def speculated(tallies: Iterable[Tally]) -> Speculated:

@@ -9,6 +9,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from graphmend_bc.reporting.call_times import WHEN
+from graphmend_bc.reporting.durations import duration
 from graphmend_bc.reporting.report import Report
 from tests.processes import python
 
@@ -39,14 +41,14 @@ sys.exit(4)
 """
 
 
-def explain(program: str, directory: Path) -> CompletedProcess[str]:
+def explain(program: str, directory: Path, *options: str) -> CompletedProcess[str]:
     path = directory / "program.py"
     path.write_text(program)
-    return python("-m", "graphmend_bc", "explain", str(path), cwd=directory)
+    return python("-m", "graphmend_bc", "explain", *options, str(path), cwd=directory)
 
 
-def test_tables_have_a_row_for_each_callable_and_each_mend(tmp_path: Path) -> None:
-    done = explain(PROGRAM, tmp_path)
+def test_tables_have_a_row_for_each_callable_and_each_line(tmp_path: Path) -> None:
+    done = explain(PROGRAM, tmp_path, "--seconds", "0")
     path = tmp_path / "program.py"
     rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert (done.returncode, done.stderr) == (4, "")
@@ -60,12 +62,80 @@ def test_tables_have_a_row_for_each_callable_and_each_mend(tmp_path: Path) -> No
         "halve #2 2 -> 1 2 -> 0 0 -> 0",
         "",
         "compiled mended by break where",
-        f"halve defer GB0059 {path}:7 in halve",
-        f"halve where GB0170 {path}:8 in halve",
+        f"halve, halve #2 defer GB0059 {path}:7 in halve",
+        f"halve, halve #2 where GB0170 {path}:8 in halve",
         f"Clamp where GB0170 {path}:15 in Clamp.forward",
-        f"halve #2 defer GB0059 {path}:7 in halve",
-        f"halve #2 where GB0170 {path}:8 in halve",
     ]
+
+
+TIMED = """
+import logging
+import torch
+
+logging.basicConfig()
+gone = []
+
+@torch.compile(backend="eager")
+def refuse(x):
+    print("refusing")
+    logging.warning("refusing too")
+    if x.min() < 0:
+        raise ValueError
+    return x + 1
+
+@torch.compile(backend="eager")
+def grow(x):
+    gone.append(x)
+    return x * len(gone)
+
+@torch.compile(backend="eager")
+def thrice(x, calls=[0]):
+    calls[0] += 1
+    if calls[0] > 3:
+        raise OSError("the disk is full")
+    return x
+
+for function in (refuse, grow, thrice):
+    function(torch.ones(2))
+"""
+
+
+def test_what_is_gained(tmp_path: Path) -> None:
+    files = ("--json", "out.json", "--report", "out.html")
+    done = explain(TIMED, tmp_path, "--seconds", "0.1", *files)
+    assert (done.returncode, done.stderr) == (0, "WARNING:root:refusing too\n")
+    assert done.stdout.count("refusing") == 1
+    rows = [re.split(r"  +", line) for line in done.stdout.splitlines()]
+    assert ["compiled", "call", "eager", "stock", "mended"] in rows
+    data = json.loads((tmp_path / "out.json").read_text())
+    refuse, grow, thrice = data["compiled"]
+    for one in (refuse, grow):
+        times = one["times"]
+        first, rest = ([row for row in rows if row[:2] == [one["name"], w]] for w in WHEN)
+        assert first[0][2:] == [
+            duration(times[v]["first_ns"]) for v in ("eager", "stock", "mended")
+        ]
+        assert [len(row) for row in (*first, *rest)] == [5, 5]
+        low, high = times["mended"]["quartiles_ns"]
+        assert low <= times["mended"]["median_ns"] <= high
+    said = refuse["times"]["gain"]
+    assert f"refuse: {said[0].lower()}{said[1:]}" in done.stdout
+    page = (tmp_path / "out.html").read_text().replace("&#39;", "'")
+    assert f"refuse: {said[0].lower()}{said[1:]}" in page
+    assert '<th scope="col">at rest: mended</th>' in page
+    assert "grow: no gain is stated, because the function does not come to rest." in done.stdout
+    assert thrice == {"name": "thrice", "error": "OSError: the disk is full"}
+    assert "thrice: it may be possible to run it once more: --seconds 0 calls each" in done.stdout
+    calls = refuse["speculated"]["calls"]
+    assert calls == 4 + refuse["times"]["mended"]["calls_at_rest"]
+    assert f"A check failed in 0 of {calls} speculated calls." in done.stdout
+    assert [row[-1] for row in rows if row[:2] == ["refuse", "speculate"]] == [f"0 of {calls}"]
+
+
+def test_seconds_that_are_none(tmp_path: Path) -> None:
+    done = explain("print('it ran')", tmp_path, "--seconds", "-1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "argument --seconds: '-1' is no number of seconds, such as 0 or 2.5." in done.stderr
 
 
 @pytest.mark.parametrize("ending", ["", "raise ValueError('no')"])
@@ -104,7 +174,7 @@ def test_functions_that_the_program_does_not_compile(tmp_path: Path) -> None:
         "import torch\nclass Net(torch.nn.Module):\n  def forward(self, x):\n"
         "    if x.sum() > 0:\n      x = x + 1\n    return x\n"
     )
-    options = ("--attach", "__main__:*scale", "--attach", "lib:Net", "program.py")
+    options = ("--seconds=0", "--attach", "__main__:*scale", "--attach", "lib:Net", "program.py")
     done = python("-m", "graphmend_bc", "explain", *options, cwd=tmp_path)
     rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert (done.returncode, done.stderr) == (0, "")
@@ -115,7 +185,7 @@ def test_functions_that_the_program_does_not_compile(tmp_path: Path) -> None:
         "scaled.<locals>.scale 2 -> 1 1 -> 0 0 -> 0",
         "Net.forward 2 -> 1 1 -> 0 0 -> 0",
     ]
-    assert rows[7].endswith(f"GB0170 {path}:7 in scaled.<locals>.scale")
+    assert rows[7].endswith(f"GB0170 {path}:7 in scaled.<locals>.scale 0 of 1")
 
 
 def test_attach_that_names_nothing(tmp_path: Path) -> None:
@@ -157,7 +227,7 @@ COUNTS = ("graphs", "breaks", "skipped_frames")
 
 def test_console_page_and_json_agree(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PARTLY)
-    options = ("--json", "out.json", "--report", "out.html", "program.py")
+    options = ("--seconds=0", "--json", "out.json", "--report", "out.html", "program.py")
     done = python("-m", "graphmend_bc", "explain", *options, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     data = json.loads((tmp_path / "out.json").read_text())
@@ -172,7 +242,7 @@ def test_console_page_and_json_agree(tmp_path: Path) -> None:
     assert plain["before"] == plain["after"]
     assert rows == [re.split(r"  +", line) for line in done.stdout.splitlines()[1:3]]
     page = (tmp_path / "out.html").read_text().replace("&gt;", ">")
-    cells = re.findall(r"<td>(.*?)</td>", page)
+    cells = re.findall(r"<td>(.*?)</td>", page.partition("</table>")[0])
     assert cells == [cell for row in rows for cell in row]
     figures = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page))
     for name, key in zip(("graphs", "breaks", "skipped frames"), COUNTS, strict=True):

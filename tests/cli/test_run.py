@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from pathlib import Path
 
@@ -135,7 +136,8 @@ def test_summary_and_reports_come_also_when_the_program_fails(tmp_path: Path) ->
         summary.splitlines()[0] == "1 mended, 0 declined; 1 graphs in 1 compilations, 0 breaks left"
     )
     where = f"{tmp_path / 'program.py'}:6 in halve"
-    assert summary.splitlines()[2].split(maxsplit=2) == ["where", "GB0170", where]
+    assert re.fullmatch(r"compiling took [\d.]+ m?s", summary.splitlines()[1])
+    assert summary.splitlines()[3].split(maxsplit=2) == ["where", "GB0170", where]
     [mend] = json.loads((tmp_path / "out.json").read_text())["mends"]
     assert (mend["strategy"], mend["site"]["lineno"]) == ("where", 6)
     assert "program.py" in (tmp_path / "out.html").read_text()

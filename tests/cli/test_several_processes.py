@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
+import torch.distributed as dist
 
 from graphmend_bc.cli.child_processes import ChildProcesses
+from graphmend_bc.cli.ranks import _pieces
 from tests.processes import python
 
 RUN = ("-m", "graphmend_bc", "run")
@@ -44,6 +48,57 @@ def test_each_rank_writes_and_names_its_own(program: Path) -> None:
         assert (program.parent / f"out.rank{rank}.html").exists()
     assert not list(program.parent.glob("out.*ml.*"))
     assert not (program.parent / "out.json").exists()
+
+
+TRAINING = (
+    HALVE
+    + """
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+compiled()
+total = torch.ones(1)
+dist.all_reduce(total)
+assert total == 2
+dist.destroy_process_group()
+"""
+)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not dist.is_available(), reason="This torch has no distributed package.")
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_two_ranks_of_torchrun(command: str, program: Path) -> None:
+    """They share their output, and the files that are named; nothing of either is lost."""
+    program.write_text(TRAINING)
+    own = (sys.executable, "-m", "graphmend_bc", command, "--report", "out.html", "--json")
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python")
+    done = python(*launch, *own, "out.json", "program.py", cwd=program.parent)
+    assert done.returncode == 0, done.stderr
+    written = done.stderr if command == "run" else done.stdout
+    said: dict[str, list[str]] = {"0": [], "1": []}
+    for label, text in re.findall(r"^\[rank (\d) of 2\] (.*)$", written, re.M):
+        said[label].append(text)
+    assert len(said["0"]) == len(said["1"]) > 2
+    names = sorted(path.name for path in program.parent.glob("out*"))
+    assert names == ["out.rank0.html", "out.rank0.json", "out.rank1.html", "out.rank1.json"]
+    for number in said:
+        data = json.loads((program.parent / f"out.rank{number}.json").read_text())
+        (mend,) = data["mends"] if command == "run" else data["compiled"][0]["mends"]
+        assert mend["strategy"] == "where"
+        assert [text for text in said[number] if f"{program}:4 in halve" in text]
+        assert "halve" in (program.parent / f"out.rank{number}.html").read_text()
+    if command == "explain":
+        assert said["0"][-1].startswith("Nothing was timed: the ranks would have made different")
+
+
+def test_pieces_that_a_pipe_takes_at_once() -> None:
+    lines = [f"{number}: " + "x" * 300 for number in range(40)] + ["y" * 9000, "end"]
+    pieces = list(_pieces("[rank 1 of 2] ", "\n".join(lines)))
+    assert "".join(pieces) == "".join(f"[rank 1 of 2] {line}\n" for line in lines)
+    assert all(piece.endswith("\n") for piece in pieces)
+    assert [len(piece) > 4096 for piece in pieces].count(True) == 1  # the line that is longer
+    assert len(pieces) == 6
 
 
 @pytest.mark.parametrize("given", [{"RANK": "0", "WORLD_SIZE": "1"}, {"RANK": "0"}])

@@ -284,6 +284,7 @@ def test_json_has_all_figures() -> None:
     with gm.profile() as prof:
         step(X)
     data = json.loads(prof.to_json())
+    assert (data["schema"], data["provenance"]["torch"]) == (1, torch.__version__)
     assert data["wall_ns"] == prof.costs.wall_ns
     assert [cost["total_ns"] for cost in data["breaks"]] == [
         cost.total_ns for cost in prof.costs.breaks
@@ -298,7 +299,10 @@ def test_a_chrome_trace_of_our_own(tmp_path: Path) -> None:
     with gm.profile() as prof:
         step(X)
     prof.export_chrome_trace(tmp_path / "trace.json")
-    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    events = trace["traceEvents"]
+    assert trace["otherData"]["schema"] == 1
+    assert trace["otherData"]["provenance"]["graphmend_bc"] == gm.__version__
     assert len(events) == prof.costs.measured_calls
     by_name: dict[str, list[dict[str, Any]]] = {}
     for event in events:

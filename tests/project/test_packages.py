@@ -82,7 +82,10 @@ def test_a_wheel_in_a_clean_environment(tmp_path: Path, without: str) -> None:
     wheel = wheel_of(archive, GRAPHMEND_BC_NO_EXTENSION=without)
     with zipfile.ZipFile(wheel) as opened:
         names = set(opened.namelist())
-    assert {"graphmend_bc/py.typed", "graphmend_bc/reporting/report.html"} <= names
+    templates = Path("graphmend_bc/reporting/page/templates")
+    parts = {f"{templates}/{path.name}" for path in (ROOT / templates).iterdir()}
+    assert len(parts) > 5
+    assert {"graphmend_bc/py.typed", *parts} <= names
     assert not {name for name in names if name.startswith(("tests/", "benchmarks/", "csrc/"))}
     assert wheel.stem.endswith("py3-none-any") == (without == "1")
 

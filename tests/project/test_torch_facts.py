@@ -14,6 +14,7 @@ FACING = ("dynamo/", "legality/", "rules/", "contrib/")
 """Packages that may use what is inside torch."""
 
 NAMED = {
+    "call_timing.py": {"torch.utils._pytree.tree_leaves", "torch.utils._pytree.tree_map"},
     "canary/check.py": {"torch._dynamo"},  # a logger
     # Modules whose processes are torch's own.
     "cli/child_processes.py": {"torch._dynamo", "torch._inductor"},
@@ -22,7 +23,6 @@ NAMED = {
         "torch.utils._config_module.Config",
         "torch.utils._config_module.install_config_module",
     },
-    "explanation.py": {"torch.utils._pytree.tree_map"},
     "testing/observation.py": {"torch.utils._pytree"},
     "runtime/deferral/effect_preflight.py": {"torch._logging"},  # where a class of torch's is found
     "runtime/deferral/known_code.py": {"torch._logging"},  # the same

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -141,6 +143,56 @@ def test_assertions_count_and_workers_tell(workers: list[str], tmp_path: Path) -
         "test_asserts.py::test_both",
         "test_asserts.py::test_left",
     ]
+
+
+def test_workers_come_to_what_one_process_does(tmp_path: Path) -> None:
+    """Totals, declines and JSON of a project of several files, by one process and by two."""
+    pytest.importorskip("xdist")
+    for name, text in {"project": PROJECT, "checked": CHECKED, "asserts": ASSERTS}.items():
+        (tmp_path / f"test_{name}.py").write_text(text)
+    said, written = [], []
+    for workers in ("0", "2"):
+        options = ("--graphmend", "--graphmend-json", f"{workers}.json", "-n", workers)
+        done = python(
+            "-m", "pytest", "-q", *PLUGIN, "-p", "no:cacheprovider", *options, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        said.append(re.findall(r"^(?:\d+ of|A check|test_).*$", done.stdout, re.M))
+        written.append(json.loads((tmp_path / f"{workers}.json").read_text()))
+    assert said[0] == said[1]
+    assert said[0][:2] == [
+        "8 of 9 tests compiled something: 9 sites mended, 3 breaks left.",
+        "A check failed in 1 of 6 speculated calls.",
+    ]
+    assert [line.split(": ")[0] for line in said[0][2:]] == [
+        "test_asserts.py::test_both",
+        "test_asserts.py::test_left",
+        "test_project.py::test_marked",
+    ]
+    assert written[0]["tests"] == written[1]["tests"]
+    assert len(written[0]["tests"]) == 9
+    for data in written:
+        assert set(data) == {"schema", "provenance", "tests", "lost_workers"}
+        assert (data["schema"], data["lost_workers"]) == (1, [])
+        assert "--graphmend-json" in data["provenance"]["command"]
+
+
+CRASHES = """
+import os, torch
+
+def test_crash():
+    os._exit(1)
+"""
+
+
+def test_a_worker_that_crashed_is_mentioned(tmp_path: Path) -> None:
+    pytest.importorskip("xdist")
+    (tmp_path / "test_crash.py").write_text(CRASHES)
+    options = ("--graphmend", "--graphmend-json=out.json", "-n1", "--max-worker-restart=0")
+    done = python("-m", "pytest", "-q", *PLUGIN, "-p", "no:cacheprovider", *options, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "gw0 crashed; what the tests that ran there came to is not counted." in done.stdout
+    assert json.loads((tmp_path / "out.json").read_text())["lost_workers"] == ["gw0"]
 
 
 def test_switched_off_from_outside_it_says_so(tmp_path: Path) -> None:

@@ -195,6 +195,13 @@ def is_empty(result: Any) -> bool:
     return bool(result.tracer_output.output_graph.count_calls() == 0)
 
 
+def break_place(result: Any) -> tuple[str, int] | None:
+    """The file and line of the break that ends a frame's graph; None if Dynamo names none."""
+    reason = result.tracer_output.output_graph.compile_subgraph_reason
+    stack = reason.user_stack if reason is not None and reason.graph_break else []
+    return (stack[-1].filename, stack[-1].lineno or 0) if stack else None
+
+
 def break_reason(outcome: Any) -> str:
     """Why a frame's graph ended before the frame did, in Dynamo's words; empty if it did not."""
     if isinstance(outcome, exc.SkipFrame):

@@ -100,11 +100,13 @@ def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
             return stock(self, gm, *args, **kwargs)
         graph_proof.prove_graph(compilation, gm, self)
         operators = len(gm.graph.nodes)
+        called = sum(node.op.startswith("call") for node in gm.graph.nodes)
         compiled = graph_with_label(stock(self, gm, *args, **kwargs), self, operators)
         for feature in compilation.trace.obliged(Feature.wrapped):
             compiled = feature.wrapped(compilation, compiled)
         compiled = watched(compiled, compilation)
         compilation.graphs += 1
+        compilation.operators.append(called)
         if compilation.trace.of(Rollback).undo is not None:
             return compiled
         modes = modes_of(gm, self) if compilation.trace.used else None

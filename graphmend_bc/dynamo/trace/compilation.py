@@ -184,6 +184,7 @@ class Compilation:
         left_break: whether a break was left to Dynamo, which ends the frame's graph.
         settings: of Dynamo's, that were changed on the way.
         graphs: how many graphs were handed to the backend.
+        operators: how many operators each of them has.
     """
 
     code: CodeType
@@ -210,6 +211,7 @@ class Compilation:
     trace: Trace = field(default_factory=Trace)
     settings: ExitStack = field(default_factory=ExitStack)
     graphs: int = 0
+    operators: list[int] = field(default_factory=list)
 
     @property
     def takes_part(self) -> bool:

@@ -1,18 +1,14 @@
-"""The report as one HTML page: a row for each place in the user's program, with its source."""
+"""A row for each place in the user's program, with its source."""
 
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphmend_bc.reporting.durations import duration
 from graphmend_bc.reporting.outcomes import Outcome
-from graphmend_bc.reporting.provenance import Provenance
-from graphmend_bc.reporting.table import Table
+from graphmend_bc.reporting.page.sparkline import sparkline
 from graphmend_bc.runtime import Site
 
 if TYPE_CHECKING:
@@ -83,6 +79,11 @@ class Row:
         return max((known.calls for known in self.speculations), default=0)
 
     @property
+    def history(self) -> str:
+        """In which calls checks failed, as SVG; empty if none did."""
+        return sparkline(self.speculations)
+
+    @property
     def lost_ns(self) -> int:
         """Nanoseconds that would not have been spent without the speculations."""
         return sum(known.lost_ns for known in self.speculations)
@@ -128,62 +129,3 @@ def excerpt(filename: str, lineno: int) -> Iterable[SourceLine]:
     lines = linecache.getlines(filename) if lineno else []
     for number in range(max(1, lineno - _AROUND), min(len(lines), lineno + _AROUND) + 1):
         yield SourceLine(number, lines[number - 1].rstrip("\n"), number == lineno)
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """What stands above the rows of a page.
-
-    Attributes:
-        figures: by their names.
-        counts: a table below them.
-        notes: sentences below that.
-        provenance: what the page was made by.
-    """
-
-    figures: Mapping[str, str]
-    counts: Table | None = None
-    notes: Sequence[str] = ()
-    provenance: Provenance = field(default_factory=Provenance.here)
-
-    @classmethod
-    def of(cls, report: Report) -> Opening:
-        """What a report says of all places together."""
-        calls, failed = report.speculated.calls, report.speculated.failed
-        figures = {
-            "mended": len(report.mends),
-            "declined": len(report.declines),
-            "graphs": report.compiled.graphs,
-            "compilations": report.compiled.frames,
-            "breaks left": report.compiled.breaks + report.compiled.skipped,
-            "failed checks": f"{failed} of {calls} calls",
-            "cost of failed checks": duration(report.lost_ns),
-        }
-        notes = [f"Nothing was mended: {report.refused}"] if report.refused else []
-        return cls({name: str(value) for name, value in figures.items()}, notes=notes)
-
-
-def page_of(report: Report, opening: Opening | None = None) -> str:
-    """The report as HTML that needs no other file.
-
-    Args:
-        report: what was found. All its text is escaped.
-        opening: what stands above its rows; None for the report's own figures.
-    """
-    from jinja2 import Environment
-
-    template = resources.files("graphmend_bc.reporting").joinpath("report.html").read_text("utf-8")
-    page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(template)
-    return page.render(opening=opening or Opening.of(report), rows=rows_of(report))
-
-
-def write_page(path: Path, report: Report, opening: Opening | None = None) -> None:
-    """Write the report as HTML.
-
-    Args:
-        path: file to write; replaced if it exists.
-        report: what was found.
-        opening: as for `page_of`.
-    """
-    # The name of a file or an argument may be text that UTF-8 cannot hold.
-    path.write_text(page_of(report, opening), encoding="utf-8", errors="backslashreplace")

@@ -107,6 +107,14 @@ them."""
 attempt_limit = 64
 """Most attempts at tracing one frame; past it, the frame is compiled as stock Dynamo would."""
 
+verify: int = 0
+"""Which calls of mended frames are compared with eager Python, on copies: each of so many; 0 for
+none. It counts when a frame is compiled. See docs/trouble.md."""
+
+verify_action: str = "warn"
+"""What a difference that `verify` finds comes to: "warn", one warning for each frame, or "raise",
+an AssertionError. The report has all of them."""
+
 effects: list[Any] = []
 """Functions of the user whose calls are deferred as those of `print` are. Their results must not be
 used, and they must change nothing that the compiled function reads.
@@ -138,6 +146,7 @@ def _install() -> None:
             "failed_check_limit": checks.Count(least=1),
             "strategies": checks.Names(lambda: known),
             "rules_off": checks.Names(checks.rule_names, known_outside=False),
+            "verify_action": checks.Choice(("warn", "raise")),
             "effects": checks.Functions(),
         },
     )

@@ -83,6 +83,29 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """One of some texts."""
+
+    texts: tuple[str, ...]
+
+    @property
+    def valid(self) -> str:
+        return " or ".join(map(repr, self.texts))
+
+    @property
+    def valid_outside(self) -> str:
+        return " or ".join(self.texts)
+
+    def read(self, value: Any) -> str:
+        if value not in self.texts:
+            raise ValueError(value)
+        return str(value)
+
+    def parse(self, text: str) -> str:
+        return self.read(text)
+
+
+@dataclass(frozen=True)
 class Names:
     """Any of some names.
 

@@ -12,6 +12,7 @@ from graphmend_bc.reporting.durations import duration
 from graphmend_bc.reporting.notebook import notebook_html
 from graphmend_bc.reporting.outcomes import Outcome, Speculated
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.verification import Verification
 from graphmend_bc.runtime.code_id import CodeId
 from graphmend_bc.runtime.site import Site
 
@@ -164,6 +165,7 @@ class Report:
         speculations: how often the checks of speculations failed, by site; filled in by `report()`.
         speculated: in how many calls one failed, of all graphs together; likewise.
         compiled: what was compiled.
+        verified: how calls compared with eager Python's (`config.verify`); likewise.
         _known: what is in the lists.
 
     Example:
@@ -176,6 +178,7 @@ class Report:
     speculations: list[Outcome] = field(default_factory=list)
     compiled: Compiled = field(default_factory=Compiled)
     speculated: Speculated = field(default_factory=Speculated)
+    verified: list[Verification] = field(default_factory=list)
     _known: set[tuple[Site, str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -214,6 +217,7 @@ class Report:
             list(self.speculations),
             replace(self.compiled),
             self.speculated,
+            [known.copy() for known in self.verified],
         )
 
     def summary(self) -> str:
@@ -245,6 +249,7 @@ class Report:
             "speculations": [_as_dict(g) for g in self.speculations],
             "speculated": asdict(self.speculated),
             "compiled": asdict(self.compiled),
+            "verified": [_as_dict(v) for v in self.verified],
         }
 
     def to_json(self) -> str:
@@ -279,9 +284,8 @@ class Report:
     def __str__(self) -> str:
         lines = [f"{len(self.mends)} mended, {len(self.declines)} declined"]
         lines += [*map(str, self.mends), *map(str, self.declines)]
-        return "\n".join(
-            [*lines, *(f"speculated {speculation}" for speculation in self.speculations)]
-        )
+        lines += [f"speculated {speculation}" for speculation in self.speculations]
+        return "\n".join([*lines, *(f"compared {known}" for known in self.verified)])
 
 
 def _merged(entries: list[E]) -> list[E]:
@@ -295,7 +299,7 @@ def _merged(entries: list[E]) -> list[E]:
     return kept
 
 
-def _as_dict(entry: Mend | Decline | Outcome) -> dict[str, Any]:
+def _as_dict(entry: Mend | Decline | Outcome | Verification) -> dict[str, Any]:
     """The entry for JSON, which has no form for the identity of code."""
 
     def without_code(items: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -93,6 +93,16 @@ has it. It counts when mending is switched on."""
 rules_off: tuple[str, ...] = ()
 """Names of rules that are not used, such as "cond"; docs/breaks.md lists them."""
 
+sites_off: tuple[str, ...] = ()
+"""Lines that are left as stock has them, each as "file:line"; the end of the file's path will do.
+Where another number of the frame is captured as a symbol, one that such a line reads is too.
+
+Example: GRAPHMEND_BC_SITES_OFF=model.py:12,layers/norm.py:40
+"""
+
+sites_only: tuple[str, ...] = ()
+"""The only lines that are mended; empty for all. `graphmend-bc bisect` sets it."""
+
 failed_check_limit = 16
 """How often a graph may raise, or the check of an assertion may fail, in at least an eighth of the
 calls, before the site is left to stock Dynamo (`speculation-missed`)."""
@@ -146,6 +156,8 @@ def _install() -> None:
             "failed_check_limit": checks.Count(least=1),
             "strategies": checks.Names(lambda: known),
             "rules_off": checks.Names(checks.rule_names, known_outside=False),
+            "sites_off": checks.Places(),
+            "sites_only": checks.Places(),
             "verify_action": checks.Choice(("warn", "raise")),
             "effects": checks.Functions(),
         },

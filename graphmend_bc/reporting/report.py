@@ -28,6 +28,7 @@ class Mend:
             was mended before Dynamo reached it.
         gb_id: Dynamo's id of that type, such as "GB0170".
         passed_over: why cheaper strategies were refused.
+        rule: the name of the rule that did it, as in `config.rules_off`; empty if it is not known.
 
     Example:
         >>> import graphmend_bc, torch
@@ -43,6 +44,7 @@ class Mend:
     gb_type: str = ""
     gb_id: str = ""
     passed_over: tuple[str, ...] = ()
+    rule: str = ""
 
     def __str__(self) -> str:
         head = f"{self.strategy:10} {self.site} {self.gb_id}".rstrip()

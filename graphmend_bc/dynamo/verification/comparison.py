@@ -13,6 +13,7 @@ import numpy
 import torch
 
 from graphmend_bc.reporting.verification import Difference
+from graphmend_bc.runtime.same_text import RELATIVE, same_text
 
 MOST: Final = 8
 """Differences of one call that are told."""
@@ -20,10 +21,7 @@ MOST: Final = 8
 _WHOLE: Final = (bool, int, str, bytes, type(None), range, slice, torch.dtype, torch.device)
 _SHARED: Final = (type, ModuleType, FunctionType, BuiltinFunctionType)
 _ORDERED: Final = (list, tuple, collections.deque)
-_NUMBER: Final = re.compile(r"[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\d*\.\d+(?:e[-+]?\d+)?|\d+e[-+]?\d+)")
 _NODE: Final = re.compile(r"grad_fn=<\w+>")
-_RELATIVE: Final = 1.3e-6
-"""torch's tolerance for float32: a Python float may come from such a tensor."""
 _ABSOLUTE: Final = 1e-5
 
 
@@ -96,7 +94,7 @@ class Comparison:
 
     def _compare_plain(self, what: str, want: Any, got: Any) -> None:
         if isinstance(want, (float, complex)) and not isinstance(want, numpy.generic):
-            limit = _ABSOLUTE + _RELATIVE * abs(want)
+            limit = _ABSOLUTE + RELATIVE * abs(want)
             same = want == got or (want != want and got != got) or abs(want - got) <= limit
         elif isinstance(want, (numpy.ndarray, numpy.generic)):
             same = _same_arrays(want, got)
@@ -163,25 +161,12 @@ class Comparison:
             yield f"{what}[{one!r}]", want[one], got[other]
 
 
-def same_text(want: str, got: str) -> bool:
-    """Whether two texts are the same, but for the last digits of numbers that were computed.
+def same_output(want: str, got: str) -> bool:
+    """Whether two outputs are the same, but for the rounding of numbers that were computed.
 
     The copy of a tensor that autograd has computed has a node of its own.
     """
-    want, got = (_NODE.sub("", text) for text in (want, got))
-    if _NUMBER.split(want) != _NUMBER.split(got):
-        return False
-    pairs = zip(_NUMBER.findall(want), _NUMBER.findall(got), strict=True)
-    return all(
-        abs(float(a) - float(b)) <= _last_digit(a) + _RELATIVE * abs(float(a)) for a, b in pairs
-    )
-
-
-def _last_digit(number: str) -> float:
-    """What one more in the last digit shown adds to a number."""
-    digits, _, exponent = number.lower().partition("e")
-    shown = len(digits.partition(".")[2])
-    return float(f"1e{int(exponent or 0) - shown}")
+    return same_text(*(_NODE.sub("", text) for text in (want, got)))
 
 
 def _is_value(value: Any) -> bool:
@@ -200,7 +185,7 @@ def _same_arrays(want: Any, got: Any) -> bool:
         return False
     if want.dtype.kind not in "fc":
         return bool(numpy.array_equal(want, got))
-    return bool(numpy.allclose(got, want, rtol=_RELATIVE, atol=_ABSOLUTE, equal_nan=True))
+    return bool(numpy.allclose(got, want, rtol=RELATIVE, atol=_ABSOLUTE, equal_nan=True))
 
 
 def _same_sets(want: Any, got: Any) -> bool:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Final
 
 import torch
@@ -22,6 +22,9 @@ MISSING: Final = object()
 
 _SHARED: Final = (ModuleType, type, FunctionType, BuiltinFunctionType)
 """Globals that are not copied: nothing of theirs is known to change."""
+
+_POOL: Final = "concurrent.futures.thread"
+"""Whose threads wait until a thread that runs gives them work."""
 
 _SERVANTS: Final = ("torch.", "concurrent.futures.process", "multiprocessing.", "tqdm.")
 """Begins the modules whose threads run no code of the program."""
@@ -153,13 +156,18 @@ def _other_thread() -> str:
     """The name of another thread that may run code of the program; empty if there is none."""
     frames = sys._current_frames()
     for thread in threading.enumerate():
-        frame, module = frames.get(thread.ident or 0), ""
         if thread is threading.current_thread():
             continue
-        while frame is not None:  # the outermost that is not of `threading` itself
-            name = str(frame.f_globals.get("__name__", ""))
-            module = module if name == "threading" else name
-            frame = frame.f_back
-        if not module.startswith(_SERVANTS):
+        modules = [*_modules(frames.get(thread.ident or 0))]
+        target = [module for module in modules if module != "threading"][-1:]
+        is_idle = target == [_POOL] and {*modules} <= {"threading", _POOL}
+        if not (is_idle or (target and target[0].startswith(_SERVANTS))):
             return thread.name
     return ""
+
+
+def _modules(frame: FrameType | None) -> Iterator[str]:
+    """The modules of a frame and its callers."""
+    while frame is not None:
+        yield str(frame.f_globals.get("__name__", ""))
+        frame = frame.f_back

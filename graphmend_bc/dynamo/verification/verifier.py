@@ -16,7 +16,7 @@ import torch
 from graphmend_bc.dynamo.frames.generated_code import as_the_users
 from graphmend_bc.dynamo.frames.profiler_labels import deoptimised
 from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
-from graphmend_bc.dynamo.verification.comparison import Comparison, same_text
+from graphmend_bc.dynamo.verification.comparison import Comparison, same_output
 from graphmend_bc.dynamo.verification.copies import (
     MISSING,
     NotCopied,
@@ -193,7 +193,7 @@ class Verifier:
         if generators := eager.random.differs_in(drawn):
             comparison.tell("random numbers", f"the generators of {generators} differ afterwards")
         printed = "".join(eager.shown), "".join(checked.shown)
-        if not same_text(*printed):
+        if not same_output(*printed):
             comparison.tell("output", f"{printed[0]!r} in eager, {printed[1]!r} mended")
         return comparison.found
 

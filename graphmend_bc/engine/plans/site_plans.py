@@ -43,6 +43,7 @@ from graphmend_bc.rules.registry import candidates_at, is_on
 from graphmend_bc.rules.rule import BreakSite, Candidate
 from graphmend_bc.rules.scalar_reads import CAPTURE
 from graphmend_bc.runtime import CodeId, Site, identity_of
+from graphmend_bc.runtime.left_places import left_by
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 log = logging.getLogger("graphmend_bc")
@@ -126,7 +127,7 @@ class Plans:
         try:
             if key not in self.by_code:
                 known = self._with_expected(code, self._known_plan(code))
-                self._set(code, state.without_given_up(key, known))
+                self._set(code, _without_left(code, state.without_given_up(key, known)))
             rewritten = state.rewrites.rewritten(code, self.by_code[key])
             code_notes.carry_notes_over(code, rewritten)
             return rewritten
@@ -504,3 +505,10 @@ class Plans:
         if not self._stop_expecting(site):
             self._decline(site, refused)
             self.take_out(site)
+
+
+def _without_left(code: CodeType, plan: Plan) -> Plan:
+    """A plan without the lines that settings leave as they are."""
+    sites = (site_of(code, offset) for offset in plan)
+    left = [site.offset for site in sites if left_by(site.filename, site.lineno)]
+    return reduce(Plan.without, left, plan)

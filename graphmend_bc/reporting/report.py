@@ -46,6 +46,10 @@ class Mend:
     passed_over: tuple[str, ...] = ()
     rule: str = ""
 
+    def as_dict(self) -> dict[str, Any]:
+        """The mend in the form of the report's JSON."""
+        return _as_dict(self)
+
     def __str__(self) -> str:
         head = f"{self.strategy:10} {self.site} {self.gb_id}".rstrip()
         return "\n".join(

@@ -9,6 +9,7 @@ from types import CodeType
 
 from graphmend_bc.dynamo.before_graph.hoist import Hoists
 from graphmend_bc.dynamo.frames.breaks import gb_id_of
+from graphmend_bc.dynamo.frames.torch_logs import log_bytecode, trace_mend
 from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.engine.decisions.check_outcomes import taught
 from graphmend_bc.engine.plans.site_plans import Plans
@@ -56,12 +57,15 @@ def report_result(
         passed_over = tuple(str(refused) for refused in plans.passed_over.get(site, ()))
         rule = _rule_of(plans, site, strategy)
         mend = Mend(strategy, site, gb_type, gb_id_of(gb_type), passed_over, rule)
+        trace_mend(strategy, site, mend.as_dict)
         if state.note(mend):
             mends_log.info("mended %s", mend)
     for decline in plans.declined.values():
         if decline.site in used:
             continue
         state.note_decline(decline)
+    if used:
+        log_bytecode(code, [f"{used[site]} {site}" for site in used], plans.rewritten_codes)
     plans.take_out_declined()
     plans.unmet -= used.keys()
     for site in plans.unmet:

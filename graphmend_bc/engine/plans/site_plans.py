@@ -148,6 +148,11 @@ class Plans:
         """True if some code object is traced in another form than the user's."""
         return not self.off and (self.takes_part or any(self.by_code.values()))
 
+    def rewritten_codes(self) -> list[CodeType]:
+        """The code objects that are traced in place of the program's."""
+        known = [(code, self.code_for(code)) for code in [*self.codes.values()]]
+        return [rewritten for code, rewritten in known if rewritten is not code]
+
     def _known_plan(self, code: CodeType) -> Plan:
         """What worked before, with the names of the breaks: rules want to know them."""
         key, state = identity_of(code), self.state

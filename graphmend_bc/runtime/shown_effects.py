@@ -8,32 +8,61 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
-_listening = threading.local()
+
+@dataclass(slots=True)
+class Heard:
+    """What was noted of a call.
+
+    Attributes:
+        shown: what it printed and logged.
+        reran: whether its original code ran, because its graph was of no use.
+    """
+
+    shown: list[str] = field(default_factory=list)
+    reran: bool = False
+
+
+class _Listening(threading.local):
+    heard: Heard | None = None
+
+
+_listening = _Listening()
 
 
 @contextmanager
-def listening() -> Iterator[list[str]]:
-    """A block in which what deferred calls of this thread show is noted in a list."""
-    shown: list[str] = []
-    before, _listening.shown = getattr(_listening, "shown", None), shown
+def listening() -> Iterator[Heard]:
+    """A block in which it is noted what deferred calls of this thread show."""
+    before, _listening.heard = _listening.heard, Heard()
     try:
-        yield shown
+        yield _listening.heard
     finally:
-        _listening.shown = before
+        _listening.heard = before
 
 
-def heard(run: Callable[..., Any]) -> Callable[..., Any]:
+def told_of_shown(run: Callable[..., Any]) -> Callable[..., Any]:
     """The same function; what it shows is noted by `listening`, and is shown."""
 
     @functools.wraps(run)
     def call(*args: Any, **kwargs: Any) -> Any:
-        shown = getattr(_listening, "shown", None)
-        if shown is None:
+        if (heard := _listening.heard) is None:
             return run(*args, **kwargs)
-        with noted(shown, passes=True):
+        with noted(heard.shown, passes=True):
             return run(*args, **kwargs)
+
+    return call
+
+
+def told_of_rerun(run: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, which runs original code; `listening` notes that."""
+
+    @functools.wraps(run)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if _listening.heard is not None:
+            _listening.heard.reran = True
+        return run(*args, **kwargs)
 
     return call
 

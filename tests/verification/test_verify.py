@@ -276,6 +276,72 @@ print(len(STATE))
     assert "is not what eager Python does" not in err
 
 
+def test_an_arm_that_was_not_traced_is_not_repeated() -> None:
+    """What it does is not known: here it changes the attribute of a module."""
+    body = """
+    import types
+    other = types.ModuleType("other")
+    other.count = 0
+
+    def rare(x):
+        other.count += 1
+        open(__import__("os").devnull).close()
+        return x
+
+    def f(x):
+        print("sum", x.sum())
+        return rare(x) if x.sum() < 0 else x * 2
+
+    c = torch.compile(f, backend="eager")
+    for x in (torch.ones(3), -torch.ones(3), torch.ones(3)):
+        print(c(x), other.count)
+    """
+    shown, verified, _ = run(body)
+    assert shown == run(body, "verify=0")[0]
+    (known,) = (each for each in verified if each["site"]["name"] == "f")
+    assert (known["compared"], known["differing"]) == (2, 0)
+    assert known["left"] == {"A check failed, so that the original code ran.": 1}
+
+
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "Late"])
+def test_what_a_signal_raises_is_passed_on(error: str) -> None:
+    """Whether it comes in the mended code or in its repetition."""
+    body = f"""
+    import signal, time
+    class Late(Exception):
+        pass
+
+    def handle(*_):
+        raise {error}("too late")
+
+    signal.signal(signal.SIGALRM, handle)
+
+    def f(x):
+        print("sum", x.sum())
+        for _ in range(40):
+            x = torch.tanh(x @ x)
+        return x
+
+    c, x = torch.compile(f, backend="eager"), torch.randn(300, 300)
+    c(x)
+    for after in (0.002, 0.004, 0.006, 0.008, 0.01, 0.012, 0.016, 0.02, 0.025, 0.03):
+        signal.setitimer(signal.ITIMER_REAL, after)
+        passed = ""
+        try:
+            for _ in range(1000):
+                c(x)
+        except {error} as raised:
+            passed = str(raised)
+        assert passed == "too late", after
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert torch.equal(c(x), f(x))
+    """
+    _, (verified,), err = run(body)
+    assert verified["compared"] >= 2
+    assert verified["differing"] == 0, verified
+    assert "is not what eager Python does" not in err
+
+
 def test_globals_are_left_where_another_thread_might_see_copies() -> None:
     function = called("def f(x):\n    STATE.append(1)\n    print(x.sum())\n    return x")
     shown, (verified,), _ = run(

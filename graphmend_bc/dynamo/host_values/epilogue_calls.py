@@ -19,7 +19,7 @@ from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.deferral.effects import Effect
-from graphmend_bc.runtime.shown_effects import heard
+from graphmend_bc.runtime.shown_effects import told_of_shown
 
 Note = tuple[VariableTracker, list[VariableTracker]]
 """What is called, and with what."""
@@ -164,7 +164,7 @@ def note(
         around: the branches around it, from `predicates`.
         call: the callee, the tuple of arguments and the dict of keywords.
     """
-    shows = heard(effect.run) if config.verify else effect.run
+    shows = told_of_shown(effect.run) if config.verify else effect.run
     run = EpilogueCallVariable("__gm_effect", shows)
     entry = (ArmCallVariable(run, around, call), []) if around.items else (run, call)
     tx.output.root_tx.debug_locals.append(entry)

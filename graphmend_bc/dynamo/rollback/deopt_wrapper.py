@@ -31,7 +31,7 @@ from graphmend_bc.reporting.speculation_stats import Tally
 from graphmend_bc.rewriting.deopt import with_deopt
 from graphmend_bc.runtime.deferral.effect_preflight import EffectPreflight
 from graphmend_bc.runtime.deoptimise import Deoptimise, Deoptimizer
-from graphmend_bc.runtime.shown_effects import heard
+from graphmend_bc.runtime.shown_effects import told_of_rerun
 
 log = logging.getLogger("graphmend_bc")
 
@@ -52,7 +52,7 @@ def add_deopt_wrapper(
     """
     # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
     original = Deoptimizer(as_the_users(code), module_globals, roll_back)
-    run = heard(original.run) if config.verify else original.run
+    run = told_of_rerun(original.run) if config.verify else original.run
     run = switched_off(deoptimisation(run, code))
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
     result.bytecode = with_deopt(result.bytecode, code, deoptimizer)

@@ -89,20 +89,27 @@ def copied(world: World) -> tuple[World, Mapping[int, Any]]:
 
 
 @contextmanager
-def in_place(copies: World, world: World, module_globals: dict[str, Any]) -> Iterator[None]:
+def in_place(
+    copies: Mapping[str, Any], now: Mapping[str, Any], module_globals: dict[str, Any]
+) -> Iterator[None]:
     """A block in which the program's globals are the copies.
+
+    Args:
+        copies: of globals, by name.
+        now: these globals as they are.
+        module_globals: the dict in which they are.
 
     Raises:
         NotCopied: another thread might see them.
     """
-    changed = {n: v for n, v in copies.named.items() if v is not world.named[n]}
+    changed = {name: value for name, value in copies.items() if value is not now[name]}
     if changed and (other := _other_thread()):
         raise NotCopied(f"The thread {other!r} might see copies of globals.")
     _bind(module_globals, changed)
     try:
         yield
     finally:
-        _bind(module_globals, world.named)
+        _bind(module_globals, now)
 
 
 def named_in(code: CodeType) -> set[str]:

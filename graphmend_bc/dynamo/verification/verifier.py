@@ -1,4 +1,4 @@
-"""Run the original code of a mended frame beside it, on copies, and compare."""
+"""Run the original code of a mended frame after it, on copies from before, and compare."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import contextvars
 import itertools
 import logging
 import threading
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from types import CellType, CodeType
 from typing import Any, Final
 
@@ -15,7 +15,8 @@ import torch
 
 from graphmend_bc.dynamo.frames.generated_code import as_the_users
 from graphmend_bc.dynamo.frames.profiler_labels import deoptimised
-from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
+from graphmend_bc.dynamo.graph.state_snapshot import Before, StateSnapshot
+from graphmend_bc.dynamo.rollback.raised_errors import comes_from_outside
 from graphmend_bc.dynamo.verification.comparison import Comparison, same_output
 from graphmend_bc.dynamo.verification.copies import (
     MISSING,
@@ -30,7 +31,8 @@ from graphmend_bc.dynamo.verification.isolation import Isolation
 from graphmend_bc.dynamo.verification.random_state import RandomState
 from graphmend_bc.reporting.verification import Difference, Verification
 from graphmend_bc.runtime.deoptimise import Deoptimizer
-from graphmend_bc.runtime.shown_effects import listening, noted
+from graphmend_bc.runtime.shown_effects import Heard, listening, noted
+from graphmend_bc.runtime.signal_handlers import pass_on
 
 log = logging.getLogger("graphmend_bc")
 
@@ -77,14 +79,24 @@ class Eager:
 
 @dataclass(slots=True, eq=False)
 class Checked:
-    """A call that is being compared."""
+    """A call that is being compared, as it was when it began.
 
-    eager: Eager
+    Attributes:
+        cells, values: what the frame was given.
+        copies: of all that it can reach.
+        random, modes, context: the random generators, modes and context variables.
+        listening: notes what the call shows.
+        heard: what it has shown.
+    """
+
     cells: tuple[CellType, ...]
     values: tuple[Any, ...]
-    listening: Any
-    shown: list[str]
-    done: bool = False
+    copies: World
+    random: RandomState
+    modes: Before
+    context: contextvars.Context
+    listening: AbstractContextManager[Heard]
+    heard: Heard
 
 
 _one_at_a_time: Final = threading.Lock()
@@ -105,8 +117,12 @@ class Verifier:
         self.names = sorted(named_in(frame.code) | frame.isolation.names)
         self.calls = itertools.count()
 
-    def enter(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> Checked | None:
-        """Run the original code on copies, if the call that begins is to be compared."""
+    def enter(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> list[Checked] | None:
+        """Copy what the frame can reach, if the call that begins is to be compared.
+
+        Returns:
+            The call in a list, which is emptied when it is over; None if it is not compared.
+        """
         if getattr(_holder, "busy", False) or next(self.calls) % self.frame.every:
             return None
         problem = self.frame.isolation.problem or _problem_now()
@@ -115,35 +131,29 @@ class Verifier:
             return None
         _holder.busy = True
         try:
-            eager = self._eager(cells, values)
-        except NotCopied as error:
-            self.frame.note.note_left(str(error))
+            return [self._begin(cells, values)]
+        except Exception as error:
             _end()
+            pass_on(error)
+            self._leave_out(error)
             return None
         except BaseException:
             _end()
             raise
-        block = listening()
-        return Checked(eager, cells, values, block, block.__enter__())
 
-    def leave(self, checked: Checked | None, value: Any) -> Any:
+    def leave(self, checked: list[Checked] | None, value: Any) -> Any:
         """A call returns: compare it, and give what it returns."""
-        if checked is not None and not checked.done:
-            self._compare(checked, False, value)
+        if checked:
+            self._check(checked.pop(), False, value)
         return value
 
-    def fail(self, checked: Checked | None, error: BaseException) -> None:
+    def fail(self, checked: list[Checked] | None, error: BaseException) -> None:
         """A call raises: compare it."""
-        if checked is None or checked.done:
-            return
-        if isinstance(error, Exception):
-            self._compare(checked, True, error)
-        else:
-            _end(checked)
+        if checked:
+            self._check(checked.pop(), True, error)
 
-    def _eager(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> Eager:
-        frame, shown = self.frame, list[str]()
-        drawn, modes = RandomState.now(), StateSnapshot(switches=True).remember(())
+    def _begin(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> Checked:
+        frame = self.frame
         world = world_of(values, cells, frame.module_globals, self.names)
         copies, known = copied(world)
         if unlike := _differences(world, copies, frame.code):
@@ -152,13 +162,43 @@ class Verifier:
         scope |= dict(zip(frame.code.co_freevars, world.contents, strict=True))
         if problem := frame.isolation.problem_in(scope, frame.module_globals, known):
             raise NotCopied(problem)
-        own = tuple(map(_cell, copies.contents))
+        modes, block = StateSnapshot(switches=True).remember(()), listening()
+        context, random = contextvars.copy_context(), RandomState.now()
+        return Checked(cells, values, copies, random, modes, context, block, block.__enter__())
+
+    def _check(self, checked: Checked, raised: bool, value: Any) -> None:
+        checked.listening.__exit__(None, None, None)
+        try:
+            if raised and comes_from_outside(value):
+                return
+            if checked.heard.reran:
+                raise NotCopied("A check failed, so that the original code ran.")
+            eager = self._eager(checked)
+            outside = eager.value if eager.raised and comes_from_outside(eager.value) else None
+            found = [] if outside else self._compared(checked, eager, raised, value)
+        except Exception as error:
+            pass_on(error)
+            self._leave_out(error)
+            return
+        finally:
+            _end()
+        if outside is not None:
+            raise outside
+        self._tell(found)
+
+    def _eager(self, checked: Checked) -> Eager:
+        """Run the original code on the copies, from where the call began."""
+        frame, shown = self.frame, list[str]()
+        drawn, modes = RandomState.now(), StateSnapshot(switches=True).remember(())
+        copies, own = checked.copies, tuple(map(_cell, checked.copies.contents))
+        now = world_of((), (), frame.module_globals, self.names).named
         original = Deoptimizer(as_the_users(frame.code), frame.module_globals)
-        run = partial(contextvars.copy_context().run, original.run, own, copies.values)
         deoptimised.depth += 1
         try:
-            with in_place(copies, world, frame.module_globals), noted(shown, passes=False):
-                raised, value = run()
+            with in_place(copies.named, now, frame.module_globals), noted(shown, passes=False):
+                checked.modes.restore_modes()
+                checked.random.restore()
+                raised, value = checked.context.run(original.run, own, copies.values)
                 left = world_of(copies.values, own, frame.module_globals, self.names)
             return Eager(raised, value, left, RandomState.now(), shown)
         finally:
@@ -166,21 +206,21 @@ class Verifier:
             modes.restore_modes()
             drawn.restore()
 
-    def _compare(self, checked: Checked, raised: bool, value: Any) -> None:
-        try:
-            found = self._differences(checked, raised, value)
-        finally:
-            _end(checked)
+    def _tell(self, found: list[Difference]) -> None:
         is_first, text = self.frame.note.note(found), self.frame.note.warning()
         if found and self.frame.raises:
             raise AssertionError(text)
         if is_first:
             log.warning("%s", text)
 
-    def _differences(self, checked: Checked, raised: bool, value: Any) -> list[Difference]:
-        eager, frame = checked.eager, self.frame
-        drawn = RandomState.now()
-        comparison = Comparison()
+    def _leave_out(self, error: Exception) -> None:
+        said = str(error) if isinstance(error, NotCopied) else f"Comparing it raises {error!r}."
+        self.frame.note.note_left(said)
+
+    def _compared(
+        self, checked: Checked, eager: Eager, raised: bool, value: Any
+    ) -> list[Difference]:
+        frame, comparison = self.frame, Comparison()
         if eager.raised != raised:
             outcomes = [_outcome(eager.raised, eager.value), _outcome(raised, value)]
             comparison.tell("the result", f"eager {outcomes[0]}, mended {outcomes[1]}")
@@ -190,9 +230,9 @@ class Verifier:
         got = world_of(checked.values, checked.cells, frame.module_globals, self.names)
         _compare_worlds(comparison, eager.world, got, frame.code)
         comparison.compare_memory()
-        if generators := eager.random.differs_in(drawn):
+        if generators := eager.random.differs_in(RandomState.now()):
             comparison.tell("random numbers", f"the generators of {generators} differ afterwards")
-        printed = "".join(eager.shown), "".join(checked.shown)
+        printed = "".join(eager.shown), "".join(checked.heard.shown)
         if not same_output(*printed):
             comparison.tell("output", f"{printed[0]!r} in eager, {printed[1]!r} mended")
         return comparison.found
@@ -214,11 +254,8 @@ def _compare_worlds(comparison: Comparison, want: World, got: World, code: CodeT
         comparison.compare(f"the global {name!r}", want.named[name], other)
 
 
-def _end(checked: Checked | None = None) -> None:
+def _end() -> None:
     """The call that is compared is over, or none is compared after all."""
-    if checked is not None:
-        checked.done = True
-        checked.listening.__exit__(None, None, None)
     _holder.busy = False
     _one_at_a_time.release()
 

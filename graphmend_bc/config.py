@@ -93,6 +93,16 @@ has it. It counts when mending is switched on."""
 rules_off: tuple[str, ...] = ()
 """Names of rules that are not used, such as "cond"; docs/breaks.md lists them."""
 
+sites_off: tuple[str, ...] = ()
+"""Lines that are left as stock has them, each as "file:line"; the end of the file's path will do.
+Where another number of the frame is captured as a symbol, one that such a line reads is too.
+
+Example: GRAPHMEND_BC_SITES_OFF=model.py:12,layers/norm.py:40
+"""
+
+sites_only: tuple[str, ...] = ()
+"""The only lines that are mended; empty for all. `graphmend-bc bisect` sets it."""
+
 failed_check_limit = 16
 """How often a graph may raise, or the check of an assertion may fail, in at least an eighth of the
 calls, before the site is left to stock Dynamo (`speculation-missed`)."""
@@ -106,6 +116,14 @@ them."""
 
 attempt_limit = 64
 """Most attempts at tracing one frame; past it, the frame is compiled as stock Dynamo would."""
+
+verify: int = 0
+"""Which calls of mended frames are compared with eager Python, on copies: each of so many; 0 for
+none. It counts when a frame is compiled. See docs/trouble.md."""
+
+verify_action: str = "warn"
+"""What a difference that `verify` finds comes to: "warn", one warning for each frame, or "raise",
+an AssertionError. The report has all of them."""
 
 effects: list[Any] = []
 """Functions of the user whose calls are deferred as those of `print` are. Their results must not be
@@ -138,6 +156,9 @@ def _install() -> None:
             "failed_check_limit": checks.Count(least=1),
             "strategies": checks.Names(lambda: known),
             "rules_off": checks.Names(checks.rule_names, known_outside=False),
+            "sites_off": checks.Places(),
+            "sites_only": checks.Places(),
+            "verify_action": checks.Choice(("warn", "raise")),
             "effects": checks.Functions(),
         },
     )

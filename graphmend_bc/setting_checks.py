@@ -140,6 +140,25 @@ class Names:
         return self.read(names) if self.known_outside else names
 
 
+@dataclass(frozen=True)
+class Places:
+    """Lines of files."""
+
+    valid: ClassVar[str] = 'a tuple of texts such as "model.py:12"'
+    valid_outside: ClassVar[str] = "texts such as model.py:12, separated by commas"
+
+    def read(self, value: Any) -> tuple[str, ...]:
+        places = tuple(map(str, _of_type(value, (tuple, list, set, frozenset))))
+        for place in places:
+            file, _, line = place.rpartition(":")
+            if not (file and line.isdecimal()):
+                raise ValueError(value)
+        return places
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        return self.read([place for part in text.split(",") if (place := part.strip())])
+
+
 class FunctionList(list[Callable[..., Any]]):
     """A list that takes functions only."""
 

@@ -13,7 +13,9 @@ from graphmend_bc.cli.ranks import of_this_rank
 LIMIT_OPTION = "--fail-on-break"
 """The option whose value, a number, may be left out."""
 
-VALUE_OPTIONS = frozenset({"--report", "--json", "--attach", "--fail-on-miss-rate", "--seconds"})
+VALUE_OPTIONS = frozenset(
+    {"--report", "--json", "--attach", "--fail-on-miss-rate", "--seconds", "--timeout"}
+)
 """The options of programs that take the next argument."""
 
 
@@ -150,7 +152,39 @@ class Scan:
         scan_paths(args)
 
 
-COMMANDS: Sequence[Command] = (Run(), Explain(), Scan(), Doctor())
+class Bisect:
+    """Find the mends that make a program do something else than without them.
+
+    The program runs again and again, with fewer and fewer lines mended. Its exit status and what it
+    prints are compared with those of a run without mending; or, behind '--', a command says by its
+    exit status whether a run is good (0) or bad, as for 'git bisect run'. In the program's place
+    may stand a function that takes no arguments, as 'pkg.mod:function'.
+    """
+
+    takes_program: ClassVar[bool] = True
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--json",
+            metavar="JSON",
+            type=_writable_path,
+            help="write what was found as JSON to this file",
+        )
+        parser.add_argument(
+            "--timeout",
+            metavar="SECONDS",
+            type=float,
+            help="end a run after so many seconds, and count it as one that ended differently",
+        )
+
+    def run(self, args: argparse.Namespace) -> None:
+        _check_environment(args)
+        from graphmend_bc.cli.bisect import bisect
+
+        bisect(args)
+
+
+COMMANDS: Sequence[Command] = (Run(), Explain(), Bisect(), Scan(), Doctor())
 
 
 def _check_environment(args: argparse.Namespace) -> None:

@@ -29,7 +29,7 @@ def compare(args: argparse.Namespace) -> None:
     """Runs the program with stock torch.compile, and then compares each callable it compiled."""
     function = None
     if not args.is_module and ":" in args.name and not os.path.exists(args.name):
-        function = _function(args.name, args.arguments, args.refuse)
+        function = function_named(args.name, args.arguments, args.refuse)
     else:
         args.program.prepare()
     recorder = CompileRecorder()
@@ -50,7 +50,7 @@ def _meaning(target: str, refuse: Callable[[str], None]) -> CodeType | Pattern:
         raise
 
 
-def _function(
+def function_named(
     target: str, arguments: Sequence[str], refuse: Callable[[str], None]
 ) -> Callable[[], Any]:
     """The function that is named as 'pkg.mod:function', or a refusal of the command line."""

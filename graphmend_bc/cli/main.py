@@ -2,7 +2,8 @@
 
 ``run`` executes a program as ``python`` would, with mending on, and says at the end what was
 mended and what was declined. ``explain`` executes it with stock ``torch.compile`` and then shows
-each compiled callable before and after mending. ``scan`` lists likely breaks of programs that it
+each compiled callable before and after mending. ``bisect`` finds the mend that makes a program do
+something else. ``scan`` lists likely breaks of programs that it
 only reads. ``doctor`` says what can be mended with this torch.
 
 Nothing here imports torch, which takes seconds: a command does when it runs.
@@ -72,7 +73,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         SystemExit: with the status of the program, 2 for a wrong command line, or 3 if the program
             went well but stayed short of what ``--fail-on-...`` demands.
     """
-    args = build_parser().parse_args(_with_limit(sys.argv[1:] if argv is None else argv))
+    given, check = _without_check(sys.argv[1:] if argv is None else argv)
+    args = build_parser().parse_args(_with_limit(given))
+    args.check = check
     if args.command.takes_program:
         args.program = UserProgram(args.name, args.arguments, args.is_module)
     args.command.run(args)
@@ -96,3 +99,14 @@ def _with_limit(argv: Sequence[str]) -> list[str]:
         elif not argument.startswith("-") and argv[0] != "scan":
             break  # the program; the rest is its own
     return [*given, *left]
+
+
+def _without_check(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """The arguments, and the check that ``bisect`` takes behind the last ``--``.
+
+    argparse would drop a ``--`` that follows the name of the program.
+    """
+    if argv[:1] != ["bisect"] or "--" not in argv:
+        return argv, ()
+    at = len(argv) - 1 - [*reversed(argv)].index("--")
+    return argv[:at], argv[at + 1 :]

@@ -37,6 +37,7 @@ from graphmend_bc.engine.outcomes.failures import report_failure
 from graphmend_bc.engine.outcomes.given_up import carry_over
 from graphmend_bc.engine.outcomes.recompile_charges import charge_recompilation, charge_version
 from graphmend_bc.engine.outcomes.results import report_result, save_decisions
+from graphmend_bc.engine.outcomes.verifying import verify
 from graphmend_bc.engine.plans.expected_sites import is_expected
 from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
@@ -384,9 +385,10 @@ class Frame(Attempts):
         if rollback is not None and rollback.tally is not None:
             self.state.remember_tally(self.code, rollback.tally)
         cut = bool(attempt.break_reason(result))
-        changes = self._changes() if trace.used else []
-        report_result(self.state, self.plans, self.code, trace, used | trace.used, cut=cut)
+        mends, changes = used | trace.used, self._changes() if trace.used else []
+        verify(self.state, compilation, result, mends, self.call.module_globals, cut=cut)
+        report_result(self.state, self.plans, self.code, trace, mends, cut=cut)
         self._note_cut(cut)
         save_decisions(self.plans, self.state.function_of(self.code))
-        self._tell(compilation, traced, used | trace.used, changes)
+        self._tell(compilation, traced, mends, changes)
         return traced

@@ -17,6 +17,7 @@ from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Tally
 from graphmend_bc.runtime import MarkedCallee, Site, Speculate, identity_of
+from graphmend_bc.runtime.left_places import left_by
 
 _ASKED = 16
 """Rounds of a condition that are computed one by one; those after them go as the last one."""
@@ -53,7 +54,7 @@ class FramePlanner:
         return self.plans.rewrites()
 
     def is_declined(self, site: Site) -> bool:
-        return site in self.plans.declined
+        return site in self.plans.declined or bool(left_by(site.filename, site.lineno))
 
     def site_at(self, code: CodeType, offset: int) -> Site:
         return self.plans.site_at(code, offset)

@@ -28,6 +28,7 @@ from graphmend_bc.reporting.compilations import CompiledFrame, FrameResult
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline, Mend, Report
 from graphmend_bc.reporting.speculation_stats import History, Tally, speculated
+from graphmend_bc.reporting.verification import Verification
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.plan import AskTruth
 from graphmend_bc.runtime import CodeId, Site, forget_dead_code, identity_of
@@ -76,6 +77,7 @@ class MendingState:
         inlined: regions that are to be compiled once and break the graph.
         forgotten: frames whose compiled versions were forgotten, and none was compiled since.
         hoisted: how often a frame was compiled with the value of a site as an input.
+        verified: how calls of mended frames compared with eager Python's.
         limit: entries at which those of dead code are dropped.
         lock: held while the tables are changed or gone through.
     """
@@ -105,6 +107,7 @@ class MendingState:
     hoisted: Counter[tuple[CodeId, Site]] = field(default_factory=Counter)
     draw_mismatches: Counter[Site] = field(default_factory=Counter)
     eager_calls: Counter[CodeId] = field(default_factory=Counter)
+    verified: dict[CodeId, Verification] = field(default_factory=dict)
     limit: int = _ENOUGH
     lock: RLock = field(default_factory=RLock)
 
@@ -128,6 +131,7 @@ class MendingState:
             self.inlined.clear()
             self.forgotten.clear()
             self.frames.clear()
+            self.verified.clear()
             self.mended = {key for key in self.mended if key.is_alive}
         self.rewrites.forget()
         forget_kept()
@@ -255,7 +259,13 @@ class MendingState:
             report.speculations = [history.outcome(site) for site, history in self.history.items()]
             graphs = {id(t): t for history in self.history.values() for t in history.tallies}
             report.speculated = speculated(graphs.values())
+            report.verified = [known.copy() for known in self.verified.values()]
             return report
+
+    def verification_of(self, code: CodeType, site: Site) -> Verification:
+        """How calls of a frame compare with eager Python's, by its own code."""
+        with self.lock:
+            return self.verified.setdefault(identity_of(code), Verification(site))
 
     def graph_failed(self, code: CodeType, tally: Tally, wrong: Sequence[int]) -> None:
         """A graph was no good: re-specialise its frame if that happens too often.

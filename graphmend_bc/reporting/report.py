@@ -17,6 +17,7 @@ from graphmend_bc.reporting.notebook import notebook_html
 from graphmend_bc.reporting.outcomes import Outcome, Speculated
 from graphmend_bc.reporting.provenance import Provenance
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.verification import Verification
 from graphmend_bc.runtime.code_id import CodeId
 from graphmend_bc.runtime.site import Site
 
@@ -32,6 +33,7 @@ class Mend:
             was mended before Dynamo reached it.
         gb_id: Dynamo's id of that type, such as "GB0170".
         passed_over: why cheaper strategies were refused.
+        rule: the name of the rule that did it, as in `config.rules_off`; empty if it is not known.
 
     Example:
         >>> import graphmend_bc, torch
@@ -47,6 +49,11 @@ class Mend:
     gb_type: str = ""
     gb_id: str = ""
     passed_over: tuple[str, ...] = ()
+    rule: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The mend in the form of the report's JSON."""
+        return _as_dict(self)
 
     def __str__(self) -> str:
         head = f"{self.strategy:10} {self.site} {self.gb_id}".rstrip()
@@ -136,6 +143,7 @@ class Report:
         refused: why `enable(on_error="warn")` switched nothing on; empty if it did.
         frames: the last compilations, each with its attempts.
         rewrites: the bytecode that was rewritten for the last of them, before and after.
+        verified: how calls compared with eager Python's (`config.verify`); likewise.
         _known: what is in the lists.
 
     Example:
@@ -151,6 +159,7 @@ class Report:
     refused: str = ""
     frames: list[CompiledFrame] = field(default_factory=list, compare=False)
     rewrites: list[CodeChange] = field(default_factory=list, compare=False)
+    verified: list[Verification] = field(default_factory=list)
     _known: set[tuple[Site, str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -199,6 +208,7 @@ class Report:
             self.refused,
             list(self.frames),
             list(self.rewrites),
+            [known.copy() for known in self.verified],
         )
 
     def summary(self) -> str:
@@ -235,6 +245,7 @@ class Report:
             "speculated": asdict(self.speculated),
             "compiled": asdict(self.compiled),
             "frames": [_as_dict(f) for f in self.frames],
+            "verified": [_as_dict(v) for v in self.verified],
         }
 
     def to_json(self) -> str:
@@ -272,9 +283,8 @@ class Report:
         lines = [f"{len(self.mends)} mended, {len(self.declines)} declined"]
         lines += [f"Nothing was mended: {self.refused}"] if self.refused else []
         lines += [*map(str, self.mends), *map(str, self.declines)]
-        return "\n".join(
-            [*lines, *(f"speculated {speculation}" for speculation in self.speculations)]
-        )
+        lines += [f"speculated {speculation}" for speculation in self.speculations]
+        return "\n".join([*lines, *(f"compared {known}" for known in self.verified)])
 
 
 def _merged(entries: list[E]) -> list[E]:
@@ -288,7 +298,7 @@ def _merged(entries: list[E]) -> list[E]:
     return kept
 
 
-def _as_dict(entry: Mend | Decline | Outcome | CompiledFrame) -> dict[str, Any]:
+def _as_dict(entry: Mend | Decline | Outcome | CompiledFrame | Verification) -> dict[str, Any]:
     """The entry for JSON, which has no form for the identity of code."""
 
     def without_code(items: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -58,13 +58,14 @@ def with_deopt(
             items.append(item)
             continue
         in_body = in_body or item.name not in _PROLOGUE
-        items.append(_guarded(item, handler) if in_body else item)
+        items.append(guarded(item, handler) if in_body else item)
     return assemble(
         header, [*items, handler, *_deoptimisation(writer, original, deoptimizer, saved)]
     ).code
 
 
-def _guarded(item: Emit, handler: Label) -> Emit:
+def guarded(item: Emit, handler: Label) -> Emit:
+    """An instruction, covered by a handler unless another one covers it."""
     if item.handler is not None:
         return item
     return Emit(item.name, item.arg, item.label, (handler, False), item.location, item.origin)

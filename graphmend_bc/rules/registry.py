@@ -14,6 +14,7 @@ from graphmend_bc.catalog.unsupported_breaks import LEFT, PARTLY
 from graphmend_bc.registration import Registration, Registry
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rules.rule import BreakSite, Candidate, Rule
+from graphmend_bc.runtime.left_places import left_by
 
 NOTHING_LOST: Final[Mapping[str, str]] = MappingProxyType({})
 _NOT_RULES = frozenset({"registry", "rule"})
@@ -76,8 +77,12 @@ def candidates_at(site: BreakSite, lost: Mapping[str, str] = NOTHING_LOST) -> tu
         lost: as for `is_on`.
 
     Raises:
-        Refused: there is none.
+        Refused: there is none, or the settings leave the place as it is.
     """
+    location = site.op.location
+    line = (location.lineno if location is not None else None) or 0
+    if setting := left_by(site.code.co_filename, line):
+        raise Refused("strategy-off", f"Its line is left out by graphmend_bc.config.{setting}.")
     found = [here for rule in all_rules() if (here := rule.at(site)) is not None]
     if not found:
         known = LEFT.get(site.gb_type) or PARTLY.get(site.gb_type, "")

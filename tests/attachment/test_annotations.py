@@ -43,7 +43,7 @@ def test_graphs_and_epilogues() -> None:
     assert traced(lambda: compiled(X)) == [
         "graphmend_bc graph of speaks",
         "graphmend_bc epilogue graphmend_bc.runtime.deferral.effect_preflight.EffectPreflight.check",
-        "graphmend_bc epilogue graphmend_bc.runtime.deferral.effects.Effect.run",
+        "graphmend_bc epilogue graphmend_bc.runtime.deferral.effects.Effect.run of speaks",
     ]
 
 

@@ -56,6 +56,8 @@ WRONG = {
         "where",
         "it must be a tuple of any of 'accumulate', 'ask', 'backward', 'bounds', ",
     ),
+    "sites_off": (("model.py",), 'it must be a tuple of texts such as "model.py:12".'),
+    "verify_action": ("stop", "it must be 'warn' or 'raise'."),
     "effects": (len, "it must be a list of functions, such as [log_metric]."),
 }
 
@@ -94,6 +96,8 @@ def test_what_is_valid_is_taken() -> None:
         ({"strategies": {"where"}}, ("where",)),
         ({"cache_dir": Path("/tmp/mends")}, "/tmp/mends"),
         ({"concrete_eval_limit": 0}, 0),
+        ({"sites_only": ["a.py:3", "/b/c.py:4"]}, ("a.py:3", "/b/c.py:4")),
+        ({"verify_action": "raise"}, "raise"),
         ({"effects": (print, gm.Rule)}, [print, gm.Rule]),
     ):
         with gm.config.patch(settings):

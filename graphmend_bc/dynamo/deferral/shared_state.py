@@ -151,12 +151,14 @@ class SharedState(Feature):
     Attributes:
         places: where the objects are that they run, or reach.
         calls: each with its site.
+        runs_own_code: whether one of them runs code of the program's.
     """
 
     order: ClassVar[int] = 90  # what ends the graph may touch more
 
     places: list[Source] = field(default_factory=list)
     calls: list[tuple[Site, Call]] = field(default_factory=list)
+    runs_own_code: bool = False
 
     def note(self, tx: InstructionTranslatorBase, site: Site, shared: Shared) -> None:
         """Note a call.
@@ -203,6 +205,7 @@ class SharedState(Feature):
             for site, call in self.calls
             if not all(map(only_writes, call.targets(values)))
         ]
+        self.runs_own_code = bool(own)
         if own:
             names, touched, unplaced = touched_by(tx)
         for site, call in own:

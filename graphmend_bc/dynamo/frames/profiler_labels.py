@@ -7,6 +7,7 @@ look at a flag.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable
 from types import CodeType
@@ -19,6 +20,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from graphmend_bc.code.resume_names import in_words
 from graphmend_bc.runtime.data_stack import call_with_stack_room
+from graphmend_bc.runtime.deferral.effects import Effect
 
 #: All names in traces begin with this.
 PREFIX = "graphmend_bc"
@@ -68,7 +70,12 @@ def annotated_epilogue(function: Callable[..., Any]) -> Callable[..., Any]:
         function: what generated code calls after a graph.
     """
     inner = function.func if isinstance(function, functools.partial) else function
-    return _named(function, f"{PREFIX} epilogue {inner.__module__}.{inner.__qualname__}")
+    made = getattr(inspect.unwrap(inner), "__self__", None)
+    name = f"{PREFIX} epilogue {inner.__module__}.{inner.__qualname__}"
+    if isinstance(made, Effect) and made.places:
+        place = made.places[0]
+        name = f"{name} of {in_words(place.qualname)} ({place.filename}:{place.lineno})"
+    return _named(function, name)
 
 
 def deoptimisation(run: Callable[..., Any], code: CodeType) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import TupleVariable
 
+from graphmend_bc import config
 from graphmend_bc.dynamo.host_values.chosen_value import in_arm, jump_if
 from graphmend_bc.dynamo.host_values.epilogue import EpilogueCallVariable
 from graphmend_bc.dynamo.host_values.host_reads import read_predicate
@@ -18,6 +19,7 @@ from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.deferral.effects import Effect
+from graphmend_bc.runtime.shown_effects import told_of_shown
 
 Note = tuple[VariableTracker, list[VariableTracker]]
 """What is called, and with what."""
@@ -162,7 +164,8 @@ def note(
         around: the branches around it, from `predicates`.
         call: the callee, the tuple of arguments and the dict of keywords.
     """
-    run = EpilogueCallVariable("__gm_effect", effect.run)
+    shows = told_of_shown(effect.run) if config.verify else effect.run
+    run = EpilogueCallVariable("__gm_effect", shows)
     entry = (ArmCallVariable(run, around, call), []) if around.items else (run, call)
     tx.output.root_tx.debug_locals.append(entry)
     return entry

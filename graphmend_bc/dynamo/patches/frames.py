@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from torch._dynamo.variables.base import VariableTracker
 
+from graphmend_bc import config
 from graphmend_bc.dynamo.arguments import Args, Keywords
 from graphmend_bc.dynamo.deferral.called_effects import listen_for_effects
 from graphmend_bc.dynamo.frames.generated_code import TORCH
@@ -28,6 +29,7 @@ from graphmend_bc.dynamo.symbols import captures
 from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
 from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.verification.isolation import Isolation
 from graphmend_bc.runtime.deferral.effects import naming_lost_effects
 
 
@@ -98,6 +100,8 @@ def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation = current()
         if compilation is None:
             return stock(self, gm, *args, **kwargs)
+        if config.verify:
+            compilation.trace.of(Isolation)
         graph_proof.prove_graph(compilation, gm, self)
         operators = len(gm.graph.nodes)
         called = sum(node.op.startswith("call") for node in gm.graph.nodes)

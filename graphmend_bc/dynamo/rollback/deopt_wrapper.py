@@ -13,6 +13,7 @@ from typing import Any
 import torch._dynamo
 from torch._C._dynamo.eval_frame import set_eval_frame
 
+from graphmend_bc import config
 from graphmend_bc.dynamo.calls.higher_order import HigherOrder
 from graphmend_bc.dynamo.deferral.preflight import Preflight
 from graphmend_bc.dynamo.frames.generated_code import as_the_users
@@ -30,6 +31,7 @@ from graphmend_bc.reporting.speculation_stats import Tally
 from graphmend_bc.rewriting.deopt import with_deopt
 from graphmend_bc.runtime.deferral.effect_preflight import EffectPreflight
 from graphmend_bc.runtime.deoptimise import Deoptimise, Deoptimizer
+from graphmend_bc.runtime.shown_effects import told_of_rerun
 
 log = logging.getLogger("graphmend_bc")
 
@@ -50,7 +52,8 @@ def add_deopt_wrapper(
     """
     # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
     original = Deoptimizer(as_the_users(code), module_globals, roll_back)
-    run = switched_off(deoptimisation(original.run, code))
+    run = told_of_rerun(original.run) if config.verify else original.run
+    run = switched_off(deoptimisation(run, code))
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
     result.bytecode = with_deopt(result.bytecode, code, deoptimizer)
 

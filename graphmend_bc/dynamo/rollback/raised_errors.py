@@ -44,6 +44,19 @@ def was_raised_by_operator(error: BaseException) -> bool:
     return True
 
 
+def comes_from_outside(error: BaseException) -> bool:
+    """True if a program's code did not raise an exception by itself, as far as can be told.
+
+    Args:
+        error: what left a function of the program.
+    """
+    if isinstance(error, KeyboardInterrupt) or handlers_error(error) is not None:
+        return True
+    last = _entries(error)[-1:]
+    raises = [e.tb_frame.f_code.co_code[e.tb_lasti] in _RAISES for e in last]
+    return not error.args and raises == [False]  # as another thread sets it
+
+
 def let_go_of_graph(error: BaseException) -> None:
     """Clear the locals of a graph that has raised: one may be a mode that lasts as long as it does.
 

@@ -9,6 +9,7 @@ from types import CodeType
 
 from graphmend_bc.dynamo.before_graph.hoist import Hoists
 from graphmend_bc.dynamo.frames.breaks import gb_id_of
+from graphmend_bc.dynamo.frames.torch_logs import log_bytecode, trace_mend
 from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.engine.decisions.check_outcomes import taught
 from graphmend_bc.engine.plans.site_plans import Plans
@@ -18,6 +19,7 @@ from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.plan import LiftBranch
 from graphmend_bc.rules.hoisting import HOIST
 from graphmend_bc.rules.random_draws import DRAW
+from graphmend_bc.rules.registry import all_rules
 from graphmend_bc.runtime import Site
 
 mends_log = logging.getLogger("graphmend_bc.mends")
@@ -53,13 +55,17 @@ def report_result(
             state.note_hoist(code, site, hoists.lists.get(site))
         gb_type = plans.gb_type(site) or trace.gb_types.get(site, "")
         passed_over = tuple(str(refused) for refused in plans.passed_over.get(site, ()))
-        mend = Mend(strategy, site, gb_type, gb_id_of(gb_type), passed_over)
+        rule = _rule_of(plans, site, strategy)
+        mend = Mend(strategy, site, gb_type, gb_id_of(gb_type), passed_over, rule)
+        trace_mend(strategy, site, mend.as_dict)
         if state.note(mend):
             mends_log.info("mended %s", mend)
     for decline in plans.declined.values():
         if decline.site in used:
             continue
         state.note_decline(decline)
+    if used:
+        log_bytecode(code, [f"{used[site]} {site}" for site in used], plans.rewritten_codes)
     plans.take_out_declined()
     plans.unmet -= used.keys()
     for site in plans.unmet:
@@ -69,6 +75,14 @@ def report_result(
         unproven = plan.of_kind(LiftBranch).keys() - {s.offset for s in used if s.code is key}
         if (proven := reduce(Plan.without, unproven, plan)) and not (unproven and cut):
             state.remember_plan(key, proven, plans.gb_types_of(key))
+
+
+def _rule_of(plans: Plans, site: Site, strategy: str) -> str:
+    """The name of the rule by which a site is mended; empty if several may be meant."""
+    if (planned := plans.rewrite_at(site)) is not None:
+        return planned.rule
+    names = [rule.name for rule in all_rules() if rule.strategy == strategy]
+    return names[0] if len(names) == 1 else ""
 
 
 def save_decisions(plans: Plans, function: CodeType) -> None:

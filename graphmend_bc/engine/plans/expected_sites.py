@@ -10,6 +10,7 @@ from graphmend_bc.rewriting.plan import Rewrite
 from graphmend_bc.rules.registry import all_rules, is_on
 from graphmend_bc.rules.rule import BreakSite
 from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.left_places import left_by
 
 
 def expected(
@@ -27,8 +28,10 @@ def expected(
         if rule.expects is None or not is_on(rule, lost):
             continue
         for offset in rule.expects(code):
-            candidate = rule.at(BreakSite(code, offset))
-            if candidate is not None and site_of(code, offset) not in without:
+            candidate, site = rule.at(BreakSite(code, offset)), site_of(code, offset)
+            if left_by(site.filename, site.lineno):
+                continue
+            if candidate is not None and site not in without:
                 found |= candidate.rewrites
     return found
 

@@ -45,6 +45,7 @@ from graphmend_bc.rules.registry import candidates_at, is_on
 from graphmend_bc.rules.rule import BreakSite, Candidate
 from graphmend_bc.rules.scalar_reads import CAPTURE
 from graphmend_bc.runtime import CodeId, Site, identity_of
+from graphmend_bc.runtime.left_places import left_by
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 log = logging.getLogger("graphmend_bc")
@@ -130,6 +131,7 @@ class Plans:
                 known = self._with_expected(code, self._known_plan(code))
                 self._set(code, state.without_given_up(key, known))
                 self._plan_as_inputs(code)
+                self._set(code, _without_left(code, self.by_code[key]))
             rewritten = state.rewrites.rewritten(code, self.by_code[key])
             code_notes.carry_notes_over(code, rewritten)
             return rewritten
@@ -149,6 +151,11 @@ class Plans:
     def rewrites(self) -> bool:
         """True if some code object is traced in another form than the user's."""
         return not self.off and (self.takes_part or any(self.by_code.values()))
+
+    def rewritten_codes(self) -> list[CodeType]:
+        """The code objects that are traced in place of the program's."""
+        known = [(code, self.code_for(code)) for code in [*self.codes.values()]]
+        return [rewritten for code, rewritten in known if rewritten is not code]
 
     def _known_plan(self, code: CodeType) -> Plan:
         """What worked before, with the names of the breaks: rules want to know them."""
@@ -520,3 +527,10 @@ class Plans:
         if not self._stop_expecting(site):
             self._decline(site, refused)
             self.take_out(site)
+
+
+def _without_left(code: CodeType, plan: Plan) -> Plan:
+    """A plan without the lines that settings leave as they are."""
+    sites = (site_of(code, offset) for offset in plan)
+    left = [site.offset for site in sites if left_by(site.filename, site.lineno)]
+    return reduce(Plan.without, left, plan)

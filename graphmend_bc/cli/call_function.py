@@ -1,0 +1,22 @@
+"""``python -m graphmend_bc.cli.call_function package.module:function``: print what it gives."""
+
+from __future__ import annotations
+
+import sys
+
+from graphmend_bc.cli.comparing import function_named
+
+
+def main(target: str) -> None:
+    """Calls a function without arguments, and prints what it returns, if that is not None."""
+
+    def refuse(text: str) -> None:
+        raise SystemExit(f"graphmend_bc: {text}")
+
+    result = function_named(target, [], refuse)()
+    if result is not None:
+        print(result)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

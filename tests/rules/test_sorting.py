@@ -12,8 +12,8 @@ from tests.releases import since
 
 T = TypeVar("T")
 
-TRACED = since(2, 15)
-"""torch 2.15 compares tuples by itself, and breaks where tensors in them decide."""
+TRACED = since(2, 14)
+"""torch 2.14 compares tuples by itself, and breaks where tensors in them decide."""
 
 
 def rows(*values: float) -> torch.Tensor:

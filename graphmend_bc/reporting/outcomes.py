@@ -57,11 +57,15 @@ class Outcome:
         Args:
             before: the earlier one; None if there was none. It does not count if the counts began
                 anew meanwhile.
+
+        Returns:
+            The counts; in which calls checks failed is not told apart.
         """
         if before is None or before.calls > self.calls:
             return self
         names = [n for n in (known.name for known in fields(self)) if n not in _NO_COUNTS]
-        return replace(self, **{n: getattr(self, n) - getattr(before, n) for n in names})
+        counts = {n: getattr(self, n) - getattr(before, n) for n in names}
+        return replace(self, failed_in=(), **counts)
 
     def in_words(self) -> str:
         """What happened, and what `lost_ns` went into."""

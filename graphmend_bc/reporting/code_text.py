@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from bytecode.instr import UNSET, CellVar, FreeVar
 
-from graphmend_bc.code.analysis.blocks import Block, Graph, graph_of, reachable
-from graphmend_bc.code.listing import Op
+from graphmend_bc.code.analysis.blocks import Block, Graph, build, reachable
+from graphmend_bc.code.listing import Op, decode
 from graphmend_bc.runtime.code_id import CodeId, identity_of
 from graphmend_bc.runtime.primitives import Primitive
 
@@ -141,11 +141,12 @@ def text_of(code: CodeType) -> CodeText:
         >>> [block.index for block in text_of((lambda x: 1 if x else 2).__code__).blocks]
         [0, 1, 2]
     """
-    graph = graph_of(code)
+    graph = build(decode(code))
     size = len(graph.listing.ops)
     if size > _MOST_OPS:
         return CodeText(code.co_qualname, (), size)
-    alive = [block for block in graph.blocks if block.index in reachable(graph)]
+    reached = reachable.__wrapped__(graph)  # what is kept would keep the code alive
+    alive = [block for block in graph.blocks if block.index in reached]
     places = {block.index: place for place, block in enumerate(alive)}
     return CodeText(code.co_qualname, tuple(_block(graph, b, places) for b in alive), size)
 

@@ -97,10 +97,18 @@ def test_no_code_object_is_kept_and_it_can_be_sent() -> None:
     change = change_of(function)
     code: weakref.ref[CodeType] = weakref.ref(function.__code__)
     del function
-    gm.reset()
+    gm.reset()  # it was rewritten
     gc.collect()
     assert code() is None
     assert pickle.loads(pickle.dumps(change)).after == change.after
+
+
+def test_telling_of_code_keeps_nothing() -> None:
+    code = compile("x = 1 if y else 2", "m.py", "exec")
+    dead: weakref.ref[CodeType] = weakref.ref(code)
+    assert text_of(code).blocks
+    del code
+    assert dead() is None
 
 
 def test_long_code_is_left_out_and_said_to_be() -> None:

@@ -57,10 +57,14 @@ class Outcome:
         Args:
             before: the earlier one; None if there was none. It does not count if the counts began
                 anew meanwhile.
+
+        Returns:
+            The counts; in which calls checks failed is not told apart.
         """
         if before is None or before.calls > self.calls:
             return self
-        return replace(self, **{n: getattr(self, n) - getattr(before, n) for n in _counts()})
+        counts = {n: getattr(self, n) - getattr(before, n) for n in _counts()}
+        return replace(self, failed_in=(), **counts)
 
     def __add__(self, later: Outcome) -> Outcome:
         shifted = ((a + self.calls, b + self.calls, count) for a, b, count in later.failed_in)

@@ -141,7 +141,7 @@ def test_tables_that_threads_write_are_whole() -> None:
         for _ in range(CALLS):
             state.leaves_call(functions[0].__code__)
             for offset in (0, 2):
-                tally = Tally((Speculation(site_of(code, offset), 0, True, False),))
+                tally = Tally((Speculation(site_of(code, offset), 0, True, False),), calls=1)
                 state.remember_tally(code, tally)
                 state.graph_failed(code, tally, [0])
         for made in [exec(f"def g{number}_{i}(): pass", left) for i in range(CALLS)]:

@@ -181,10 +181,10 @@ def test_checks_that_failed_over_time() -> None:
 def test_a_history_of_failed_checks_as_bars() -> None:
     pytest.importorskip("drawsvg")
     site = site_at(3, code_of())
-    known = Outcome(site, 480, 3, 0, failed_in=((1, 1, 2), (241, 480, 24)))
+    known = Outcome(site, 480, 3, 0, failed_in=((1, 1, 2), (241, 480, 12)))
     bars = drawn(sparkline([known]), "failed")
     heights = [int(bar.get("height", "")) for bar in bars]
-    assert len(bars) == 1 + 24
+    assert len(bars) == 1 + 12
     assert heights[0] == max(heights) > heights[1] >= 2
     assert sparkline([Outcome(site, 480, 0, 0)]) == ""
 

@@ -8,8 +8,8 @@ from typing import Final
 from graphmend_bc.reporting.outcomes import Outcome
 from graphmend_bc.reporting.page.svg import Picture, may_draw
 
-_BARS: Final = 48
-_WIDTH: Final = 4
+_BARS: Final = 24
+_WIDTH: Final = 8
 _HEIGHT: Final = 28
 
 

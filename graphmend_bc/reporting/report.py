@@ -194,8 +194,8 @@ class Report:
             list(self.speculations),
             replace(self.compiled),
             self.speculated,
-            list(self.frames),
-            list(self.rewrites),
+            frames=list(self.frames),
+            rewrites=list(self.rewrites),
         )
 
     def summary(self) -> str:

@@ -205,10 +205,10 @@ class Report:
             list(self.speculations),
             replace(self.compiled),
             self.speculated,
-            self.refused,
-            list(self.frames),
-            list(self.rewrites),
-            [known.copy() for known in self.verified],
+            refused=self.refused,
+            frames=list(self.frames),
+            rewrites=list(self.rewrites),
+            verified=[known.copy() for known in self.verified],
         )
 
     def summary(self) -> str:

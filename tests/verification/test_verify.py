@@ -353,6 +353,32 @@ def test_globals_are_left_where_another_thread_might_see_copies() -> None:
     assert list(verified["left"]) == ["The thread 'other' might see copies of globals."]
 
 
+def test_a_copy_that_is_not_equal_is_not_used() -> None:
+    """`deepcopy` leaves out the attributes of a parameter, and a list may append in its own way."""
+    body = """
+    class Doubling(list):
+        def append(self, value):
+            super().append(2 * value)
+
+    def f(x, p):
+        print("sum", x.sum())
+        return x * p * (2 if hasattr(p, "w") else 3), [*d]
+
+    d = Doubling([1])
+    p, plain = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    p.w = 1
+    c = torch.compile(f, backend="eager")
+    print(c(torch.ones(3), plain), c(torch.ones(3), p))
+    d = [1]
+    print(c(torch.ones(3), plain), c(torch.ones(3), p))
+    """
+    shown, (verified,), _ = run(body)
+    assert shown == run(body, "verify=0")[0]
+    assert (verified["compared"], verified["differing"]) == (1, 0), verified
+    assert sum(verified["left"].values()) == 3
+    assert all(why.startswith("A copy is not equal") for why in verified["left"]), verified
+
+
 def test_every_so_many_calls() -> None:
     calls = ", ".join(["torch.ones(3)"] * 7)
     _, (verified,), _ = run(called("def f(x):\n    return x + number()", calls), "verify=3")

@@ -52,9 +52,11 @@ def comes_from_outside(error: BaseException) -> bool:
     """
     if isinstance(error, KeyboardInterrupt) or handlers_error(error) is not None:
         return True
-    last = _entries(error)[-1:]
-    raises = [e.tb_frame.f_code.co_code[e.tb_lasti] in _RAISES for e in last]
-    return not error.args and raises == [False]  # as another thread sets it
+    if not (entries := _entries(error)):
+        return True  # it came between the program's frames
+    last = entries[-1]
+    raises = last.tb_frame.f_code.co_code[last.tb_lasti] in _RAISES
+    return not (error.args or raises)  # as another thread sets it
 
 
 def let_go_of_graph(error: BaseException) -> None:

@@ -76,6 +76,7 @@ class Comparison:
             return
         elif isinstance(want, torch.Tensor):
             self._compare_tensors(what, want, got)
+            yield from self._attributes(what, want, got)
         elif isinstance(want, MethodType):
             yield f"{what}.__self__", want.__self__, got.__self__
         else:
@@ -145,7 +146,7 @@ class Comparison:
             return
         ones, others = _attributes(want), _attributes(got)
         names = ones.keys() ^ others.keys()
-        if names and not _makes_own_state(want):
+        if names and (isinstance(want, torch.Tensor) or not _makes_own_state(want)):
             self.tell(what, f"only one of eager and mended has {', '.join(sorted(names))}")
         for name in ones.keys() & others.keys():
             yield f"{what}.{name}", ones[name], others[name]
@@ -201,13 +202,19 @@ def _key(value: Any) -> Any:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    found = dict(getattr(value, "__dict__", None) or {})
+    own = getattr(value, "__dict__", None) or {}
+    found = {name: kept for name, kept in own.items() if not _is_dynamos(name)}
     for kind in type(value).__mro__:
         names = vars(kind).get("__slots__", ())
         for name in (names,) if isinstance(names, str) else names:
             if not name.startswith("__") and hasattr(value, name):
                 found[name] = getattr(value, name)
     return found
+
+
+def _is_dynamos(name: object) -> bool:
+    """Whether Dynamo keeps something under the name, on a tensor of the program's."""
+    return str(name).startswith("_dynamo")
 
 
 def _makes_own_state(value: Any) -> bool:

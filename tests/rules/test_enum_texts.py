@@ -9,6 +9,9 @@ import torch
 
 from graphmend_bc.rules.enum_texts import METHODS
 from tests.oracle import Change, check
+from tests.releases import STOCK_RAISES, since
+
+pytestmark = pytest.mark.skipif(not since(2, 13), reason=STOCK_RAISES)
 
 X = torch.tensor([1.0, -2.0, 3.0])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -100,6 +101,24 @@ def test_effects_are_hinted_at_where_the_result_is_dropped(
     if helps:  # following it helps
         with gm.config.patch(effects=[gc.collect]):
             assert declines_of(function, X) == []
+
+
+def test_a_lock_is_no_effect_to_defer() -> None:
+    lock = threading.Lock()
+
+    def holds(x: torch.Tensor) -> torch.Tensor:
+        lock.acquire()
+        y = x * 2
+        lock.release()
+        return y
+
+    declines = declines_of(holds, X)
+    assert {decline.reason for decline in declines} == {"call-not-traced"}
+    for decline in declines:
+        assert decline.hints == (
+            "Call it outside the compiled function: a graph has no place at which to hold or wait.",
+        )
+    assert not lock.locked()
 
 
 def test_a_callee_without_a_name_matters_only_where_calls_are_deferred() -> None:

@@ -66,11 +66,18 @@ def _of_kind(refused: Refused, site: Site, found: Break | None, code: CodeType) 
     hints = ENTERED if enters else HINTS.get(gb_type, ())
     in_library = found is not None and bool(found.caller)
     if not (hints or in_library) and called and _is_dropped(break_site):
-        hints = (
-            f"If {called} changes nothing that the compiled function reads, add the function to "
-            "graphmend_bc.config.effects: its calls run after the graph then.",
-        )
+        hints = (_WAITS if break_site.callee in _WAITING else _DEFERS.format(called),)
     return Refused("call-not-traced", detail, hints)
+
+
+_WAITING = frozenset({"acquire", "join", "notify", "notify_all", "release", "wait"})
+"""Methods of locks, threads and the like: what they do depends on when they are called."""
+
+_WAITS = "Call it outside the compiled function: a graph has no place at which to hold or wait."
+_DEFERS = (
+    "If {} changes nothing that the compiled function reads, add the function to "
+    "graphmend_bc.config.effects: its calls run after the graph then."
+)
 
 
 def _which_is(name: str, found: Break | None) -> str:

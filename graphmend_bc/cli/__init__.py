@@ -1,4 +1,4 @@
-"""`python -m graphmend_bc`: run, explain. One file a subcommand.
+"""`python -m graphmend_bc`: a file or a package for each subcommand.
 
 May import: everything below.
 """

@@ -102,7 +102,7 @@ class Explain:
 
     def run(self, args: argparse.Namespace) -> None:
         _check_environment(args)
-        from graphmend_bc.cli.comparing import compare
+        from graphmend_bc.cli.explanation.comparing import compare
 
         compare(args)
 
@@ -179,7 +179,7 @@ class Bisect:
 
     def run(self, args: argparse.Namespace) -> None:
         _check_environment(args)
-        from graphmend_bc.cli.bisect import bisect
+        from graphmend_bc.cli.bisection.bisect import bisect
 
         bisect(args)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from graphmend_bc.cli.bisect import find
-from graphmend_bc.cli.smallest import culprits
-from graphmend_bc.cli.trials import Run, Trials
+from graphmend_bc.cli.bisection.bisect import find
+from graphmend_bc.cli.bisection.smallest import culprits
+from graphmend_bc.cli.bisection.trials import Run, Trials
 from tests import processes
 
 PROGRAM = """

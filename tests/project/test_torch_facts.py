@@ -18,7 +18,7 @@ NAMED = {
     "canary/check.py": {"torch._dynamo"},  # a logger
     # Modules whose processes are torch's own.
     "cli/child_processes.py": {"torch._dynamo", "torch._inductor"},
-    "cli/compiled_callables.py": {"torch.utils._pytree.tree_map_only"},
+    "cli/explanation/compiled_callables.py": {"torch.utils._pytree.tree_map_only"},
     "config.py": {
         "torch.utils._config_module.Config",
         "torch.utils._config_module.install_config_module",

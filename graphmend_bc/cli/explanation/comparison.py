@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import graphmend_bc as gm
-from graphmend_bc.cli.compiled_callables import FirstCall
+from graphmend_bc.cli.explanation.compiled_callables import FirstCall
 from graphmend_bc.reporting.call_times import TITLES, WHEN
 from graphmend_bc.reporting.lines import line_table
 from graphmend_bc.reporting.outcomes import Outcome, Speculated

@@ -13,9 +13,9 @@ from types import CodeType
 from typing import Any
 
 from graphmend_bc.attachment.patterns import Pattern, meaning_of
-from graphmend_bc.cli.called_functions import CallRecorder
-from graphmend_bc.cli.comparison import Compared, Comparison
-from graphmend_bc.cli.compiled_callables import CompileRecorder, FirstCall
+from graphmend_bc.cli.explanation.called_functions import CallRecorder
+from graphmend_bc.cli.explanation.comparison import Compared, Comparison
+from graphmend_bc.cli.explanation.compiled_callables import CompileRecorder, FirstCall
 from graphmend_bc.cli.progress import Progress
 from graphmend_bc.cli.ranks import labelled, rank
 

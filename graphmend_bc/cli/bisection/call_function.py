@@ -1,10 +1,10 @@
-"""``python -m graphmend_bc.cli.call_function package.module:function``: print what it gives."""
+"""`python -m ...call_function package.module:function`: print what a function gives."""
 
 from __future__ import annotations
 
 import sys
 
-from graphmend_bc.cli.comparing import function_named
+from graphmend_bc.cli.explanation.comparing import function_named
 
 
 def main(target: str) -> None:

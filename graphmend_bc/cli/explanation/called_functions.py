@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from graphmend_bc.attachment.patterns import Pattern
-from graphmend_bc.cli.compiled_callables import CompileRecorder
+from graphmend_bc.cli.explanation.compiled_callables import CompileRecorder
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphmend_bc.cli.smallest import culprits
-from graphmend_bc.cli.trials import Run, Trials, place_of
+from graphmend_bc.cli.bisection.smallest import culprits
+from graphmend_bc.cli.bisection.trials import Run, Trials, place_of
 
 _ADVICE = "set the seeds of its random generators, or give a check that does not mind."
 
@@ -141,4 +141,8 @@ def _named(args: argparse.Namespace) -> list[str]:
     if args.is_module:
         return ["-m", args.name]
     is_function = ":" in args.name and not os.path.exists(args.name)
-    return ["-m", "graphmend_bc.cli.call_function", args.name] if is_function else [args.name]
+    return (
+        ["-m", "graphmend_bc.cli.bisection.call_function", args.name]
+        if is_function
+        else [args.name]
+    )

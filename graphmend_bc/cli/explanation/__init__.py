@@ -1,0 +1,1 @@
+"""`graphmend-bc explain`: what a program compiles, as stock compiles it and mended."""

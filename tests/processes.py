@@ -23,7 +23,11 @@ LIMIT = 240
 
 
 def python(
-    *arguments: str, cwd: Path = ROOT, env: dict[str, str] | None = None, alone: bool = False
+    *arguments: str,
+    cwd: Path = ROOT,
+    env: dict[str, str] | None = None,
+    alone: bool = False,
+    limit: int = LIMIT,
 ) -> subprocess.CompletedProcess[str]:
     """Run Python to its end.
 
@@ -32,6 +36,7 @@ def python(
         cwd: where it runs.
         env: variables that it has besides those of this process.
         alone: True for no variables but `env`.
+        limit: seconds after which it is ended.
     """
     return subprocess.run(
         [sys.executable, *arguments],
@@ -39,7 +44,7 @@ def python(
         env=env if alone else {**os.environ, **(env or {})},
         capture_output=True,
         text=True,
-        timeout=LIMIT,
+        timeout=limit,
     )
 
 

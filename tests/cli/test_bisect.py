@@ -43,7 +43,8 @@ def bisect(*arguments: str, cwd: Path) -> tuple[int, str, dict[str, Any]]:
     """Exit status, what it prints, and its JSON."""
     root = str(processes.ROOT)
     command = ["-m", "graphmend_bc", "bisect", "--json", "out.json", *arguments]
-    done = processes.python(*command, cwd=cwd, env={"PYTHONPATH": root})
+    # A dozen processes, each of which imports torch.
+    done = processes.python(*command, cwd=cwd, env={"PYTHONPATH": root}, limit=4 * processes.LIMIT)
     assert (cwd / "out.json").exists(), done.stderr
     return done.returncode, done.stdout, json.loads((cwd / "out.json").read_text())
 
@@ -74,6 +75,7 @@ def test_two_guilty_lines_of_a_program(tmp_path: Path) -> None:
     assert processes.python(*command, cwd=tmp_path, env=off).stdout.endswith("[16.0, 16.0]\n")
 
 
+@pytest.mark.nightly
 def test_a_check_says_which_runs_are_good(tmp_path: Path) -> None:
     """The function's result is printed; the check reads it."""
     (tmp_path / "program.py").write_text(PROGRAM.format(ends="pass"))

@@ -12,7 +12,7 @@ import pytest
 
 import graphmend_bc as gm
 from graphmend_bc.reporting.check_history import CheckHistory
-from graphmend_bc.reporting.code_text import CodeChange, text_of
+from graphmend_bc.reporting.code_text import CodeChange, Rewritten, text_of
 from graphmend_bc.reporting.compilations import Attempt, CompiledFrame
 from graphmend_bc.reporting.outcomes import Outcome
 from graphmend_bc.reporting.page import page_of
@@ -215,7 +215,9 @@ def test_a_page_without_a_library_says_so(missing: str, monkeypatch: pytest.Monk
     site = site_at(4, code)
     frame = frame_of(code, operators=(1,), mended=(site,))
     page = page_of(
-        Report(mends=[Mend("where", site, "A break")], frames=[frame], rewrites=[change])
+        Report(
+            mends=[Mend("where", site, "A break")], frames=[frame], rewritten=[Rewritten.of(change)]
+        )
     )
     (said,) = re.findall(r"<p>Pictures .*: pip install (.*)</p>", page)
     assert missing.replace("_", "-") in said.split()
@@ -239,7 +241,7 @@ def test_a_page_of_200_sites_stays_small() -> None:
             report.add(Mend("where", site, "Data-dependent branching"))
         report.add(Decline("arm-mutates-tensor", "It is written.", ("Do not.",), sites[0]))
         one = replace(change, code=identity_of(code))
-        report.note_frame(frame_of(code, operators=(9,), mended=sites), [one])
+        report.note_frame(frame_of(code, operators=(9,), mended=sites), [Rewritten.of(one)])
     assert len(report.rewrites) == 200
     page = page_of(report)
     assert page.count('id="code-') == 200

@@ -198,7 +198,8 @@ class Comparison:
         notes += [self.nothing] if self.nothing else []
         stock = [frame for found in explanations for frame in found.before.frames]
         provenance = Provenance.here(self.program)
-        opening = Opening(figures, self.counts_and_times(), notes, provenance, stock)
+        is_timed = any(found.times for found in explanations)
+        opening = Opening(figures, self.counts_and_times(), notes, provenance, stock, is_timed)
         write_page(path, report, opening)
 
 

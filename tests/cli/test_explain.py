@@ -129,6 +129,7 @@ def test_what_is_gained(tmp_path: Path) -> None:
     page = (tmp_path / "out.html").read_text().replace("&#39;", "'")
     assert f"refuse: {said[0].lower()}{said[1:]}" in page
     assert '<th scope="col">at rest: mended</th>' in page
+    assert "How long calls take stands below" in page
     assert "grow: no gain is stated, because the function does not come to rest." in done.stdout
     assert thrice == {"name": "thrice", "error": "OSError: the disk is full"}
     assert "thrice: it may be possible to run it once more: --seconds 0 calls each" in done.stdout
@@ -257,6 +258,7 @@ def test_console_page_and_json_agree(tmp_path: Path) -> None:
     assert figures["mended"] == str(len(through["mends"])) == "1"
     assert figures["declined"] == str(len(through["declines"]))
     assert "once could not be run again: ValueError: not &lt;again>" in page
+    assert "How long calls take" not in page
 
 
 def test_files_are_written_also_if_there_is_nothing_to_compare(tmp_path: Path) -> None:

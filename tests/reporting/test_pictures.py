@@ -133,9 +133,9 @@ def test_a_chain_as_it_follows_from_what_was_mended() -> None:
     (chain,) = chains_of([frame], {mended: "Data-dependent branching"})
     assert [link.kind for link in chain.before] == ["graph", "break", "graph", "break"]
     assert [link.kind for link in chain.after] == ["graph", "break"]
-    assert chain.before[1].lines == ("break in m.py, line 4", "Data-dependent branching")
+    assert chain.before[1].lines == ("break in line 4 of m.py", "Data-dependent branching")
     assert chain.after[0].lines == ("graph of 7 operators", "line 4 mended", "line 5 mended")
-    assert chain.after[1].lines == ("break in m.py, line 9", "Call to print")
+    assert chain.after[1].lines == ("break in line 9 of m.py", "Call to print")
     assert not chain.is_measured
 
 
@@ -222,7 +222,7 @@ def test_a_page_without_a_library_says_so(missing: str, monkeypatch: pytest.Monk
     (said,) = re.findall(r"<p>Pictures .*: pip install (.*)</p>", page)
     assert missing.replace("_", "-") in said.split()
     assert 'class="flow"' not in page
-    assert "break in m.py, line 4" in page
+    assert "break in line 4 of m.py" in page
     assert 'class="listing"' in page
 
 

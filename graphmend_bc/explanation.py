@@ -150,7 +150,7 @@ def explain(
             mended.counts,
             report.mends,
             report.declines,
-            report.rewrites,
+            mended.rewrites,
             report.speculations,
             report.speculated,
             times,
@@ -169,12 +169,14 @@ class _Measured:
         report: after all calls.
         first_ns: nanoseconds of the first call.
         rest: the calls at rest; what they raised, as text, if they could not be made.
+        rewrites: the bytecode that was rewritten, some of which ends with what was compiled.
     """
 
     counts: Counts
     report: Report
     first_ns: int
     rest: Rest | str
+    rewrites: list[CodeChange]
 
 
 def _measure(timer: CallTimer, options: dict[str, Any], mends: bool) -> _Measured:
@@ -191,8 +193,9 @@ def _measure(timer: CallTimer, options: dict[str, Any], mends: bool) -> _Measure
         report = state.report_now()
         if mends:
             session.tell(report)
+        rewrites = report.rewrites
         torch.compiler.reset()
-    return _Measured(counts, report, first_ns, rest)
+    return _Measured(counts, report, first_ns, rest, rewrites)
 
 
 def _load(backend: object) -> None:

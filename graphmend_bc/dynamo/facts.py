@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
+import torch
 from torch._dynamo import external_utils, symbolic_convert, trace_rules
 from torch._dynamo import variables as vts
 from torch._dynamo.guards import GuardBuilder
@@ -287,3 +288,9 @@ def may_reorder(callee: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> boo
     check, values = callee.can_reorder_logs, [*args, *kwargs.values()]
     told = (callee.value,) if "fn" in inspect.signature(check).parameters else ()
     return bool(check(*told, values, {}))
+
+
+def default_backend() -> str | Callable[..., Any]:
+    """The backend of `torch.compile` where none is named, which newer releases let one set."""
+    known = getattr(torch.compiler, "get_default_backend", None)
+    return "inductor" if known is None else cast("str | Callable[..., Any]", known())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from types import CodeType
 from typing import Any
@@ -31,7 +33,7 @@ from graphmend_bc.engine.plans.survey_policy import Surveys
 from graphmend_bc.engine.retry_policy import RetryPolicy
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.engine.traced import Failed, Outcome, Traced
-from graphmend_bc.reporting.code_text import CodeChange
+from graphmend_bc.reporting.code_text import Rewritten
 from graphmend_bc.reporting.compilations import Attempt, CompiledFrame, FrameResult
 from graphmend_bc.rewriting.plan import Capture
 from graphmend_bc.rules.random_draws import DRAWN
@@ -193,18 +195,21 @@ class Attempts:
 
     # Telling
 
-    def _changes(self) -> list[CodeChange]:
+    def _rewritten(self) -> list[Rewritten]:
         """The code that was rewritten for an attempt, which may be planned otherwise after it."""
-        codes = [self.plans.codes[key] for key, plan in self.plans.by_code.items() if plan]
-        pairs = ((code, self.plans.code_for(code)) for code in codes)
-        return [CodeChange.of(code, written) for code, written in pairs if written is not code]
+        plans, codes = self.plans, self.state.rewrites.codes
+        return [
+            Rewritten(key, partial(codes, weakref.ref(code), plans.by_code[key]))
+            for key, code in list(plans.codes.items())
+            if plans.code_for(code) is not code
+        ]
 
     def _tell(
         self,
         compilation: Compilation,
         outcome: Outcome,
         mended: Iterable[Site] = (),
-        changes: Sequence[CodeChange] = (),
+        rewritten: Sequence[Rewritten] = (),
     ) -> None:
         error = outcome.error if isinstance(outcome, Failed) else None
         is_broken = error is not None and not self.wants_errors and attempt.is_break(error)
@@ -225,7 +230,7 @@ class Attempts:
             mended=tuple(mended),
             left=tuple(self.plans.declined),
         )
-        self.state.note_frame(self.code, result, frame, changes)
+        self.state.note_frame(self.code, result, frame, rewritten)
         for listener in self.state.on_frame:
             listener(result)
 

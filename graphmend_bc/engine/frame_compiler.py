@@ -385,10 +385,10 @@ class Frame(Attempts):
         if rollback is not None and rollback.tally is not None:
             self.state.remember_tally(self.code, rollback.tally)
         cut = bool(attempt.break_reason(result))
-        mends, changes = used | trace.used, self._changes() if trace.used else []
+        mends, told = used | trace.used, self._rewritten() if trace.used else []
         verify(self.state, compilation, result, mends, self.call.module_globals, cut=cut)
         report_result(self.state, self.plans, self.code, trace, mends, cut=cut)
         self._note_cut(cut)
         save_decisions(self.plans, self.state.function_of(self.code))
-        self._tell(compilation, traced, mends, changes)
+        self._tell(compilation, traced, mends, told)
         return traced

@@ -23,7 +23,7 @@ from graphmend_bc.engine.outcomes.failed_checks import change_after_failed_check
 from graphmend_bc.engine.outcomes.frame_counts import FrameCounts
 from graphmend_bc.engine.outcomes.speculation_flips import SpeculationFlips
 from graphmend_bc.engine.plans.rewrite_cache import Rewrites, site_of
-from graphmend_bc.reporting.code_text import CodeChange
+from graphmend_bc.reporting.code_text import Rewritten
 from graphmend_bc.reporting.compilations import CompiledFrame, FrameResult
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline, Mend, Report
@@ -312,7 +312,7 @@ class MendingState:
         code: CodeType,
         result: FrameResult,
         frame: CompiledFrame,
-        changes: Sequence[CodeChange],
+        rewritten: Sequence[Rewritten],
     ) -> None:
         """A frame was compiled, or is not compiled any more.
 
@@ -320,12 +320,12 @@ class MendingState:
             code: its own.
             result: what to count.
             frame: what to tell.
-            changes: the code that was rewritten for it.
+            rewritten: the code that was rewritten for it.
         """
         with self.lock:
             self.forgotten.discard(identity_of(code))
             self.report.compiled.note(result)
-            self.report.note_frame(frame, changes)
+            self.report.note_frame(frame, rewritten)
 
     def is_awaited(self, code: CodeType) -> bool:
         """Whether it is of our doing that a frame has no compiled version that fits.

@@ -141,8 +141,13 @@ class Timed:
         eager, mended = self.eager, self.mended
         takes = f"An eager call takes {duration(eager.median)}"
         saved = eager.median - mended.median
-        if saved <= 0 or not self.differ(mended, eager):
+        if saved <= 0:
             return f"{takes}, so the time of compiling is not earned back."
+        if not self.differ(mended, eager):
+            return (
+                f"{takes}: no difference that these calls show, so it is not known whether the "
+                "time of compiling is earned back."
+            )
         calls = _calls((mended.first_ns - eager.median) / saved)
         return f"{takes}: the time of compiling is earned back after about {calls}."
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from types import CodeType
@@ -129,6 +129,45 @@ class CodeChange:
             text_of(written),
             tuple(text_of(arm) for arm in _new_functions(written, old)),
         )
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """A code object that was rewritten. Its change becomes text when somebody asks for it.
+
+    Attributes:
+        code: which function it is.
+        codes: gives the original and what was written in its place; None once they are gone.
+        _change: the text, once it was asked for.
+    """
+
+    code: CodeId
+    codes: Callable[[], tuple[CodeType, CodeType] | None]
+    _change: CodeChange | None = None
+
+    @classmethod
+    def of(cls, change: CodeChange) -> Rewritten:
+        """What is text already.
+
+        Args:
+            change: the text.
+        """
+        return cls(change.code, _gone, change)
+
+    @property
+    def change(self) -> CodeChange | None:
+        """Both codes as text; None if the program has the original no more."""
+        if self._change is None and (codes := self.codes()) is not None:
+            self._change = CodeChange.of(*codes)
+        return self._change
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in another process has the text, as that has no codes."""
+        return Rewritten, (self.code, _gone, self.change)
+
+
+def _gone() -> None:
+    """What is left of codes in another process."""
 
 
 def text_of(code: CodeType) -> CodeText:

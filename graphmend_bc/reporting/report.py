@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from graphmend_bc.reporting.code_text import CodeChange
+from graphmend_bc.reporting.code_text import CodeChange, Rewritten
 from graphmend_bc.reporting.compilations import Compiled as Compiled
 from graphmend_bc.reporting.compilations import CompiledFrame
 from graphmend_bc.reporting.compilations import FrameResult as FrameResult
@@ -142,7 +142,7 @@ class Report:
         compiled: what was compiled.
         refused: why `enable(on_error="warn")` switched nothing on; empty if it did.
         frames: the last compilations, each with its attempts.
-        rewrites: the bytecode that was rewritten for the last of them, before and after.
+        rewritten: the code that was rewritten for the last of them.
         verified: how calls compared with eager Python's (`config.verify`); likewise.
         _known: what is in the lists.
 
@@ -158,7 +158,7 @@ class Report:
     speculated: Speculated = field(default_factory=Speculated)
     refused: str = ""
     frames: list[CompiledFrame] = field(default_factory=list, compare=False)
-    rewrites: list[CodeChange] = field(default_factory=list, compare=False)
+    rewritten: list[Rewritten] = field(default_factory=list, compare=False)
     verified: list[Verification] = field(default_factory=list)
     _known: set[tuple[Site, str]] = field(init=False, repr=False, compare=False)
 
@@ -178,12 +178,17 @@ class Report:
             self.declines.append(entry)
         return True
 
-    def note_frame(self, frame: CompiledFrame, changes: Collection[CodeChange]) -> None:
+    def note_frame(self, frame: CompiledFrame, rewritten: Collection[Rewritten]) -> None:
         """Note a compilation, and the code that was rewritten for it."""
         self.frames = [*self.frames[1 - _MOST_FRAMES :], frame]
-        anew = {change.code for change in changes}
-        kept = [change for change in self.rewrites if change.code not in anew]
-        self.rewrites = [*kept, *changes][-_MOST_REWRITES:]
+        anew = {one.code for one in rewritten}
+        kept = [one for one in self.rewritten if one.code not in anew]
+        self.rewritten = [*kept, *rewritten][-_MOST_REWRITES:]
+
+    @property
+    def rewrites(self) -> list[CodeChange]:
+        """The bytecode before and after, as text, of what was rewritten and is not gone."""
+        return [change for one in self.rewritten if (change := one.change) is not None]
 
     def withdraw(self, sites: Collection[Site]) -> list[Mend]:
         """Take out the mends at sites that are not mended any more, and return them."""
@@ -207,7 +212,7 @@ class Report:
             self.speculated,
             refused=self.refused,
             frames=list(self.frames),
-            rewrites=list(self.rewrites),
+            rewritten=list(self.rewritten),
             verified=[known.copy() for known in self.verified],
         )
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+import torch
+from graphmend_bc.cli.compiled_callables import FirstCall
+from torch.fx import GraphModule
 
+from graphmend_bc.cli import compiled_callables
+from graphmend_bc.dynamo.facts import default_backend
 from graphmend_bc.reporting.call_times import WHEN
 from graphmend_bc.reporting.durations import duration
 from graphmend_bc.reporting.report import Report
@@ -123,6 +129,7 @@ def test_what_is_gained(tmp_path: Path) -> None:
     page = (tmp_path / "out.html").read_text().replace("&#39;", "'")
     assert f"refuse: {said[0].lower()}{said[1:]}" in page
     assert '<th scope="col">at rest: mended</th>' in page
+    assert "How long calls take stands below" in page
     assert "grow: no gain is stated, because the function does not come to rest." in done.stdout
     assert thrice == {"name": "thrice", "error": "OSError: the disk is full"}
     assert "thrice: it may be possible to run it once more: --seconds 0 calls each" in done.stdout
@@ -251,6 +258,7 @@ def test_console_page_and_json_agree(tmp_path: Path) -> None:
     assert figures["mended"] == str(len(through["mends"])) == "1"
     assert figures["declined"] == str(len(through["declines"]))
     assert "once could not be run again: ValueError: not &lt;again>" in page
+    assert "How long calls take" not in page
 
 
 def test_files_are_written_also_if_there_is_nothing_to_compare(tmp_path: Path) -> None:
@@ -262,3 +270,21 @@ def test_files_are_written_also_if_there_is_nothing_to_compare(tmp_path: Path) -
     page = (tmp_path / "out.html").read_text()
     assert done.stdout.partition(".")[0] in page
     assert "no break was left" not in page
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_backend_is_that_of_the_program(named: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert default_backend() == "inductor"
+    graphs: dict[bool, int] = {False: 0, True: 0}
+
+    def backend(is_named: bool, graph: GraphModule, inputs: object) -> GraphModule:
+        graphs[is_named] += 1
+        return graph
+
+    def branch(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.sum() > 0 else x - 1
+
+    monkeypatch.setattr(compiled_callables, "default_backend", lambda: partial(backend, False))
+    options = {"backend": partial(backend, True)} if named else {}
+    FirstCall("branch", branch, options, (torch.ones(2),), {}, True).explain(0)
+    assert graphs == {named: 3, not named: 0}

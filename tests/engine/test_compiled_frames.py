@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
+import pickle
+import weakref
+from types import CodeType
 
 import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc import session
+from graphmend_bc.reporting import code_text
+from graphmend_bc.reporting.code_text import text_of
 from graphmend_bc.reporting.compilations import CompiledFrame
 from graphmend_bc.reporting.report import Report
+from tests.session.test_forgetting import empty_torchs_own_caches
 
 X = torch.ones(3)
 
@@ -106,7 +115,61 @@ def test_the_last_ones_are_kept() -> None:
     report = Report()
     for _ in range(600):
         for frame in known.frames:
-            report.note_frame(frame, known.rewrites)
+            report.note_frame(frame, known.rewritten)
     assert len(report.frames) == 1000
     assert isinstance(report.frames[0], CompiledFrame)
     assert len(report.rewrites) == len(known.rewrites) == 2
+
+
+def test_bytecode_becomes_text_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(
+        code_text, "text_of", lambda code: made.append(code.co_name) or text_of(code)
+    )
+    torch.compile(stepping, backend="eager")(X)
+    report = gm.report()
+    assert (json.loads(report.to_json())["mends"] != [], made) == (True, [])
+    changes = report.rewrites
+    assert len(changes) == 2
+    assert changes == gm.report().rewrites
+    assert len(made) == sum(2 + len(change.arms) for change in changes)
+
+
+def test_a_copy_for_another_process_has_the_texts() -> None:
+    torch.compile(stepping, backend="eager")(X)
+    report = gm.report()
+    copy = pickle.loads(pickle.dumps(report))
+    assert [c.after for c in copy.rewrites] == [c.after for c in report.rewrites] != []
+
+
+def test_what_was_made_of_many_plans_is_made_once_more() -> None:
+    torch.compile(stepping, backend="eager")(X)
+    before = gm.report().rewrites
+    gm.reset()
+    torch._dynamo.reset()
+    torch.compile(stepping, backend="eager")(X)
+    report, recent = gm.report(), session._session.state.rewrites.recent
+    recent.clear()
+    gc.collect()
+    assert [c.before.name for c in report.rewrites] == [c.before.name for c in before]
+    assert [c.after for c in report.rewrites] == [c.after for c in before]
+    assert not recent
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_what_is_gone_has_the_text_that_it_was_asked_for(asked: bool) -> None:
+    def compiled() -> weakref.ref[CodeType]:
+        scope = {}
+        exec("def fleeting(x):\n    return x + 1 if x.sum() > 0 else x\n", scope)
+        torch.compile(scope["fleeting"], backend="eager")(X)
+        return weakref.ref(scope["fleeting"].__code__)
+
+    code, report = compiled(), gm.report()
+    assert not asked or [change.before.name for change in report.rewrites] == ["fleeting"]
+    gm.reset()
+    torch._dynamo.reset()
+    empty_torchs_own_caches()
+    gc.collect()
+    assert code() is None
+    assert [change.before.name for change in report.rewrites] == ["fleeting"] * asked
+    report.to_html(os.devnull)

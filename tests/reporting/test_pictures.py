@@ -12,7 +12,7 @@ import pytest
 
 import graphmend_bc as gm
 from graphmend_bc.reporting.check_history import CheckHistory
-from graphmend_bc.reporting.code_text import CodeChange, text_of
+from graphmend_bc.reporting.code_text import CodeChange, Rewritten, text_of
 from graphmend_bc.reporting.compilations import Attempt, CompiledFrame
 from graphmend_bc.reporting.outcomes import Outcome
 from graphmend_bc.reporting.page import page_of
@@ -133,9 +133,9 @@ def test_a_chain_as_it_follows_from_what_was_mended() -> None:
     (chain,) = chains_of([frame], {mended: "Data-dependent branching"})
     assert [link.kind for link in chain.before] == ["graph", "break", "graph", "break"]
     assert [link.kind for link in chain.after] == ["graph", "break"]
-    assert chain.before[1].lines == ("break in m.py, line 4", "Data-dependent branching")
+    assert chain.before[1].lines == ("break in line 4 of m.py", "Data-dependent branching")
     assert chain.after[0].lines == ("graph of 7 operators", "line 4 mended", "line 5 mended")
-    assert chain.after[1].lines == ("break in m.py, line 9", "Call to print")
+    assert chain.after[1].lines == ("break in line 9 of m.py", "Call to print")
     assert not chain.is_measured
 
 
@@ -215,12 +215,14 @@ def test_a_page_without_a_library_says_so(missing: str, monkeypatch: pytest.Monk
     site = site_at(4, code)
     frame = frame_of(code, operators=(1,), mended=(site,))
     page = page_of(
-        Report(mends=[Mend("where", site, "A break")], frames=[frame], rewrites=[change])
+        Report(
+            mends=[Mend("where", site, "A break")], frames=[frame], rewritten=[Rewritten.of(change)]
+        )
     )
     (said,) = re.findall(r"<p>Pictures .*: pip install (.*)</p>", page)
     assert missing.replace("_", "-") in said.split()
     assert 'class="flow"' not in page
-    assert "break in m.py, line 4" in page
+    assert "break in line 4 of m.py" in page
     assert 'class="listing"' in page
 
 
@@ -239,7 +241,7 @@ def test_a_page_of_200_sites_stays_small() -> None:
             report.add(Mend("where", site, "Data-dependent branching"))
         report.add(Decline("arm-mutates-tensor", "It is written.", ("Do not.",), sites[0]))
         one = replace(change, code=identity_of(code))
-        report.note_frame(frame_of(code, operators=(9,), mended=sites), [one])
+        report.note_frame(frame_of(code, operators=(9,), mended=sites), [Rewritten.of(one)])
     assert len(report.rewrites) == 200
     page = page_of(report)
     assert page.count('id="code-') == 200

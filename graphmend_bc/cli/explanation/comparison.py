@@ -12,6 +12,7 @@ from typing import Any
 import graphmend_bc as gm
 from graphmend_bc.cli.explanation.compiled_callables import FirstCall
 from graphmend_bc.reporting.call_times import TITLES, WHEN
+from graphmend_bc.reporting.code_text import Rewritten
 from graphmend_bc.reporting.lines import line_table
 from graphmend_bc.reporting.outcomes import Outcome, Speculated
 from graphmend_bc.reporting.page import Opening, Row, rows_of, write_page
@@ -197,7 +198,8 @@ class Comparison:
         notes += [self.nothing] if self.nothing else []
         stock = [frame for found in explanations for frame in found.before.frames]
         provenance = Provenance.here(self.program)
-        opening = Opening(figures, self.counts_and_times(), notes, provenance, stock)
+        is_timed = any(found.times for found in explanations)
+        opening = Opening(figures, self.counts_and_times(), notes, provenance, stock, is_timed)
         write_page(path, report, opening)
 
 
@@ -212,11 +214,11 @@ def report_of(explanations: Sequence[gm.Explanation]) -> gm.Report:
         for frame in found.after.frames:
             report.compiled.note(frame.result)
             report.note_frame(frame, [])
-        rewritten = {change.code for change in report.rewrites}
-        report.rewrites += [change for change in found.rewrites if change.code not in rewritten]
-        for known in found.speculations:
-            before = outcomes.get(known.site)
-            outcomes[known.site] = known if before is None else before + known
+        known = {one.code for one in report.rewritten}
+        report.rewritten += [Rewritten.of(c) for c in found.rewrites if c.code not in known]
+        for outcome in found.speculations:
+            before = outcomes.get(outcome.site)
+            outcomes[outcome.site] = outcome if before is None else before + outcome
         report.speculated += found.speculated
     report.speculations = list(outcomes.values())
     return report

@@ -13,7 +13,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 import graphmend_bc as gm
-from graphmend_bc.cli.explanation.hidden_output import hidden_output
+from graphmend_bc.dynamo.facts import default_backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,14 @@ class FirstCall:
     def explain(self, seconds: float) -> gm.Explanation:
         """Compares stock and mended compilation of this call, with the program's text hidden.
 
+        The backend is that of the program.
+
         Args:
             seconds: for how long each version is called again; 0 to call each but once.
         """
         with hidden_output(), torch.set_grad_enabled(self.grad):
-            options = self.options | {"fullgraph": False}
+            backend = self.options.get("backend") or default_backend()
+            options = self.options | {"backend": backend, "fullgraph": False}
             return gm.explain(self.function, seconds=seconds, **options)(*self.args, **self.kwargs)
 
 

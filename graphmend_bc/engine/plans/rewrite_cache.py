@@ -59,6 +59,19 @@ class Rewrites:
             raise found.again()
         return found
 
+    def codes(
+        self, original: weakref.ref[CodeType], plan: Plan
+    ) -> tuple[CodeType, CodeType] | None:
+        """A code object and that for a plan; None if the first is gone.
+
+        What has to be made anew is not kept: it is only looked at.
+        """
+        code = original()
+        if code is None:
+            return None
+        found = self._made((identity_of(code), plan))
+        return code, found if isinstance(found, CodeType) else rewrite(code, plan).code
+
     def _made(self, key: tuple[CodeId, Plan]) -> CodeType | Refused | None:
         found = self.made.get(key)
         return found() if isinstance(found, weakref.ref) else found

@@ -135,7 +135,7 @@ def _end(frame: CompiledFrame, names: Mapping[tuple[str, int], str]) -> Iterator
 
 
 def _break(filename: str, line: int, why: str) -> Link:
-    return Link("break", (f"break in {PurePath(filename).name}, line {line}", why))
+    return Link("break", (f"break in line {line} of {PurePath(filename).name}", why))
 
 
 def _said(links: Sequence[Link]) -> str:

@@ -33,7 +33,7 @@ def page_of(report: Report, opening: Opening | None = None) -> str:
     comparisons = list(comparisons_of(report.rewrites))
     return templates.get_template("report.html").render(
         opening=opening,
-        answers=answers_of(report, opening.stock),
+        answers=answers_of(report, opening),
         chains=chains_of(report.frames, breaks, opening.stock),
         rows=rows_of(report),
         comparisons=comparisons,

@@ -33,6 +33,7 @@ class Opening:
         notes: sentences below that.
         provenance: what the page was made by.
         stock: what stock torch.compile compiled, if that was tried.
+        is_timed: whether the table and the notes say how long calls took.
     """
 
     figures: Mapping[str, str]
@@ -40,6 +41,7 @@ class Opening:
     notes: Sequence[str] = ()
     provenance: Provenance = field(default_factory=Provenance.here)
     stock: Sequence[CompiledFrame] = ()
+    is_timed: bool = False
 
     @classmethod
     def of(cls, report: Report) -> Opening:
@@ -72,19 +74,19 @@ class Answer:
     items: Sequence[str] = ()
 
 
-def answers_of(report: Report, stock: Sequence[CompiledFrame]) -> list[Answer]:
+def answers_of(report: Report, opening: Opening) -> list[Answer]:
     """What a reader who knows nothing of graph breaks should learn first.
 
     Args:
         report: what was found.
-        stock: what stock torch.compile compiled, if that was tried.
+        opening: what else stands above the rows.
     """
     if report.refused:
         return [Answer("Why was nothing mended?", [report.refused])]
     return [
         _wrong(report),
         _mended(report),
-        Answer("What does it save or cost?", [*_savings(report, stock), *_costs(report)]),
+        Answer("What does it save or cost?", [*_savings(report, opening), *_costs(report)]),
         _to_change(report),
     ]
 
@@ -127,16 +129,18 @@ def _meaning(strategy: str) -> str:
     return STRATEGIES.get(strategy, "a rule of the program").replace("`", "")
 
 
-def _savings(report: Report, stock: Sequence[CompiledFrame]) -> Iterator[str]:
-    if not stock:
+def _savings(report: Report, opening: Opening) -> Iterator[str]:
+    if not opening.stock:
         yield "Stock torch.compile was not run, so no time is compared here."
         return
     before, after = (
         f"{many(sum(len(frame.operators) for frame in frames), 'graph')} with "
         f"{many(sum(sum(frame.operators) for frame in frames), 'operator')}"
-        for frames in (stock, report.frames)
+        for frames in (opening.stock, report.frames)
     )
     yield f"Compiled before: {before}; now: {after}. Python runs the rest."
+    if opening.is_timed:
+        yield "How long calls take stands below, with what that gains."
 
 
 def _costs(report: Report) -> Iterator[str]:

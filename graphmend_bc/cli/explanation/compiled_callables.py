@@ -13,6 +13,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 import graphmend_bc as gm
+from graphmend_bc.cli.explanation.hidden_output import hidden_output
 from graphmend_bc.dynamo.facts import default_backend
 
 

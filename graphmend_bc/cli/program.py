@@ -39,8 +39,7 @@ class UserProgram:
             SystemExit: with status 2, once Python's message has been printed, when the program is
                 a file that cannot be opened.
         """
-        if not self.is_module and not self._is_container():
-            self._check_file()
+        self.check()
         sys.argv[:] = ["-m" if self.is_module else self.name, *self.arguments]
         if not self.is_module and not sys.flags.safe_path:
             path = Path(self.name).resolve()
@@ -73,7 +72,14 @@ class UserProgram:
         """Whether the path is a directory or archive, in which Python looks for ``__main__``."""
         return pkgutil.get_importer(self.name) is not None
 
-    def _check_file(self) -> None:
+    def check(self) -> None:
+        """Looks whether the file can be opened, if the program is one.
+
+        Raises:
+            SystemExit: as `prepare` does.
+        """
+        if self.is_module or self._is_container():
+            return
         path = os.path.abspath(self.name)
         try:
             open(path, "rb").close()

@@ -127,6 +127,11 @@ SCRIPTS = {
         True,
         "The program does the same with mending and without.",
     ),
+    "it fails": (
+        lambda on, n: _prints("", 1, "Traceback\nOSError: no disk"),
+        True,
+        "The program does the same with mending and without: its exit status is 1: OSError: no disk.",
+    ),
     "rounding": (
         lambda on, n: _prints("1.0001" if on else "1.0002"),
         True,
@@ -207,3 +212,11 @@ def test_culprits(bad: set[str], groups: list[list[str]], most: int) -> None:
 
     assert culprits("abcdefgh", fails) == groups
     assert len(asked) <= most
+
+
+def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    command = ["-m", "graphmend_bc", "bisect", "--json", "out.json", "nowhere.py"]
+    done = processes.python(*command, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "nowhere.py': [Errno 2] No such file or directory" in done.stderr
+    assert not (tmp_path / "out.json").exists()

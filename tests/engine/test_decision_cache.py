@@ -445,6 +445,7 @@ def test_switched_off_nothing_is_written(on_disk: Path) -> None:
 def test_every_setting_on_which_plans_depend_is_part_of_the_key() -> None:
     """A new setting belongs into `_SETTINGS`, or among those that change no plan."""
     change_none = {"enabled", "strict_versions", "attach", "disk_cache", "cache_dir"}
+    change_none |= {"verify", "verify_action"}
     elsewhere = {"effects"}  # by their code
     known = {name for name in gm.config.get_config_copy() if name.islower()}
     assert known == {*decision_cache._SETTINGS, *change_none, *elsewhere}

@@ -12,6 +12,7 @@ from typing import Any
 
 from graphmend_bc.cli.bisection.smallest import culprits
 from graphmend_bc.cli.bisection.trials import Run, Trials, place_of
+from graphmend_bc.cli.program import UserProgram
 
 _ADVICE = "set the seeds of its random generators, or give a check that does not mind."
 
@@ -79,7 +80,7 @@ def find(trials: Trials) -> Finding:
     if not bad.is_like(again):
         return Finding(f"Two mended runs differ: {_ADVICE}", known=False)
     if bad.is_like(good):
-        return Finding("The program does the same with mending and without.")
+        return Finding(_alike(bad))
     places = [*dict.fromkeys(map(place_of, bad.mends))]
     if not trials.with_places(()).is_like(good):
         return Finding("No mend makes the difference: it is there without any.", known=False)
@@ -89,6 +90,12 @@ def find(trials: Trials) -> Finding:
     guilty = [_mends_at(group, trials.with_places(group), bad) for group in groups]
     makes = "This mend makes" if sum(map(len, guilty)) == 1 else "These mends make"
     return Finding(f"{makes} the difference: {_told_apart(good, bad)}.", guilty=guilty)
+
+
+def _alike(run: Run) -> str:
+    """What to say of a program that does the same with mending and without."""
+    found = "The program does the same with mending and without"
+    return f"{found}: {run.in_words()}." if run.status else f"{found}."
 
 
 def _told_apart(good: Run, bad: Run) -> str:
@@ -140,9 +147,7 @@ def _named(args: argparse.Namespace) -> list[str]:
     """How `run` is told of the program."""
     if args.is_module:
         return ["-m", args.name]
-    is_function = ":" in args.name and not os.path.exists(args.name)
-    return (
-        ["-m", "graphmend_bc.cli.bisection.call_function", args.name]
-        if is_function
-        else [args.name]
-    )
+    if ":" in args.name and not os.path.exists(args.name):
+        return ["-m", "graphmend_bc.cli.bisection.call_function", args.name]
+    UserProgram(args.name, args.arguments, args.is_module).check()
+    return [args.name]

@@ -34,6 +34,7 @@ _SETTINGS: Final = (
     *("strategies", "rules_off", "contrib", "where_op_limit", "arm_limit", "attempt_limit"),
     *("hoist_op_limit", "hoist_size_limit", "hoist_limit", "concrete_eval_limit"),
     *("speculation_limit", "failed_check_limit", "flip_limit", "snapshot_limit"),
+    *("sites_off", "sites_only"),
 )
 """The settings that plans depend on."""
 

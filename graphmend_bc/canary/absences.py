@@ -106,6 +106,11 @@ OF_ATTRIBUTES: Final = MappingProxyType(
         "TensorVariable.var_getattr (absent_names.attribute)": _asks(
             "try: (x * 2).w\nexcept AttributeError: w = 2", ""
         ),
+        "UserDefinedClassVariable.call_obj_hasattr (class_writes.has_attribute)": Program(
+            "C.n = 3\nreturn x + hasattr(D, 'n')",
+            "class C: pass\nclass D(C): pass",
+            ("del C.n",),
+        ),
         "TensorVariable.call_obj_hasattr (absent_names.has_attribute)": _asks(
             "w = 5 if hasattr(x * 2, 'w') else 1", ""
         ),

@@ -84,6 +84,18 @@ OF_VALUES: Final = MappingProxyType(
         "BuiltinVariable.call_slice (tensor_slices.call_slice)": Program(
             f"n = x.max().long()\n{PRINT}\nreturn slice(n), x + 1", mends="defer"
         ),
+        "SliceVariable.__init__ (array_numbers.make_slice)": Program(
+            "n = x.argmax()\na = x[n] * 2\ntry: return a + x[n[None].numpy() :]\n"
+            "except TypeError: return a",
+            declines="hoist-not-input",
+            whole=False,
+        ),
+        "TorchInGraphFunctionVariable.call_function (array_numbers.call_torch)": Program(
+            "n = x.argmax()\na = x[n] * 2\ntry: return a + torch.zeros(n[None].numpy())\n"
+            "except TypeError: return a",
+            declines="hoist-not-input",
+            whole=False,
+        ),
         "TorchInGraphFunctionVariable.call_function (trace_time_effects.trace_call)": Program(
             "x = x * 2\nif x.sum() > 0: torch.set_float32_matmul_precision('high')\nreturn x",
             "precision = torch.get_float32_matmul_precision()\n"

@@ -7,6 +7,7 @@ import inspect
 import weakref
 from types import MethodDescriptorType
 
+from torch._dynamo import exc
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
@@ -47,7 +48,11 @@ def _of_text(
 
     guard_on(f"text {id(member)} {name}", is_texts, True)
     text: VariableTracker = ConstantVariable.create(str.__str__(member))
-    return text.call_method(tx, name, args, kwargs)
+    try:
+        return text.call_method(tx, name, args, kwargs)
+    except exc.ObservedException as raised:
+        exc.handle_observed_exception(tx)
+        raise Refused("call-not-traced", "Dynamo would raise its error without a text.") from raised
 
 
 def _read(callee: VariableTracker) -> tuple[VariableTracker | None, str]:

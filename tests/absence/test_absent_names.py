@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from tests.oracle import check
+from tests.oracle import agrees, check
 from tests.releases import STOCK_IS_WRONG, since
 from tests.surroundings import changing
 
@@ -326,3 +326,32 @@ def test_no_guard_asks_a_descriptor_of_the_users() -> None:
             program(torch.ones(2))
         assert gm.report().mends or since(2, 15)  # which runs that line as it is, and the rest
     assert set(asked) == ({__file__} if since(2, 15) else set())
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        '"factor" in K.__dict__',
+        '"factor" in vars(K)',
+        'K.__dict__.get("factor", 3)',
+        'sorted(name for name in vars(K) if name[0] != "_")',
+        '"factor" in Sub.__dict__, hasattr(Sub, "factor")',
+    ],
+)
+def test_the_dict_of_a_class_that_the_frame_has_changed(asked: str) -> None:
+    for change in ("K.factor = x.numel()", "Sub.factor = 2", "K.factor = 1; del K.factor"):
+        agrees(
+            f"""
+            class K:
+                pass
+
+            class Sub(K):
+                pass
+
+            def f(x):
+                y = x * 2 if x.sum() > 0 else x * 3
+                {change}
+                return y, {asked}
+            """,
+            [torch.ones(3), -torch.ones(3)],
+        )

@@ -93,8 +93,8 @@ def test_an_exception_is_caught_where_eager_python_catches_it() -> None:
 def f(x):
     try:
         place = mode.index("w")
-    except ValueError:
-        place = -1
+    except ValueError as error:
+        place = str(error)
     return x * 2, place
 """
     change = Change("mode = Mode.WIDE if mode is Mode.PLAIN else Mode.PLAIN")

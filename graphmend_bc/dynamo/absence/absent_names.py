@@ -42,6 +42,7 @@ from graphmend_bc.dynamo.absence.absence_guards import (
     note_found,
 )
 from graphmend_bc.dynamo.absence.class_lookups import has_name, note_class, note_lookup
+from graphmend_bc.dynamo.absence.class_writes import dict_now
 from graphmend_bc.dynamo.trace.compilation import current
 
 
@@ -74,6 +75,7 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
             raise
         if not found.is_realized():
             note_found(found, _note_presence, self, name)
+        found = dict_now(tx, self, found) if name == "__dict__" else found
         if type(found) is GetAttrVariable:  # asking a lazy variable for its class would realise it
             _check_tensor_has(tx, self, name)
         if isinstance(self, UserDefinedObjectVariable):

@@ -28,8 +28,9 @@ from graphmend_bc.dynamo.before_graph.mutation_check import check_unchanged, cop
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.graph.cuda_graphs import is_rerecorded
 from graphmend_bc.dynamo.host_values.host_reads import is_plain
+from graphmend_bc.dynamo.symbols.array_numbers import has_array, is_no_number
 from graphmend_bc.dynamo.symbols.known_integers import is_index
-from graphmend_bc.dynamo.symbols.tensor_slices import TensorSliceVariable, is_no_index
+from graphmend_bc.dynamo.symbols.tensor_slices import TensorSliceVariable
 from graphmend_bc.dynamo.trace import tracing
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
@@ -98,11 +99,13 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         if (called := self._with_numbers(tx, callee, args, kwargs)) is not None:
             return called
         if isinstance(callee, vts.BuiltinVariable) and callee.fn is operator.getitem:
-            if is_no_index(args[1].realize()) and not is_plain(args[0]):
+            if is_no_number(args[1].realize()) and not is_plain(args[0]):
                 raise Refused("hoist-not-input", "NumPy makes no index of an array, even of one.")
             if not _is_mask(key := self._selecting(tx, args[1])):
                 return callee.call_function(tx, [args[0], key], kwargs)
             args = [args[0], key]
+        elif any(map(has_array, (*args, *kwargs.values()))):
+            raise Refused("hoist-not-input", "torch asks NumPy's arrays for no numbers.")
         trace = self.compilation.trace
         hoists = trace.of(Hoists)
         function, operands = _called(self.callee.realize(), [arg.realize() for arg in args])
@@ -210,7 +213,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         tensor = operand.as_proxy().node.meta["example_value"]
         if tensor.dtype not in _INTEGERS:
             raise Refused("hoist-not-input", f"It is a tensor of {tensor.dtype}.")
-        if is_no_index(operand):
+        if is_no_number(operand):
             raise Refused("hoist-not-input", "NumPy makes no index of an array, even of one.")
         index = HoistedCalleeVariable(self.site, vts.BuiltinVariable(int), self.compilation)
         return index.value(tx, [operand], {})

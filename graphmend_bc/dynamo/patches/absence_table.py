@@ -11,6 +11,7 @@ from graphmend_bc.dynamo.absence import (
     absent_names,
     abstract_classes,
     class_lookups,
+    class_writes,
     module_hooks,
     special_methods,
 )
@@ -134,6 +135,12 @@ _ATTRIBUTES: Final = (
             inherited=True,
         )
         for owner in (_PYTHON_MODULE, _FUNCTION, *[_TENSOR] * (not facts.HAS_SLOTS))
+    ),
+    Seam(
+        _CLASS,
+        ("call_obj_hasattr",),
+        class_writes.has_attribute,
+        "an attribute that the frame has set on a class",
     ),
     Seam(
         _OBJECT,

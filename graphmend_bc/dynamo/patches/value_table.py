@@ -25,7 +25,7 @@ from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.patches import frames as at
 from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.dynamo.random_draws import numpy_random, python_random
-from graphmend_bc.dynamo.symbols import tensor_bounds, tensor_slices
+from graphmend_bc.dynamo.symbols import array_numbers, tensor_bounds, tensor_slices
 
 _TRANSLATOR = "torch._dynamo.symbolic_convert:InstructionTranslatorBase"
 _VARIABLES = "torch._dynamo.variables"
@@ -162,6 +162,20 @@ SEAMS: Final = (
         ("call_function",),
         tensor_bounds.call_range,
         "the bounds of a range that are tensors, where their numbers are known only at run time",
+        needed_by=(capabilities.SYMBOLS,),
+    ),
+    Seam(
+        f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
+        ("call_function",),
+        array_numbers.call_torch,
+        "arrays of NumPy's, of which Dynamo makes numbers",
+        needed_by=(capabilities.SYMBOLS,),
+    ),
+    Seam(
+        f"{_VARIABLES}.lists:SliceVariable",
+        ("__init__",),
+        array_numbers.make_slice,
+        "the same, where they are bounds of a slice",
         needed_by=(capabilities.SYMBOLS,),
     ),
     Seam(

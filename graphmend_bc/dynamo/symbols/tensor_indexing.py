@@ -21,6 +21,7 @@ from torch._dynamo.variables.lists import BaseListVariable, TupleVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx.experimental.symbolic_shapes import expect_true
 
+from graphmend_bc.dynamo.symbols.array_numbers import check_assigned, refuse_numbers
 from graphmend_bc.dynamo.symbols.full_masks import FullMasks, with_all_indices
 from graphmend_bc.dynamo.symbols.key_dims import first_dims
 from graphmend_bc.dynamo.symbols.known_integers import (
@@ -45,6 +46,8 @@ def call_method(stock: Callable[..., Any]) -> Callable[..., Any]:
         self: Any, tx: Any, name: str, args: list[VariableTracker], *rest: Any, **kwargs: Any
     ) -> Any:
         compilation = current()
+        if name == "__setitem__":
+            check_assigned(args[1])
         if compilation is None or not _may_know(compilation):
             return stock(self, tx, name, args, *rest, **kwargs)
         if name == "item" and (number := number_in(compilation.trace, self)) is not None:
@@ -56,7 +59,9 @@ def call_method(stock: Callable[..., Any]) -> Callable[..., Any]:
             if key is None and name == "__getitem__":
                 return self
             args = [key or ConstantVariable.create(...), *args[1:]]
-        return stock(self, tx, name, args, *rest, **kwargs)
+            return stock(self, tx, name, args, *rest, **kwargs)
+        with refuse_numbers(args):
+            return stock(self, tx, name, args, *rest, **kwargs)
 
     return call
 
@@ -66,6 +71,8 @@ def set_item(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def set_(self: Any, tx: Any, key: VariableTracker, value: Any) -> Any:
         compilation = current()
+        if value is not None:
+            check_assigned(value)
         if compilation is not None and _may_know(compilation) and value is not None:
             self, left = _selected(tx, compilation, self, key)
             key = left or ConstantVariable.create(...)
@@ -78,6 +85,9 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`BuiltinVariable.call_function`: subscripts, and `operator.index`."""
 
     def call(self: Any, tx: Any, args: list[VariableTracker], *rest: Any, **kwargs: Any) -> Any:
+        if self.fn in (int, float):
+            with refuse_numbers(args):
+                return stock(self, tx, args, *rest, **kwargs)
         compilation = current() if self.fn in (operator.getitem, operator.index) else None
         if compilation is None or not _may_know(compilation):
             return stock(self, tx, args, *rest, **kwargs)

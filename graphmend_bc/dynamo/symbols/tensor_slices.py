@@ -17,19 +17,12 @@ from torch._dynamo.symbolic_convert import InstructionTranslator, InstructionTra
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import SliceVariable
-from torch._dynamo.variables.tensor import NumpyNdarrayVariable
 
 from graphmend_bc.dynamo import facts
+from graphmend_bc.dynamo.symbols.array_numbers import is_no_number
 from graphmend_bc.dynamo.trace.compilation import current
 
 _NAMES: Final = ("start", "stop", "step")
-
-
-def is_no_index(value: VariableTracker) -> bool:
-    """True for an array of NumPy's with a dimension; of one element, torch makes a number of it."""
-    if not isinstance(value, NumpyNdarrayVariable):
-        return False
-    return bool(value.as_proxy().node.meta["example_value"].dim())
 
 
 class _NeedsNumbers(Unsupported, NotImplementedError):
@@ -67,7 +60,7 @@ class TensorSliceVariable(SliceVariable):
             raise
 
     def as_proxy(self) -> slice:
-        if any(map(is_no_index, self.bounds)):
+        if any(map(is_no_number, self.bounds)):
             self.as_python_constant()
         return SliceVariable([*self.bounds], InstructionTranslator.current_tx()).as_proxy()
 

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 
 import graphmend_bc as gm
 from graphmend_bc.attachment.attach import attach_all, unmet_patterns
@@ -105,6 +105,14 @@ def _finish(args: argparse.Namespace, pid: int, watched: tuple[ChildProcesses, L
         args.json.write_text(report.to_json(), encoding="utf-8")
     if args.report:
         report.to_html(args.report)
+    _end_as_interrupted()
+
+
+def _end_as_interrupted() -> None:
+    """Python ends by the signal after an interrupt, unless it has executed other text since."""
+    if isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):
+            exec("raise KeyboardInterrupt")
 
 
 def _attach(targets: str, origin: str, refuse: Callable[[str], None]) -> None:

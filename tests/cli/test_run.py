@@ -84,6 +84,14 @@ def test_script_behaves_as_under_python(program: str, tmp_path: Path) -> None:
     assert python(*MEND, "--quiet", *command, cwd=tmp_path) == python(*command, cwd=tmp_path)
 
 
+def test_an_interrupted_program_ends_by_the_signal_after_its_report(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(BRANCH + "raise KeyboardInterrupt\n")
+    plain, *_ = python("program.py", cwd=tmp_path)
+    status, *_ = python(*MEND, "--report", "out.html", "program.py", cwd=tmp_path)
+    assert status == plain < 0
+    assert (tmp_path / "out.html").exists()
+
+
 def test_module_behaves_as_under_python(tmp_path: Path) -> None:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "__init__.py").write_text("")

@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 
 import pytest
 import torch
-from graphmend_bc.cli.compiled_callables import FirstCall
+from graphmend_bc.cli.explanation.compiled_callables import FirstCall
 from torch.fx import GraphModule
 
 from graphmend_bc.cli import compiled_callables

@@ -10,10 +10,10 @@ from subprocess import CompletedProcess
 
 import pytest
 import torch
-from graphmend_bc.cli.explanation.compiled_callables import FirstCall
 from torch.fx import GraphModule
 
-from graphmend_bc.cli import compiled_callables
+from graphmend_bc.cli.explanation import compiled_callables
+from graphmend_bc.cli.explanation.compiled_callables import FirstCall
 from graphmend_bc.dynamo.facts import default_backend
 from graphmend_bc.reporting.call_times import WHEN
 from graphmend_bc.reporting.durations import duration

@@ -201,7 +201,7 @@ class Attempts:
         return [
             Rewritten(key, partial(codes, weakref.ref(code), plans.by_code[key]))
             for key, code in list(plans.codes.items())
-            if plans.code_for(code) is not code
+            if plans.by_code.get(key)
         ]
 
     def _tell(

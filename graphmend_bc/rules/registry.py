@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from operator import attrgetter
 from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any, Final
@@ -59,7 +60,7 @@ def register_rule(rule: Rule) -> Registration:
 
 def all_rules() -> tuple[Rule, ...]:
     """Every rule, the cheapest first."""
-    return tuple(sorted((*BUILT_IN, *_registered), key=lambda rule: rule.cost))
+    return tuple(sorted((*BUILT_IN, *_registered), key=attrgetter("cost")))
 
 
 def handlers() -> dict[str, Callable[..., Any]]:

@@ -104,7 +104,8 @@ def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
             compilation.trace.of(Isolation)
         graph_proof.prove_graph(compilation, gm, self)
         operators = len(gm.graph.nodes)
-        called = sum(node.op.startswith("call") for node in gm.graph.nodes)
+        kinds = [node.op for node in gm.graph.nodes]
+        called = sum(map(kinds.count, ("call_function", "call_method", "call_module")))
         compiled = graph_with_label(stock(self, gm, *args, **kwargs), self, operators)
         for feature in compilation.trace.obliged(Feature.wrapped):
             compiled = feature.wrapped(compilation, compiled)

@@ -73,6 +73,9 @@ def call_torch(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`TorchInGraphFunctionVariable.call_function`."""
 
     def call_function(self: Any, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
+        compilation = current()
+        if compilation is None or not compilation.captures:  # most calls: no generator is made
+            return stock(self, tx, args, kwargs)  # type: ignore[no-any-return]
         with refuse_numbers((*args, *kwargs.values())):
             result: VariableTracker = stock(self, tx, args, kwargs)
         return result

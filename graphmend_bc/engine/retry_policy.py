@@ -50,7 +50,6 @@ _OF_CALLEES = frozenset({"Unsupported method call", "Failed to trace builtin ope
 _OF_NO_NUMBERS = frozenset(
     {
         "Attempted to copy.deepcopy a tensor",
-        "Call to `torch._dynamo.graph_break()`",
         "Import failure",
         "Unsupported Tensor.backward() call",
         "Unsupported Tensor.requires_grad_() call",

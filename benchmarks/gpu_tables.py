@@ -29,13 +29,17 @@ def markdown(
     on = ", ".join(f"{name} {value}" for name, value in environment.items())
     parts = [f"Measured on: {on}."]
     for mode in ("default", "reduce-overhead"):
-        parts += [f"## Mode {mode}", _times(values, mode), _counts(values, mode)]
-    parts += ["## One strategy for branches alone", _alone(values)]
-    if turns := _turns(values):
-        parts += ["## Mended and by hand in turns, mode default", turns]
+        parts += _section(f"Mode {mode}", _times(values, mode), _counts(values, mode))
+    parts += _section("One strategy for branches alone", _alone(values))
+    parts += _section("Mended and by hand in turns, mode default", _turns(values))
     if left_out:
         parts.append(f"No time was left for: {', '.join(left_out)}.")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _section(title: str, *tables: str) -> list[str]:
+    """A heading and what stands below it; nothing if there are no rows."""
+    return [f"## {title}", *tables] if any(tables) else []
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

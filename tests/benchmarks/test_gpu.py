@@ -74,6 +74,7 @@ def test_without_a_gpu_it_says_what_is_missing(
     assert "sees no GPU" in capsys.readouterr().err
 
 
-def test_committed_tables_are_those_of_the_committed_results() -> None:
+@pytest.mark.parametrize("name", ["gpu", "gpu_turns"])
+def test_committed_tables_are_those_of_the_committed_results(name: str) -> None:
     results = Path(__file__).parents[2] / "docs" / "results"
-    assert markdown(*read_json(results / "gpu.json")) == (results / "gpu.md").read_text()
+    assert markdown(*read_json(results / f"{name}.json")) == (results / f"{name}.md").read_text()

@@ -62,6 +62,8 @@ class Tally:
         last_failed: the number of the call whose check failed last.
         histories: by its index, when each speculation was the first whose check failed.
         retired: True once no new call is to use the graph; other threads may still run it.
+        replaced_at_once: True if the call whose check failed last is to have its frame compiled
+            anew; otherwise that is left to the next one.
         one_graph: True if a graph break of its frame is an error.
     """
 
@@ -80,6 +82,7 @@ class Tally:
     last_failed: int = 0
     histories: dict[int, CheckHistory] = field(default_factory=dict)
     retired: bool = False
+    replaced_at_once: bool = False
     one_graph: bool = False
 
     @property

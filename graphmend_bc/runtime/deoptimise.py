@@ -23,15 +23,25 @@ class Deoptimise(BaseException):
 
     Args:
         charge: told how many nanoseconds the original code took.
+        compiles: whether the frame is to be compiled anew by the call that meets this.
     """
 
-    def __init__(self, charge: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self, charge: Callable[[int], None] | None = None, *, compiles: bool = False
+    ) -> None:
         super().__init__()
-        _raised.charge = charge  # the generated code that catches it passes nothing on
+        # The generated code that catches it passes nothing on.
+        _raised.charge, _raised.compiles = charge, compiles
 
 
 _raised = threading.local()
 """What was last raised in a thread."""
+
+
+def compiles_anew() -> bool:
+    """Whether the exception that this thread raised last asks for that; it is forgotten then."""
+    asked, _raised.compiles = getattr(_raised, "compiles", False), False
+    return asked
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,11 +52,15 @@ class Deoptimizer:
         code: the original code object.
         module_globals: its globals.
         roll_back: called first, to undo what was done before the graph.
+        call: what calls it at its callers' places, as `call_at` does.
+        entries: how many frames of ours are then in a traceback, besides those of the callers.
     """
 
     code: CodeType
     module_globals: dict[str, Any]
     roll_back: Callable[[], None] | None = None
+    call: Callable[..., Any] = call_at
+    entries: int = 2
 
     def run(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> tuple[bool, Any]:
         """Run the code from its start.
@@ -77,9 +91,9 @@ class Deoptimizer:
         places = callers(_CALLERS_SHOWN, below)
         begun = time.perf_counter_ns()
         try:
-            return False, call_at(places, function, (*rest[:count], *extra), only | keywords)
+            return False, self.call(places, function, (*rest[:count], *extra), only | keywords)
         except BaseException as error:
-            return True, _without_entries(error, 2 + len(places))
+            return True, _without_entries(error, self.entries + len(places))
         finally:
             if charge is not None:
                 charge(time.perf_counter_ns() - begun)

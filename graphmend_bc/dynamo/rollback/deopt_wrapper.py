@@ -21,6 +21,7 @@ from graphmend_bc.dynamo.frames.profiler_labels import deoptimisation
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
 from graphmend_bc.dynamo.graph.state_snapshot import Before, StateSnapshot
 from graphmend_bc.dynamo.rollback import checkpoints
+from graphmend_bc.dynamo.rollback.compiled_rerun import or_compiled
 from graphmend_bc.dynamo.rollback.quiet_errors import rolled_back
 from graphmend_bc.dynamo.rollback.raised_errors import let_go_of_graph, was_raised_by_operator
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
@@ -55,6 +56,8 @@ def add_deopt_wrapper(
     run = told_of_rerun(original.run) if config.verify else original.run
     run = switched_off(deoptimisation(run, code))
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]
+    if original.code is code and not config.verify:
+        deoptimizer = or_compiled(deoptimizer, original)
     result.bytecode = with_deopt(result.bytecode, code, deoptimizer)
 
 
@@ -162,6 +165,14 @@ def _rolling_back(
     attempt = _attempt(graph, undo, tally, compilation.code, ahead)
     shares, graph_failed = bool(undo.inputs or undo.draws), compilation.outcomes.graph_failed
 
+    def deoptimise(wrong: Sequence[int], begun: int) -> Deoptimise:
+        charge = tally.charge(wrong, time.perf_counter_ns() - begun)
+        graph_failed(tally, wrong)
+        # A recomputation runs the original code where the first run has.
+        compiles = tally.replaced_at_once and checkpoints.region() is None
+        tally.replaced_at_once = False
+        return Deoptimise(None if compiles else charge, compiles=compiles)
+
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
         begun = time.perf_counter_ns()
@@ -177,13 +188,9 @@ def _rolling_back(
             log.info("A compiled graph raised %s; the original code of its frame runs.", text)
             asserts = "Runtime assertion failed" in said
             wrong = tally.suspects(said) if asserts else ()
-            charge = tally.charge(wrong, time.perf_counter_ns() - begun)
-            graph_failed(tally, wrong)
-            raise Deoptimise(charge) from failed.error
+            raise deoptimise(wrong, begun) from failed.error
         if wrong:
-            charge = tally.charge(wrong, time.perf_counter_ns() - begun)
-            graph_failed(tally, wrong)
-            raise Deoptimise(charge)
+            raise deoptimise(wrong, begun)
         return results[:-extra] if extra else results
 
     return run_graph

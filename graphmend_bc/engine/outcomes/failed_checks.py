@@ -78,7 +78,7 @@ def change_after_failed_check(
     if decision is OnFailure.FLIP:
         return partial(_flip, state, tally, wrong)
     if decision is OnFailure.GUARD:
-        return partial(_guard, state, tally)
+        return partial(_guard, state, tally, at_once=known.flips_at_once)
     if decision is OnFailure.GIVE_UP:
         calls = f"{known.frame_failed} of {known.frame_calls} calls of the function"
         lost = f"Graphs ran for nothing in {calls}."
@@ -167,12 +167,12 @@ def _flip(state: State, tally: Tally, wrong: Sequence[int]) -> None:
     tally.retired = True
 
 
-def _guard(state: State, tally: Tally) -> None:
+def _guard(state: State, tally: Tally, *, at_once: bool) -> None:
     """Guard all conditions that flip, but for those whose number the graph can select.
 
     Each alone would have the frame compiled anew.
     """
-    tally.retired = True
+    tally.retired, tally.replaced_at_once = True, at_once
     sites, selectable = {site for site, _ in _flipping(tally)}, _selectable(state, tally)
     state.guarded |= sites - selectable
     state.selected |= sites & selectable

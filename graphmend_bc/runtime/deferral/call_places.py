@@ -80,7 +80,7 @@ def call_at(
         What the function returns.
     """
     for place in places:
-        shim = FunctionType(_code_at(place), place.module_globals, place.name)
+        shim = FunctionType(code_at(place), place.module_globals, place.name)
         function, args, kwargs = shim, (function, args, kwargs), {}
     return function(*args, **kwargs)
 
@@ -107,7 +107,8 @@ def callers(count: int, below: int) -> list[CallPlace]:
     return found[below:]
 
 
-def _code_at(place: CallPlace) -> CodeType:
+def code_at(place: CallPlace) -> CodeType:
+    """The code of a frame that says it is at a place."""
     return _shim(place.filename, place.name, place.qualname, place.lineno)
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc.dynamo.frames.stack_room import launched_by, with_stack_room
 from graphmend_bc.runtime.data_stack import call_with_stack_room
 
 CALLS = 500
@@ -36,7 +37,7 @@ def deeper(depth, call):
     return call() if depth == 0 else deeper(depth - 1, call)
 
 
-def faults_of_graph(operators):
+def faults_of_graph(operators, device):
     """The most page faults of `CALLS` calls of a mended graph, of calls from many depths."""
     counts = []
 
@@ -52,11 +53,12 @@ def faults_of_graph(operators):
 
     @torch.compile(backend=backend)
     def program(x):
-        if x.sum() > 0:
+        if (x > 0).any():
             x = -x
+        y = torch.ones(2, device=device)
         for _ in range(operators):
-            x = x + 1
-        return x
+            y = y + 1
+        return x, y
 
     torch._dynamo.reset()
     with gm.enabled():
@@ -67,7 +69,28 @@ def faults_of_graph(operators):
 
 
 def test_no_memory_for_each_kernel_of_a_large_graph():
-    assert faults_of_graph(300) < CALLS / 2
+    assert faults_of_graph(300, "meta") < CALLS / 2
+
+
+@pytest.mark.parametrize(("device", "launched"), [("cpu", 0), ("meta", 301)])
+def test_operators_that_are_launched(device, launched):
+    """C code calls kernels on the CPU; room would cost more than they do."""
+    counts = []
+
+    def backend(graph, inputs):
+        counts.append(launched_by(graph.graph))
+        return graph
+
+    @torch.compile(backend=backend)
+    def program():
+        y = torch.ones(2, device=device)
+        for _ in range(300):
+            y = y + 1
+        return y
+
+    program()
+    assert counts == [launched]
+    assert (with_stack_room(program, launched) is program) == (device == "cpu")
 
 
 def test_value_and_error():

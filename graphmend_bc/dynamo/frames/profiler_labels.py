@@ -11,7 +11,7 @@ import inspect
 import threading
 from collections.abc import Callable
 from types import CodeType
-from typing import Any, Final
+from typing import Any
 
 from torch._C._profiler import _RecordFunctionFast
 from torch._dynamo.output_graph import OutputGraph
@@ -19,14 +19,11 @@ from torch.autograd import profiler
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from graphmend_bc.code.resume_names import in_words
-from graphmend_bc.runtime.data_stack import call_with_stack_room
+from graphmend_bc.dynamo.frames.stack_room import with_stack_room
 from graphmend_bc.runtime.deferral.effects import Effect
 
 #: All names in traces begin with this.
 PREFIX = "graphmend_bc"
-
-MANY: Final = 256
-"""Operators of a graph that launches so much that room on the stack costs little beside it."""
 
 
 class _Deoptimised(threading.local):
@@ -42,24 +39,19 @@ deoptimised = _Deoptimised()
 
 
 def graph_with_label(
-    graph: Callable[..., Any], output: OutputGraph, operators: int
+    graph: Callable[..., Any], output: OutputGraph, launched: int
 ) -> Callable[..., Any]:
     """The same graph; its calls are named after the frame it was compiled from.
-
-    A graph of many operators is called with room on the interpreter's stack: its generated code
-    makes a call for each kernel, and may else have to map memory for every one of them.
 
     Args:
         graph: what the backend returned, possibly wrapped.
         output: Dynamo's side of it. A graph that goes into a precompiled package is returned as
             it is, since the package is to hold the backend's own.
-        operators: how many nodes it had when the backend was called.
+        launched: operators that it runs on an accelerator.
     """
     if getattr(output, "package", None) is not None:
         return graph
-    called = _generated(graph)
-    if operators >= MANY:
-        called = functools.partial(call_with_stack_room, called)
+    called = with_stack_room(_generated(graph), launched)
     return _named(called, f"{PREFIX} graph of {_title(output.root_tx.f_code)}")
 
 

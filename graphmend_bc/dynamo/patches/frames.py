@@ -16,6 +16,7 @@ from graphmend_bc.dynamo.deferral.called_effects import listen_for_effects
 from graphmend_bc.dynamo.frames.generated_code import TORCH
 from graphmend_bc.dynamo.frames.inlined_frames import is_in_coroutine
 from graphmend_bc.dynamo.frames.profiler_labels import graph_with_label
+from graphmend_bc.dynamo.frames.stack_room import launched_by
 from graphmend_bc.dynamo.graph.fx_nodes import keep_unused_indexing
 from graphmend_bc.dynamo.host_values import host_arithmetic
 from graphmend_bc.dynamo.host_values.host_value import host_among
@@ -103,10 +104,10 @@ def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
         if config.verify:
             compilation.trace.of(Isolation)
         graph_proof.prove_graph(compilation, gm, self)
-        operators = len(gm.graph.nodes)
+        launched = launched_by(gm.graph)
         kinds = [node.op for node in gm.graph.nodes]
         called = sum(map(kinds.count, ("call_function", "call_method", "call_module")))
-        compiled = graph_with_label(stock(self, gm, *args, **kwargs), self, operators)
+        compiled = graph_with_label(stock(self, gm, *args, **kwargs), self, launched)
         for feature in compilation.trace.obliged(Feature.wrapped):
             compiled = feature.wrapped(compilation, compiled)
         compiled = watched(compiled, compilation)

@@ -51,6 +51,12 @@ OF_VALUES: Final = MappingProxyType(
             ("given = given + 1",),
             mends="draw",
         ),
+        "NumpyNdarrayVariable.__init__ (numpy_types.make_array)": Program(
+            "return x.sum() + torch.from_numpy(np.array([2, 3]) / 3)",
+            "import numpy as np",
+            whole=False,
+            needs="numpy",
+        ),
         "MappingProxyVariable.call_method (value_table._read_proxy)": Program(
             "d['k'] = d['k'] + 1\nreturn x * p['k'], p.get('j', 3)",
             "d, p = {'k': 0}, types.MappingProxyType({'k': 2})",

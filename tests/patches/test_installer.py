@@ -205,7 +205,7 @@ def test_a_rule_of_the_users_is_off_where_one_of_ours_that_is_like_it_is() -> No
 def test_what_rests_on_a_seam_is_known_by_name() -> None:
     load()
     features = {"ctc_loss", "imports", "mapping proxies", "compile regions"}
-    features.add(capabilities.ATTRIBUTE_DICTS)
+    features |= {capabilities.ATTRIBUTE_DICTS, "types of NumPy results"}
     features |= {capabilities.DECIDING, capabilities.RETRYING, capabilities.RESUMING}
     known = {need for rule in all_rules() for need in rule.needs} | features
     names = {name for seam in ALL if seam.needed_by != ESSENTIAL for name in seam.needed_by}

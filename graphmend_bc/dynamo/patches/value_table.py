@@ -13,6 +13,7 @@ from graphmend_bc.dynamo.corrections import (
     dropout,
     mapping_proxy,
     metaclass_calls,
+    numpy_types,
     trace_time_effects,
 )
 from graphmend_bc.dynamo.deferral import (
@@ -72,6 +73,14 @@ SEAMS: Final = (
         numpy_random.draw_as_numpy,
         "draws from NumPy's generator, for which Dynamo takes torch's",
         needed_by=(capabilities.NUMPY_DRAWS,),
+    ),
+    Seam(
+        f"{_VARIABLES}.tensor:NumpyNdarrayVariable",
+        ("__init__",),
+        numpy_types.make_array,
+        "results of NumPy's functions for which torch's stand-in has another type",
+        needed_by=("types of NumPy results",),
+        inherited=True,
     ),
     Seam(
         f"{_VARIABLES}.dicts:MappingProxyVariable",

@@ -113,6 +113,7 @@ def live(
     mends: bool,
     same: bool = True,
     decisions: DecisionCache | None = None,
+    before_call: Callable[[int], object] = lambda number: None,
     **options: Any,
 ) -> Life:
     """Run a program that is compiled, call by call, and count.
@@ -124,10 +125,14 @@ def live(
         mends: whether graph breaks are mended.
         same: compare the result of each call with that of eager Python.
         decisions: what was kept on disk by other processes; nothing if None.
+        before_call: made before each call, in eager Python too, with its number.
         options: further arguments of `torch.compile`.
     """
     eager = _defined(source)
-    expected = [eager(*_copied(args)) for args in calls] if same else []
+    expected = []
+    for number, args in enumerate(calls if same else ()):
+        before_call(number)
+        expected.append(eager(*_copied(args)))
     attempts = graphs = launches = 0
     frames: list[object] = []
 
@@ -166,6 +171,7 @@ def live(
             for number, args in enumerate(calls):
                 if number == len(calls) - rest:
                     before = counts()
+                before_call(number)
                 result = f(*_copied(args))
                 if same:
                     torch.testing.assert_close(result, expected[number], rtol=0, atol=0)

@@ -8,14 +8,8 @@ from typing import Final
 
 LEFT: Final = MappingProxyType(
     {
-        "Attempted to copy.deepcopy a tensor": (
-            "The copy has its own copy of the tensor's gradient and of all memory it is a view of."
-        ),
         "Attempted to use `torch.nn.Parameter()` constructor with Dynamo": (
             "A parameter made in every call is a new leaf of the autograd graph in every call."
-        ),
-        "Attempted to wrap RNN, GRU, or LSTM": (
-            "Dynamo does not trace recurrent modules unless torch._dynamo.config.allow_rnn is set."
         ),
         "Generator reconstruction with mutations": (
             "It follows from a break inside a generator; mending that one removes it."
@@ -37,10 +31,6 @@ LEFT: Final = MappingProxyType(
         "Unsupported Tensor.requires_grad_() call": (
             "It makes an input a leaf that requires a gradient, which its caller sees."
         ),
-        "Unsupported function call (delayed)": (
-            "Dynamo does not trace what is called. From torch 2.15 on, that may be a recurrent"
-            " module; torch._dynamo.config.allow_rnn has it traced."
-        ),
         "Unsupported python_type() call": "Dynamo does not support objects of this type.",
     }
 )
@@ -49,6 +39,16 @@ LEFT: Final = MappingProxyType(
 PARTLY: Final = MappingProxyType(
     {
         "Unsupported method call": "The method is written in C; what it does is not known.",
+        "Attempted to copy.deepcopy a tensor": (
+            "The copy has its own copy of the tensor's gradient and of all memory it is a view of."
+        ),
+        "Attempted to wrap RNN, GRU, or LSTM": (
+            "Dynamo does not trace recurrent modules unless torch._dynamo.config.allow_rnn is set."
+        ),
+        "Unsupported function call (delayed)": (
+            "Dynamo does not trace what is called. From torch 2.15 on, that may be a recurrent"
+            " module; torch._dynamo.config.allow_rnn has it traced."
+        ),
         "Attempted to call function marked as skipped": (
             "The function is written in C or marked as not to be traced; what it does is not known."
         ),

@@ -82,11 +82,8 @@ class FramePlanner:
         known = identity_of(code) in self.plans.state.inlined
         return known or self.plans.regions_broken > _MOST_BROKEN_REGIONS
 
-    def selects(self, site: Site) -> bool:
-        return self.plans.state.selects(site)
-
-    def may_select(self, site: Site) -> bool:
-        return self.plans.state.may_select(site)
+    def selects(self, site: Site, *, flips: bool) -> bool:
+        return self.plans.state.selects(site, flips=flips)
 
     def fails_again(self, site: Site) -> bool:
         return self.plans.state.fails_again(site)

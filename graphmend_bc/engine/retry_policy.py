@@ -18,7 +18,7 @@ from graphmend_bc.dynamo.frames.breaks import (
 )
 from graphmend_bc.dynamo.frames.inlined_frames import frames_at, is_passed_anyway
 from graphmend_bc.dynamo.frames.on_stack_replacement import NotReplaceable
-from graphmend_bc.dynamo.speculation.speculate import Checks
+from graphmend_bc.dynamo.speculation.checks import Checks
 from graphmend_bc.dynamo.speculation.survey import Survey
 from graphmend_bc.dynamo.symbols.captures import captured_in
 from graphmend_bc.dynamo.trace.compilation import (

@@ -442,18 +442,29 @@ class MendingState:
             offsets += [s.offset for s in self.selected if s.code is key and s.offset in asked]
         return reduce(Plan.without, offsets, plan)
 
-    def selects(self, site: Site) -> bool:
-        """Note that the arms of a branch give numbers; True if the graph is to select one."""
+    def selects(self, site: Site, *, flips: bool = False) -> bool:
+        """Note that the arms of a branch give numbers; True if the graph is to select one.
+
+        Args:
+            site: the branch.
+            flips: whether it is known to go both ways.
+        """
         with self.lock:
             if site in self.unselectable:
                 return False
             self.numbers.add(site)
+            if flips:
+                self.selected.add(site)
             return site in self.selected
 
-    def may_select(self, site: Site) -> bool:
-        """Whether the arms of a branch give numbers of which the graph can select one."""
+    def select(self, site: Site) -> bool:
+        """Have the graph select a number at a branch; False if it cannot, or does already."""
         with self.lock:
-            return site in self.numbers and site not in self.unselectable
+            known = site in self.numbers and site not in self.unselectable
+            if not known or site in self.selected:
+                return False
+            self.selected.add(site)
+            return True
 
     def stop_selecting(self, site: Site) -> None:
         """A branch was to be selected, and its number is needed while the graph is traced."""

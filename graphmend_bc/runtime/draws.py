@@ -66,6 +66,17 @@ def _state_of(generator: Any) -> Any:
     return generator.get_state(legacy=False)
 
 
+def copy_of(generator: Any) -> Any:
+    """A generator that is going to draw the same.
+
+    Args:
+        generator: a `numpy.random.RandomState` or a `random.Random`.
+    """
+    copy = random.Random(0) if isinstance(generator, random.Random) else type(generator)(0)
+    _set_state(copy, _state_of(generator))
+    return copy
+
+
 def _set_state(generator: Any, state: Any) -> None:
     if isinstance(generator, random.Random):
         generator.setstate(state)
@@ -140,3 +151,25 @@ class Drawn:
             self.mismatched()
             raise Deoptimise
         return arrays
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AsForeseen:
+    """Asks whether a condition is what a guard has found it to be by drawing ahead.
+
+    Attributes:
+        condition: from what was drawn to a truth value.
+        value: what it has to be.
+    """
+
+    condition: Callable[[Sequence[Any]], bool]
+    value: bool
+
+    def __call__(self, *drawn: Any) -> None:
+        """Ask it of what was drawn.
+
+        Raises:
+            Deoptimise: it is another one, because something else was drawn.
+        """
+        if self.condition(drawn) is not self.value:
+            raise Deoptimise

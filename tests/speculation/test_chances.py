@@ -60,12 +60,28 @@ def test_what_is_not_rare_is_left_to_stock(condition: str) -> None:
         assert outcome.declines == "decided-by-chance@7"
 
 
+TRIED = {
+    "drawn otherwise": "torch.randn([]) < {}",
+    "computed with": "torch.rand([]) * 2 - 1 < {}",
+    "compared with another": "torch.rand([]) - 0.5 < {} * torch.rand([])",
+    "one of several": "torch.rand(3)[1] - 0.5 < {}",
+    "the largest": "torch.rand(3).max() - 0.8 < {}",
+    "filled in": "torch.empty([]).uniform_() - 0.5 < {}",
+    "one of two": "torch.bernoulli(torch.tensor(0.5 + {})) == 0",
+    "as a number": "torch.randn(1).item() < {}",
+}
+
+
+@pytest.mark.parametrize("condition", TRIED.values(), ids=TRIED.keys())
+def test_what_rests_on_draws_alone_is_tried_out(condition: str) -> None:
+    outcome = agrees(ARMS.format(condition=condition.format(0)), [X] * 6)
+    assert outcome.declines == "decided-by-chance@7"
+    rare = condition.format(0.45 if "bernoulli" in condition else -2)
+    check(ARMS.format(condition=rare), [X] * 6, mends=None, declines="", breaks=0, orders=1)
+
+
 UNKNOWN = {
-    "drawn otherwise": "torch.randn([]) < 0",
-    "computed with": "torch.rand([]) * 2 < 1",
     "compared with a tensor": "torch.rand([]) < x.sum()",
-    "compared with another": "torch.rand([]) < torch.rand([])",
-    "one of several": "torch.rand(3).max() < 0.5",
     "drawn by keywords": "np.random.uniform(low=0, high=1) < 0.5",
     "drawn with a size": "np.random.rand(1)[0] < 0.5",
     "tested for equality": "torch.rand([]) == 0.5",

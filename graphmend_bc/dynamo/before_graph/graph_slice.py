@@ -232,6 +232,7 @@ def slice_of(
     limits: Limits,
     *,
     numbers: bool = False,
+    draws: bool = False,
 ) -> Slice:
     """The slice of a graph that computes some of its nodes.
 
@@ -242,6 +243,7 @@ def slice_of(
         recorder: of the trace so far.
         limits: what it may cost.
         numbers: whether `finish` gives Python numbers, whatever the tensors are like otherwise.
+        draws: whether it may draw random numbers.
 
     Raises:
         Refused: it depends on more than the inputs, draws, writes to what it did not make, or costs
@@ -259,7 +261,7 @@ def slice_of(
             sources.append(_source(node))
         else:
             _check(node, limits, writes=node in writers)
-            if node in recorder.drawing:
+            if node in recorder.drawing and not draws:
                 raise Refused("hoist-not-input", f"{node.name} draws random numbers.")
         copies[node] = _copied(graph, node, copies)
     ops = len(nodes) + sum(piece.ops for piece in dict.fromkeys(map(_slice_in, sources)) if piece)

@@ -23,6 +23,7 @@ from graphmend_bc.dynamo.host_values.chosen_value import (
 from graphmend_bc.dynamo.host_values.host_reads import read_predicate
 from graphmend_bc.dynamo.predication.arm import TracedArm
 from graphmend_bc.dynamo.predication.arm_outputs import check_same_value
+from graphmend_bc.dynamo.speculation.checks import is_left_to_chance
 from graphmend_bc.dynamo.symbols.selected_numbers import are_selectable, selected
 from graphmend_bc.dynamo.trace.alias_notes import note_sharing
 from graphmend_bc.dynamo.trace.compilation import Compilation
@@ -97,7 +98,10 @@ class Merge:
 
     def _selects(self) -> bool:
         """Whether one of two values is taken in each call: it is known that the condition flips."""
-        return not depth_of(self.trace) and self.compilation.planner.selects(self.site)
+        if depth_of(self.trace):
+            return False
+        flips = is_left_to_chance(self.tx, self.trace, self.predicate)
+        return self.compilation.planner.selects(self.site, flips=flips)
 
     def _choose_on_host(self, left: VariableTracker, right: VariableTracker) -> VariableTracker:
         """One value for two of which the graph makes none."""

@@ -20,7 +20,8 @@ from graphmend_bc.dynamo.predication.arm_writes import as_outside, write_back
 from graphmend_bc.dynamo.predication.cond import trace_cond
 from graphmend_bc.dynamo.predication.merge import Merge
 from graphmend_bc.dynamo.predication.next_rule import go_on_with_next_rule
-from graphmend_bc.dynamo.speculation.speculate import Checks, speculate
+from graphmend_bc.dynamo.speculation.checks import Checks
+from graphmend_bc.dynamo.speculation.speculate import speculate
 from graphmend_bc.dynamo.speculation.survey import goes_on_after
 from graphmend_bc.dynamo.symbols.known_integers import number_in
 from graphmend_bc.dynamo.trace.checkpoint import Checkpoint, Position

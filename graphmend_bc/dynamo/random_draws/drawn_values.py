@@ -48,6 +48,7 @@ class HostDraws(Feature):
     Attributes:
         sites: calls that draw from a generator of the host, in order.
         draws: what they draw.
+        locals: the variables of the generated code that hold what they give.
         state: what they leave the generators as, if the graph is not used.
         intervals: what single numbers are drawn from, by the local variables that hold them.
     """
@@ -56,6 +57,7 @@ class HostDraws(Feature):
 
     sites: list[Site] = field(default_factory=list)
     draws: list[HostDraw] = field(default_factory=list)
+    locals: list[str] = field(default_factory=list)
     state: Draws = field(default_factory=Draws)
     intervals: dict[str, Interval] = field(default_factory=dict)
 
@@ -85,6 +87,7 @@ class HostDraws(Feature):
         self.draws.append(draw)
         compilation.trace.used[site] = "draw"
         local = call_in_prologue(tx, call, draw.sources, "drawn")
+        self.locals.append(local)
         if draw.interval is not None:
             self.intervals[local] = draw.interval
         return local
@@ -112,12 +115,15 @@ class HostDraw:
         generators: from the same values to the generators that it draws from; None if it would
             call something else than in the trace.
         interval: what it draws a single number from evenly; None if it does something else.
+        on: the same as `call` from a generator in place of its own, and the same values; None if
+            what is called cannot be given another generator.
     """
 
     sources: Sequence[Source]
     call: Callable[..., tuple[Any, Any]]
     generators: Callable[..., Sequence[Any] | None]
     interval: Interval | None = None
+    on: Callable[..., tuple[Any, Any]] | None = None
 
     def values_in(self, tx: InstructionTranslatorBase) -> list[Any]:
         """What it is given in this call of the frame."""

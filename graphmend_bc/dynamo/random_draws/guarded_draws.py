@@ -10,7 +10,6 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from random import Random
 from typing import Any, cast
 
 from torch._dynamo.guards import GuardBuilder, install_guard
@@ -27,6 +26,7 @@ from graphmend_bc.dynamo.before_graph.graph_slice import Slice
 from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, answer_of
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.random_draws.drawn_values import HostDraw, HostDraws, check_always_runs
+from graphmend_bc.dynamo.random_draws.foreseen_draws import drawn_ahead
 from graphmend_bc.dynamo.random_draws.python_random import bound_draw, generator_of
 from graphmend_bc.reporting.reasons import Refused
 
@@ -119,7 +119,7 @@ def _draw(source: Source, name: str, args: Sequence[Any], kwargs: Mapping[str, A
         bound(order)
         return None, order
 
-    return HostDraw((source,), call, generator_of)
+    return HostDraw((source,), call, generator_of, on=lambda copy, _: call(getattr(copy, name)))
 
 
 def _guarded(callee: KnownCalleeVariable, tx: InstructionTranslatorBase, draw: HostDraw) -> Any:
@@ -145,17 +145,5 @@ _numbers = itertools.count()
 
 def _foreseen(draws: Sequence[HostDraw], *values: Any) -> Any:
     """What the last of some calls is going to draw, after the others."""
-    bound = values[len(values) - len(draws[-1].sources)]
-    if generator_of(bound) is None:
-        return NO_ANSWER
-    generator, copy, at, drawn = bound.__self__, Random(0), 0, NO_ANSWER
-    copy.setstate(generator.getstate())
-    for draw in draws:
-        given = values[at : at + len(draw.sources)]
-        at += len(given)
-        drawn_from = draw.generators(*given)
-        if drawn_from is None:
-            return NO_ANSWER
-        if drawn_from[0] is generator:
-            _, drawn = draw.call(getattr(copy, given[0].__name__), *given[1:])
-    return drawn
+    last = len(draws) - 1
+    return drawn_ahead(draws, iter(values), (last,))[last][1]

@@ -92,14 +92,17 @@ def _drawn_by(
     check_always_runs(tx, compilation.trace)
     count, names = len(args), tuple(kwargs)
 
-    def draw(*values: Any) -> Any:
-        return function(*values[:count], **dict(zip(names, values[count:], strict=True)))
+    def draw_from(drawing: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *v: drawing(*v[:count], **dict(zip(names, v[count:], strict=True)))
 
-    given = [*args, *kwargs.values()]
-    interval = None if kwargs else interval_of(function.__name__, constants_in(given))
-    value = _before_graph(tx, compilation, site, draw, given, interval)
+    def draw_on(copy: Any) -> Callable[..., Any]:
+        return draw_from(getattr(copy, name))
+
+    given, name = [*args, *kwargs.values()], function.__name__
+    interval = None if kwargs else interval_of(name, constants_in(given))
+    value = _before_graph(tx, compilation, site, draw_from(function), given, interval, draw_on)
     # Dynamo does not guard on what the name stands for.
-    known, name = sys.modules["numpy"].random, function.__name__
+    known = sys.modules["numpy"].random
     guard_on(f"numpy.random.{name}", lambda: getattr(known, name, None) is function, True)
     return value
 
@@ -111,14 +114,36 @@ def _before_graph(
     function: Callable[..., Any],
     args: Sequence[VariableTracker],
     interval: Interval | None = None,
+    draw_on: Callable[[Any], Callable[..., Any]] | None = None,
 ) -> VariableTracker:
-    """What a function of constants and tensors gives, which is called before the graph."""
+    """What a function of constants and tensors gives, which is called before the graph.
+
+    Args:
+        tx, compilation, site: as for `drawn_before_graph`.
+        function: draws from the global generator.
+        args: what it is called with.
+        interval: as `HostDraw` has it.
+        draw_on: the same function for another generator.
+    """
     trace = compilation.trace
     nodes: list[Node] = []
     arguments = [argument_form(arg, nodes) for arg in args]
     name = f"{site.name}:{site.lineno} {len(trace.of(HostDraws).sites)} draws"
     piece = tensors_of_arguments(trace, nodes, name)
-    call = HostCall(function, arguments, lambda *values: piece.run(values))
     generators = (sys.modules["numpy"].random.mtrand._rand,)
-    draw = HostDraw(piece.sources, call, lambda *values: generators, interval)
+
+    def called(function: Callable[..., Any]) -> HostCall:
+        return HostCall(function, arguments, lambda *values: piece.run(values))
+
+    def on(copy: Any, *values: Any) -> tuple[Sequence[Any], Any]:
+        assert draw_on is not None
+        return called(draw_on(copy))(*values)
+
+    draw = HostDraw(
+        piece.sources,
+        called(function),
+        lambda *values: generators,
+        interval,
+        None if draw_on is None else on,
+    )
     return drawn_before_graph(tx, compilation, site, draw)

@@ -211,8 +211,11 @@ def host_draw(
 
         return HostCall(draw, arguments, lambda *values: piece.run(values))(*values)
 
+    def on(copy: Random, bound: Callable[..., Any], *values: Any) -> tuple[Sequence[Any], Any]:
+        return call(getattr(copy, bound.__name__), *values)
+
     interval = None if kwargs else interval_of(method.name, constants_in(args))
-    return HostDraw((method.source, *piece.sources), call, generator_of, interval)
+    return HostDraw((method.source, *piece.sources), call, generator_of, interval, on)
 
 
 def generator_of(bound: Any, *values: Any) -> Sequence[Random] | None:

@@ -15,16 +15,19 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
-from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
+from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, reader, slice_of
 from graphmend_bc.dynamo.before_graph.guarded_constants import answer_of
 from graphmend_bc.dynamo.before_graph.hoist import evaluated
+from graphmend_bc.dynamo.before_graph.prologue import call_in_prologue
 from graphmend_bc.dynamo.graph.fx_nodes import storages
+from graphmend_bc.dynamo.random_draws.foreseen_draws import foreseen, place_in_draws
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.draws import AsForeseen
 
 MOST_GUARDED = 2
 """Most conditions of a trace that are guarded; each doubles the versions that may be compiled."""
@@ -57,8 +60,12 @@ def guarded_truth(
         Refused: it cannot be computed from the inputs alone, or there are too many of them.
     """
     piece = _before_graph(tx, compilation, site, truth)
-    value: bool = evaluated(tx, piece)
-    again = _Asked(piece.label, piece.sources, piece.function)
+    ahead = piece if not _draws(piece) else foreseen(piece, compilation.trace)
+    value: bool = evaluated(tx, ahead)
+    if ahead is not piece:
+        # Another thread may draw between the guard and the frame's own draw.
+        call_in_prologue(tx, AsForeseen(piece.run, value), piece.sources, "foreseen")
+    again = _Asked(ahead.label, ahead.sources, ahead.function)
     install_guard(HoistedSource(again.label, again).make_guard(GuardBuilder.CONSTANT_MATCH))
     compilation.trace.of(GuardedTruths).values.append((site, value))
     compilation.trace.used[site] = "hoist"
@@ -92,10 +99,16 @@ def _before_graph(
     node = _uncopied(truth.as_proxy().node, recorder)
     piece = slice_of([node], bool, name, recorder, Limits.of_hoists(), numbers=True)
     root = tx.output.root_tx
-    arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})
-    if not all(type(argument) in _PLAIN for argument in arguments):
+    scope = {"L": root.f_locals, "G": root.f_globals}
+    given = [reader(s)(scope) for s in piece.sources if place_in_draws(s) is None]
+    if not all(type(argument) in _PLAIN for argument in given):
         raise Refused("hoist-not-input", "It asks a tensor of a class of its own.")
     return piece
+
+
+def _draws(piece: Slice) -> bool:
+    """Whether a slice asks for numbers that are drawn before the graph."""
+    return any(place_in_draws(source) is not None for source in piece.sources)
 
 
 def _uncopied(node: Node, recorder: Recorder) -> Node:

@@ -1,96 +1,39 @@
-"""Take a truth value for granted, and have the graph say whether that was wrong.
-
-Each speculation adds a 0-dim bool tensor to the graph: True if the speculation was wrong and
-mattered. At the end of the graph they become two outputs, which were wrong and whether any was,
-that only the wrapper around the compiled graph sees (deopt_wrapper.py). A single speculation is
-one output.
-"""
+"""Take a truth value for granted, and have the graph say whether that was wrong (checks.py)."""
 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch import SymBool
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.utils import is_numpy_ndarray
-from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr, expect_true
 
 from graphmend_bc import config
 from graphmend_bc.code.resume_names import is_resumed
 from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
-from graphmend_bc.dynamo.frames.inlined_frames import InlinedFrames, frames_of
-from graphmend_bc.dynamo.graph.emit import as_tensor, call, compared, method
-from graphmend_bc.dynamo.random_draws.chances import chance
+from graphmend_bc.dynamo.frames.attempt import allows_versions
+from graphmend_bc.dynamo.frames.inlined_frames import frames_of
+from graphmend_bc.dynamo.graph.emit import as_tensor, call, compared
 from graphmend_bc.dynamo.random_draws.drawn_values import HostDraws
+from graphmend_bc.dynamo.random_draws.odds import chance_of
+from graphmend_bc.dynamo.speculation.checks import Checks
 from graphmend_bc.dynamo.speculation.guarded_truth import (
     MOST_GUARDED,
     can_be_guarded,
     guarded_truth,
 )
-from graphmend_bc.dynamo.speculation.index_bounds import check_index_bounds
 from graphmend_bc.dynamo.trace.compilation import Compilation
-from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.runtime import Site, Speculate
 
 _MOST_NODES = 1024
 """Nodes that a loop may add to the graph whose rounds are speculated on."""
-
-_MOST_MISSED = 1 / 4
-"""In how many calls of one checks may fail because of random numbers. Where they fail more often,
-the pieces that a break leaves are the cheaper way."""
-
-
-@dataclass(slots=True, eq=False)
-class Checks(Feature):
-    """The checks of the speculations of an attempt.
-
-    Attributes:
-        drawn: predicates that may rest on random draws.
-        places: where each of the speculations was made, in their order.
-        first: how many nodes the graph had when a site was reached first.
-        missed: in how many calls of one a check fails because random numbers decide.
-    """
-
-    order: ClassVar[int] = 30
-
-    drawn: list[TensorVariable] = field(default_factory=list)
-    places: list[InlinedFrames] = field(default_factory=list)
-    first: dict[Site, int] = field(default_factory=dict)
-    missed: float = 0.0
-
-    def on_graph_end(
-        self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
-    ) -> None:
-        """Make one question of all speculations, and one answer to look them up."""
-        trace = compilation.trace
-        check_index_bounds(tx, trace)
-        # A draw that only a predicate needs must happen even if both arms turn out to be the same.
-        # A predicate that was taken back has another one in its place.
-        alive = set(tx.output.graph.nodes) if self.drawn else set()
-        drawn = [(value, value.as_proxy().node) for value in self.drawn]
-        trace.kept += [value for value, node in drawn if node in alive and not node.users]
-        self.drawn.clear()
-        if not trace.speculations or trace.questions:
-            return
-        wrongs = [wrong for _, wrong in trace.speculations]
-        home = _device(wrongs[0])
-        moved = [w if _device(w) == home else method(tx, "to", w, home) for w in wrongs]
-        if len(moved) == 1:
-            trace.questions = [*moved]
-            return
-        stack = tx.output.create_proxy(
-            "call_function", torch.stack, ([w.as_proxy() for w in moved],), {}
-        )
-        which = cast(TensorVariable, wrap_fx_proxy(tx, stack))
-        trace.questions = [which, call(tx, "any", which)]
 
 
 def speculate(
@@ -136,10 +79,14 @@ def speculate(
                 detail = f"It is not computed before the graph either: {refused.detail or refused}"
                 raise Refused("speculation-missed", detail) from refused
 
-    odds = _odds(compilation, primitive, truth)
-    value = _likely(tx, compilation, primitive, occurrence, truth) if odds is None else odds >= 0.5
-    if odds is not None:
-        _check_chance(trace.of(Checks), min(odds, 1 - odds))
+    odds = _odds(tx, compilation, primitive, truth)
+    if odds is None:
+        value = _likely(tx, compilation, primitive, occurrence, truth)
+    elif trace.of(Checks).misses_too_often(odds):
+        return _drawn_truth(tx, compilation, site, truth, odds)
+    else:
+        value = odds >= 0.5
+        trace.of(Checks).missed = trace.of(Checks).missed_with(odds)
     wrong = call(tx, "logical_not", truth) if value else truth
     for predicate, taken in trace.predicates:
         around = predicate if taken else call(tx, "logical_not", predicate)
@@ -177,17 +124,20 @@ def _is_guardable(
     return can_be_guarded(tx, compilation, primitive.site, truth)
 
 
-def _odds(compilation: Compilation, primitive: Speculate, truth: TensorVariable) -> float | None:
+def _odds(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    primitive: Speculate,
+    truth: TensorVariable,
+) -> float | None:
     """How likely a condition is true, if a random number decides.
 
-    None where there is something better than to leave it to stock: the other way only raises, the
-    graph can select, or a break is an error.
+    None where there is something better than to leave it to stock: the other way only raises, or a
+    break is an error.
     """
-    better = primitive.firm or compilation.planner.may_select(primitive.site)
-    if better or compilation.one_graph:
+    if primitive.firm or compilation.one_graph:
         return None
-    draws = compilation.trace.known(HostDraws)
-    return chance(truth.as_proxy().node, draws.intervals if draws is not None else {})
+    return chance_of(tx, compilation.trace, truth)
 
 
 def _likely(
@@ -207,17 +157,26 @@ def _likely(
     return compilation.planner.likely(primitive, occurrence, seen)
 
 
-def _check_chance(checks: Checks, misses: float) -> None:
-    """Refuse where a check would fail too often, whatever is assumed.
+def _drawn_truth(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    site: Site,
+    truth: TensorVariable,
+    odds: float,
+) -> bool:
+    """The value in this call of a condition that goes both ways, guarded by drawing ahead.
 
-    Args:
-        checks: those of the trace so far.
-        misses: in how many calls of one another check would fail.
+    Raises:
+        Refused: it cannot be drawn ahead.
     """
-    if (missed := checks.missed + misses) > _MOST_MISSED:
+    try:
+        if not allows_versions(2**MOST_GUARDED):
+            raise Refused("hoist-varies", "The frame may not be compiled in more versions.")
+        return guarded_truth(tx, compilation, site, truth)
+    except Refused as refused:
+        missed = compilation.trace.of(Checks).missed_with(odds)
         detail = f"A random number decides: checks would fail in {missed:.0%} of the calls."
-        raise Refused("decided-by-chance", detail)
-    checks.missed = missed
+        raise Refused("decided-by-chance", detail) from refused
 
 
 def check_numbers(frame: InstructionTranslatorBase) -> None:
@@ -294,7 +253,3 @@ def _text(condition: SymBool, value: bool) -> str:
         if known.rhs.is_Integer and known.lhs.is_Symbol:
             return f"{known.lhs} <= {known.rhs - strict}"
     return str(known)
-
-
-def _device(value: TensorVariable) -> torch.device:
-    return cast(torch.device, value.as_proxy().node.meta["example_value"].device)

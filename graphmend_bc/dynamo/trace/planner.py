@@ -52,11 +52,13 @@ class Planner(Protocol):
     def inlines(self, code: CodeType) -> bool:
         """Whether a region that is to be compiled once is inlined; `RegionBreaks` says so."""
 
-    def selects(self, site: Site) -> bool:
-        """Whether the graph selects one of the numbers that the arms of a branch give."""
+    def selects(self, site: Site, *, flips: bool) -> bool:
+        """Whether the graph selects one of the numbers that the arms of a branch give.
 
-    def may_select(self, site: Site) -> bool:
-        """Whether the arms of a branch give numbers of which the graph can select one."""
+        Args:
+            site: the branch.
+            flips: whether it is known to go both ways.
+        """
 
     def fails_again(self, site: Site) -> bool:
         """Whether checks of speculations at a site have failed more than once."""

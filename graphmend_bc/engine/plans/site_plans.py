@@ -468,7 +468,7 @@ class Plans:
         Returns:
             False if the attempt need not be repeated: a mark that is declined does nothing.
         """
-        if self._stop_expecting(site):
+        if self._stop_expecting(site) or self._selects_instead(site, refused):
             return True
         self.state.stop_selecting(site)
         self._note_refusal(site, refused)
@@ -494,6 +494,13 @@ class Plans:
                 self.take_out(site)
             self._decline(site, last)
             return not is_mark
+
+    def _selects_instead(self, site: Site, refused: Refused) -> bool:
+        """Have the graph select the number that a branch gives, where random numbers decide it."""
+        if refused.reason.code != "decided-by-chance" or not self.state.select(site):
+            return False
+        self.take_out(site)
+        return True
 
     def climb_all(self, sites: Iterable[Site], refused: Refused) -> bool:
         changed = [self.climb(site, refused) for site in sites]

@@ -1,0 +1,103 @@
+"""How likely a condition is true that random numbers decide.
+
+Most say it themselves (chances.py). Of others that rest on nothing but what torch draws it is
+tried out, with the same numbers each time:
+
+    torch.rand(12)[3] < 0.1
+    torch.bernoulli(torch.tensor([0.9])) == 1
+    torch.randn([]) < 0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.tensor import TensorVariable
+from torch.fx import Node
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
+from graphmend_bc.dynamo.random_draws.chances import chance
+from graphmend_bc.dynamo.random_draws.drawn_values import HostDraws
+from graphmend_bc.dynamo.trace.compilation import Trace
+from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.op_recorder import Recorder
+from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime.signal_handlers import pass_on
+
+_SAMPLES = 256
+_MOST_ELEMENTS = 4096
+
+
+@dataclass(slots=True, eq=False)
+class Odds(Feature):
+    """How likely the conditions of an attempt are true.
+
+    Attributes:
+        known: by their nodes; None for one that is not decided by random numbers alone.
+    """
+
+    stays: ClassVar[bool] = True
+
+    known: dict[Node, float | None] = field(default_factory=dict)
+
+
+def chance_of(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable) -> float | None:
+    """How likely a condition is true that random numbers decide; None for any other.
+
+    Args:
+        tx: translator of the frame that asks.
+        trace: the attempt that is running.
+        truth: the condition, a 0-dim bool tensor.
+    """
+    node, known = truth.as_proxy().node, trace.of(Odds).known
+    if node not in known:
+        draws = trace.known(HostDraws)
+        found = chance(node, draws.intervals if draws is not None else {})
+        if found is None and trace.recorder is not None:
+            found = _sampled_chance(tx, trace.recorder, node)
+        known[node] = found
+    return known[node]
+
+
+def _sampled_chance(
+    tx: InstructionTranslatorBase, recorder: Recorder, condition: Node
+) -> float | None:
+    if not _draws_alone(recorder, condition):
+        return None
+    limits = Limits(config.concrete_eval_limit, _MOST_ELEMENTS)
+    try:
+        check_no_function_mode(tx)
+        piece = slice_of([condition], bool, "", recorder, limits, numbers=True, draws=True)
+        return _sampled(piece)
+    except Refused:
+        return None
+    except Exception as error:  # the program finds out by itself what fails
+        pass_on(error)
+        return None
+
+
+def _sampled(piece: Slice) -> float:
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        return [piece.run(()) for _ in range(_SAMPLES)].count(True) / _SAMPLES
+
+
+def _draws_alone(recorder: Recorder, condition: Node) -> bool:
+    """Whether a node is computed from draws on the CPU, and from no input of the graph."""
+    found, work = set[Node](), [condition]
+    while work:
+        node = work.pop()
+        if node.op in ("placeholder", "get_attr"):
+            return False
+        if node not in found:
+            found.add(node)
+            work += node.all_input_nodes
+    drawn = [node.meta.get("example_value") for node in found & recorder.drawing]
+    return bool(drawn) and all(
+        isinstance(value, torch.Tensor) and value.device.type == "cpu" for value in drawn
+    )

@@ -1,0 +1,98 @@
+"""The checks of what a graph assumes.
+
+Each speculation adds a 0-dim bool tensor to the graph: True if the speculation was wrong and
+mattered. At the end of the graph they become two outputs, which were wrong and whether any was,
+that only the wrapper around the compiled graph sees (deopt_wrapper.py). A single speculation is
+one output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, cast
+
+import torch
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.builder import wrap_fx_proxy
+from torch._dynamo.variables.tensor import TensorVariable
+
+from graphmend_bc.dynamo.frames.inlined_frames import InlinedFrames
+from graphmend_bc.dynamo.graph.emit import call, method
+from graphmend_bc.dynamo.random_draws.odds import chance_of
+from graphmend_bc.dynamo.speculation.index_bounds import check_index_bounds
+from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
+from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.runtime import Site
+
+_MOST_MISSED = 1 / 4
+"""In how many calls of one checks may fail because of random numbers. Where they fail more often,
+the pieces that a break leaves are the cheaper way."""
+
+
+@dataclass(slots=True, eq=False)
+class Checks(Feature):
+    """The checks of the speculations of an attempt.
+
+    Attributes:
+        drawn: predicates that may rest on random draws.
+        places: where each of the speculations was made, in their order.
+        first: how many nodes the graph had when a site was reached first.
+        missed: in how many calls of one a check fails because random numbers decide.
+    """
+
+    order: ClassVar[int] = 30
+
+    drawn: list[TensorVariable] = field(default_factory=list)
+    places: list[InlinedFrames] = field(default_factory=list)
+    first: dict[Site, int] = field(default_factory=dict)
+    missed: float = 0.0
+
+    def missed_with(self, odds: float) -> float:
+        """In how many calls of one a check fails with one more condition, as likely as that."""
+        return self.missed + min(odds, 1 - odds)
+
+    def misses_too_often(self, odds: float) -> bool:
+        """Whether that is too many, whatever is assumed of the condition."""
+        return self.missed_with(odds) > _MOST_MISSED
+
+    def on_graph_end(
+        self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
+    ) -> None:
+        """Make one question of all speculations, and one answer to look them up."""
+        trace = compilation.trace
+        check_index_bounds(tx, trace)
+        # A draw that only a predicate needs must happen even if both arms turn out to be the same.
+        # A predicate that was taken back has another one in its place.
+        alive = set(tx.output.graph.nodes) if self.drawn else set()
+        drawn = [(value, value.as_proxy().node) for value in self.drawn]
+        trace.kept += [value for value, node in drawn if node in alive and not node.users]
+        self.drawn.clear()
+        if not trace.speculations or trace.questions:
+            return
+        wrongs = [wrong for _, wrong in trace.speculations]
+        home = _device(wrongs[0])
+        moved = [w if _device(w) == home else method(tx, "to", w, home) for w in wrongs]
+        if len(moved) == 1:
+            trace.questions = [*moved]
+            return
+        stack = tx.output.create_proxy(
+            "call_function", torch.stack, ([w.as_proxy() for w in moved],), {}
+        )
+        which = cast(TensorVariable, wrap_fx_proxy(tx, stack))
+        trace.questions = [which, call(tx, "any", which)]
+
+
+def is_left_to_chance(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable) -> bool:
+    """Whether random numbers decide a condition, so that its check would fail too often.
+
+    Args:
+        tx: translator of the frame that asks.
+        trace: the attempt that is running.
+        truth: the condition, a 0-dim bool tensor.
+    """
+    odds = chance_of(tx, trace, truth)
+    return odds is not None and trace.of(Checks).misses_too_often(odds)
+
+
+def _device(value: TensorVariable) -> torch.device:
+    return cast(torch.device, value.as_proxy().node.meta["example_value"].device)

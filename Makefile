@@ -49,7 +49,7 @@ orders: build
 
 fuzz: build
 	$(PYTEST) -m nightly --all-orders $(TESTS)
-	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED) --jobs $(JOBS) --out $(RESULTS)/fuzz_found.py $(ARGS)
+	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED) --jobs $(JOBS) --out $(RESULTS)/fuzz_found $(ARGS)
 
 # The script itself prints one OK line for each model that equals eager.
 demo: build

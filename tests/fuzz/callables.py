@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.fuzz import process
 from tests.fuzz.surroundings import (
     ATTRIBUTES,
     CLASSES,
@@ -238,6 +237,5 @@ SURROUNDINGS: Final[dict[str, Surrounding]] = {
     "modes": MODES,
     "nested": NESTED,
     "whole": WHOLE,
-    **process.SURROUNDINGS,
 }
-"""By the name of their group of forms; a program has one to three."""
+"""By the name of their group of forms."""

@@ -13,9 +13,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.fuzz.callables import SURROUNDINGS
+from tests.fuzz.catalog import SURROUNDINGS
 from tests.fuzz.expressions import fill
-from tests.fuzz.programs import RETURNS, VECTORS, WHOLES, Program, function, module_of
+from tests.fuzz.programs import (
+    RETURNS,
+    VECTORS,
+    WHOLES,
+    Program,
+    backends,
+    function,
+    module_of,
+)
 from tests.fuzz.scope import Scope
 from tests.fuzz.statements import Lines, block, breaking, reading
 from tests.fuzz.surroundings import Surrounding
@@ -24,6 +32,9 @@ MOST_SURROUNDINGS = 3
 
 _GROUPS = ("in place", "closures", "comprehensions", "effects", "gradients", "objects", "raises")
 """Of the grammar's groups, those that leave a program likely to be mended and to run to its end."""
+
+_DIFFERENTIATED = {"checkpoints", "derivatives"}
+"""Surroundings that show most in gradients."""
 
 _TABLES = (
     "{}",
@@ -49,6 +60,8 @@ def changing_programs(
     names = list(dict.fromkeys([draw(st.sampled_from(first)), *draw(more)]))
     surroundings = [SURROUNDINGS[name] for name in names]
     groups = set(names) | {group for group in _GROUPS if draw(st.integers(0, 3)) == 3}
+    if _DIFFERENTIATED & groups and draw(st.booleans()):
+        groups.add("gradients")
     grad = "gradients" in groups
     if grad:
         groups -= {"in place"}
@@ -66,7 +79,7 @@ def changing_programs(
     parts.append(_module(f) if "whole" in names else _held(f, held, way, is_given))
     calls = draw(_calls(grad, given))
     parts.append(draw(_change(surroundings, len(calls))))
-    backend = draw(st.sampled_from(["eager"] * 7 + ["aot_eager"]))
+    backend = draw(backends())
     return Program(module_of("\n".join(parts)) + "\n", calls, backend, grad)
 
 
@@ -131,6 +144,8 @@ def _change(draw: Any, surroundings: list[Surrounding], count: int) -> str:
 _REBOUND = (
     *("table", "rows", "level", "spare", "abs", "shift"),
     *("apart", "rate", "around", "rng"),
+    *("mode", "left", "marked", "meter", "tally", "array"),
+    *("part", "cubed", "keyed"),
 )
 """Globals that changes assign."""
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.fuzz.callables import SURROUNDINGS
+from tests.fuzz import aliases
+from tests.fuzz.catalog import SURROUNDINGS
 from tests.fuzz.grammar import CONSTANTS, EXPRESSIONS, NAMES
 from tests.fuzz.scope import Scope
 from tests.fuzz.simple import SHOWN
@@ -17,6 +18,7 @@ MOST_NESTED = 2
 
 FORMS: dict[str, dict[str, tuple[str, ...]]] = {
     kind: forms
+    | ({aliases.GROUP: aliases.EXPRESSIONS[kind]} if kind in aliases.EXPRESSIONS else {})
     | {
         name: reads
         for name, surrounding in SURROUNDINGS.items()

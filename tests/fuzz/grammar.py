@@ -54,11 +54,11 @@ GROUPS: Final = (
 
 RARE_GROUPS: Final = (
     *("partial", "random", "host", "sizes", "raises", "identity"),
-    *("numbers", "unbound", "shared", "lengths", "many calls"),
+    *("numbers", "aliases", "unbound", "shared", "lengths", "many calls"),
 )
 """Groups that every fourth program has: they end programs early or break graphs everywhere. The last four
 have no forms: programs that read variables which may have no value, calls with `x` a row of `y`, calls with
-tensors of other lengths, and more calls."""
+tensors of other lengths, and more calls. Those of `aliases` are in `aliases.py`."""
 
 EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "vector": {

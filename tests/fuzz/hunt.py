@@ -8,18 +8,21 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import HypothesisException
 
-from tests.fuzz.kinds import KINDS
+from tests.fuzz.kinds import KINDS, kinds_of
 from tests.fuzz.programs import Program
 from tests.fuzz.verdict import OURS, Fault, Verdict, judge
 
 PATIENCE = 120
 """Seconds after which a program counts as one that hangs."""
+
+PATIENCE_OF_INDUCTOR = 600
+"""As before, where a compiler is called for each graph."""
 
 
 class Hangs(Exception):
@@ -33,14 +36,21 @@ class Catch:
     Attributes:
         faults: how many programs had which verdict, those tried while shrinking not counted.
         met: in how many of them each strategy was used and each reason to decline was given.
-        failure: the smallest program that failed, if one did, and why.
+        kinds: how many of them were of each kind.
+        failures: those that failed, and why; the smallest one alone where they are made small.
         stock: the smallest program that stock `torch.compile` gets wrong, if one was met, and why.
     """
 
     faults: Counter[str] = field(default_factory=Counter)
     met: Counter[str] = field(default_factory=Counter)
-    failure: tuple[Program, str] | None = None
+    kinds: Counter[str] = field(default_factory=Counter)
+    failures: list[tuple[Program, str]] = field(default_factory=list)
     stock: tuple[Program, str] | None = None
+
+    @property
+    def failure(self) -> tuple[Program, str] | None:
+        """A program that failed, and why."""
+        return self.failures[0] if self.failures else None
 
 
 def hunt(
@@ -51,7 +61,7 @@ def hunt(
     shrink: bool = True,
     about_to: Callable[[Program], None] | None = None,
 ) -> Catch:
-    """Judge `count` programs, or as many as it takes to meet one that fails.
+    """Judge `count` programs, or as many as it takes to meet one that fails if that is made small.
 
     Args:
         count: how many programs.
@@ -61,7 +71,7 @@ def hunt(
         about_to: called with each program before it is judged.
 
     Returns:
-        The verdicts, and the smallest failing program.
+        The verdicts, and the programs that failed.
     """
     catch = Catch()
 
@@ -79,13 +89,17 @@ def hunt(
         if about_to is not None:
             about_to(program)
         verdict = verdict_on(program)
-        if catch.failure is None:
+        if not (shrink and catch.failures):
             catch.faults[verdict.fault.name] += 1
             catch.met.update(verdict.strategies | verdict.declines)
+            catch.kinds.update(verdict.kinds)
         if verdict.fault is Fault.STOCK:
             catch.stock = _smaller(catch.stock, program, verdict.difference)
         if verdict.fault in OURS:
-            catch.failure = _smaller(catch.failure, program, verdict.difference)
+            if not shrink:
+                catch.failures.append((program, verdict.difference))
+                return
+            catch.failures[:] = [_smaller(catch.failure, program, verdict.difference)]
             raise AssertionError(verdict.difference)
 
     with _quiet():
@@ -97,7 +111,9 @@ def hunt(
             if catch.failure is None:
                 raise
             program, difference = catch.failure
-            catch.failure = program, f"{difference} (not every time: {type(error).__name__})"
+            catch.failures[:] = [
+                (program, f"{difference} (not every time: {type(error).__name__})")
+            ]
     return catch
 
 
@@ -105,17 +121,19 @@ def verdict_on(program: Program) -> Verdict:
     """`judge`, with a limit of time; what it raises is a verdict too."""
 
     def give_up(number: int, frame: FrameType | None) -> None:
-        raise Hangs(f"It took more than {PATIENCE} seconds.")
+        raise Hangs(f"It took more than {patience} seconds.")
 
+    patience = PATIENCE_OF_INDUCTOR if program.backend == "inductor" else PATIENCE
     before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(PATIENCE)
+    signal.alarm(patience)
     try:
-        return judge(program)
+        verdict = judge(program)
     except Exception as error:
-        return Verdict(Fault.MENDING, f"{type(error).__name__}: {error}")
+        verdict = Verdict(Fault.MENDING, f"{type(error).__name__}: {error}")
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+    return replace(verdict, kinds=kinds_of(program))
 
 
 def _smaller(

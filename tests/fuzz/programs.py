@@ -11,10 +11,13 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
+from tests.fuzz import aliases
 from tests.fuzz.expressions import fill
 from tests.fuzz.grammar import GROUPS, RARE_GROUPS
 from tests.fuzz.scope import Scope
 from tests.fuzz.statements import block
+
+_NONE = frozenset[str]()
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,14 @@ class Program:
         calls: the arguments of each call, as the text of a tuple.
         backend: for `torch.compile`.
         grad: run a backward pass from what `f` returns.
+        way: how it is called, a key of `tests.fuzz.ways.WAYS`.
     """
 
     source: str
     calls: tuple[str, ...]
     backend: str
     grad: bool
+    way: str = "in turn"
 
     def arguments(self) -> list[tuple[Any, ...]]:
         """The arguments of each call."""
@@ -81,11 +86,22 @@ PRELUDE = {
 """What the forms of the grammar name; a program has the parts that it uses."""
 
 
+def backends() -> st.SearchStrategy[str]:
+    """A name for `torch.compile`, or rarely one that AOTAutograd is in."""
+    return st.sampled_from(["eager"] * 7 + ["aot_eager"])
+
+
 @st.composite
-def programs(draw: Any) -> Program:
-    """Programs, from an empty function up to some fifty lines."""
+def programs(draw: Any, also: frozenset[str] = _NONE, but: frozenset[str] = _NONE) -> Program:
+    """Programs, from an empty function up to some fifty lines.
+
+    Args:
+        also: groups of forms that a program certainly has.
+        but: groups that it has not.
+    """
     groups = {group for group in GROUPS if draw(st.booleans())}
     groups |= {group for group in RARE_GROUPS if draw(st.integers(0, 3)) == 3}
+    groups = (groups | also) - but
     grad = "gradients" in groups
     if grad and draw(st.integers(0, 3)) > 0:  # else backward refuses most programs
         groups -= {"in place"}
@@ -98,14 +114,13 @@ def programs(draw: Any) -> Program:
             draw(function("def forward(self, x):", "x", groups - {"calls", "net"}, shared)),
             "    ",
         ) + "\nnet = Net()")  # fmt: skip
-    parts.append(draw(function("def f(x, y, z, k):", "xyzk", groups, shared, 6)))
+    names = "xyzka" if aliases.GROUP in groups else "xyzk"
+    header = f"def f({', '.join(names)}):"
+    parts.append(draw(function(header, names, groups, shared, 6)))
     source = module_of("\n".join(parts))
-    if grad and "in place" in groups:  # a leaf that requires a gradient must not be written
-        source = source.replace(
-            "def f(x, y, z, k):", "def f(x, y, z, k):\n    x, y = (x * 1, y * 1)"
-        )
-    backend = draw(st.sampled_from(["eager"] * 7 + ["aot_eager"]))
-    return Program(source + "\n", draw(_calls(groups, grad)), backend, grad)
+    if grad and groups & {"in place", aliases.GROUP}:  # a leaf with a gradient must not be written
+        source = source.replace(header, f"{header}\n    x, y = (x * 1, y * 1)")
+    return Program(source + "\n", draw(_calls(groups, grad)), draw(backends()), grad)
 
 
 def module_of(text: str) -> str:
@@ -199,6 +214,11 @@ def _calls(draw: Any, groups: set[str], grad: bool) -> tuple[str, ...]:
         rows = f"[{one}, {other}]"
         whole = _of_length(draw(st.sampled_from(WHOLES)), n)
         k = draw(st.sampled_from(["2", "0.5", "-1"]))
+        if aliases.GROUP in groups:
+            form = draw(st.sampled_from(aliases.WITH_GRADIENT if grad else aliases.CALLS))
+            tensors = (f"torch.tensor({values}{suffix})" for values in (vector, rows))
+            calls.append(aliases.argument(form, *tensors, f"torch.tensor({whole})", k))
+            continue
         if "shared" in groups and not grad and draw(st.booleans()):
             row = draw(st.sampled_from(["y[0]", "y[1]", "y.flatten()[1:4]"]))
             given = f"(lambda y: ({row}, y, torch.tensor({whole}), {k}))"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from tests.fuzz.callables import SURROUNDINGS
+from tests.fuzz.catalog import SURROUNDINGS
 from tests.fuzz.grammar import BASIC, NAMES
 
 MOST_COMPOUND = 7

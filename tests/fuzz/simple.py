@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.fuzz import aliases
 from tests.fuzz.grammar import BASIC
 
 ROWS: Final = (
@@ -81,6 +82,7 @@ STATEMENTS: Final[dict[str, tuple[str, ...]]] = {
         "if {test}: raise Trouble({shown}, {number})",
         "if {test}: raise KeyError({shown}) from ValueError('cause')",
     ),
+    aliases.GROUP: aliases.STATEMENTS,
 }
 
 VECTOR_ENDS: Final = {BASIC: ("return {vector}",)} | {"raises": ("raise ValueError('end')",)}
@@ -93,5 +95,6 @@ ENDS: Final[dict[str, tuple[str, ...]]] = {
         "raise Trouble({shown})",
         "raise RuntimeError(f'{{k}}') from None",
     ),
+    aliases.GROUP: aliases.ENDS,
 }
 """Statements that leave the function."""

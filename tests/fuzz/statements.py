@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.fuzz.callables import SURROUNDINGS
+from tests.fuzz.catalog import SURROUNDINGS
 from tests.fuzz.expressions import expression, fill, form_of, rarely
 from tests.fuzz.grammar import NAMES
 from tests.fuzz.scope import Scope

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from graphmend_bc.engine.state import MendingState
 from tests import oracle
-from tests.fuzz import verdict
-from tests.fuzz.callables import SURROUNDINGS
+from tests.fuzz import arms, verdict
+from tests.fuzz.catalog import FAMILIES, SURROUNDINGS
 from tests.fuzz.hunt import hunt
 from tests.fuzz.kinds import KINDS
 from tests.fuzz.programs import Program
@@ -57,7 +57,7 @@ def _made() -> set[str]:
 
 
 def _all_generated() -> list[Program]:
-    return _generated(COUNT, 0) + _generated(COUNT, 0, "process")
+    return [program for family in FAMILIES for program in _generated(COUNT, 0, family)]
 
 
 @functools.cache
@@ -98,7 +98,7 @@ def test_programs_notice_their_changes() -> None:
     """The changes of every third program show in what eager Python does."""
     programs = _generated(60, 1)
     differences = [
-        verdict._difference(_eager(program), _eager(_without_change(program)))
+        arms.difference_of(_eager(program), _eager(_without_change(program)))
         for program in programs
     ]
     assert sum(map(bool, differences)) > len(programs) // 3
@@ -112,7 +112,7 @@ def test_no_change_raises() -> None:
 
 
 def _eager(program: Program) -> list[oracle.Seen]:
-    return verdict._run(program, lambda f: f)
+    return arms.run(program, lambda f: f)
 
 
 def test_same_seed_same_programs() -> None:
@@ -130,7 +130,7 @@ def test_share_of_programs_that_change() -> None:
 
 # What a missed change is taken for
 
-_compiled = verdict._compiled
+_compiled = verdict.compiled
 
 
 def _without_change(program: Program, number: str = "") -> Program:
@@ -155,7 +155,7 @@ def _missing(mended: str | None, stock: str | None) -> Callable[..., list[oracle
 
 
 def test_missed_change_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdict, "_compiled", _missing("", None))
+    monkeypatch.setattr(verdict, "compiled", _missing("", None))
     catch = hunt(60, 3, kind="surroundings")
     assert catch.failure is not None
     program, difference = catch.failure
@@ -205,7 +205,7 @@ def test_fault_of_missed_change(
     monkeypatch: pytest.MonkeyPatch, mended: str | None, stock: str | None, fault: Fault
 ) -> None:
     """Stock is to blame only for what it gets wrong in this very program, in the same calls."""
-    monkeypatch.setattr(verdict, "_compiled", _missing(mended, stock))
+    monkeypatch.setattr(verdict, "compiled", _missing(mended, stock))
     calls = ("(torch.ones(3), None, None, 2)",) * 2
     assert judge(Program(_TWICE, calls, "eager", False)).fault is fault
 

@@ -41,8 +41,8 @@ from graphmend_bc.dynamo.absence.absence_guards import (
     note_absent,
     note_found,
 )
-from graphmend_bc.dynamo.absence.class_lookups import has_name, note_class, note_lookup
-from graphmend_bc.dynamo.absence.class_writes import dict_now
+from graphmend_bc.dynamo.absence.class_lookups import has_name, note_bases, note_class, note_lookup
+from graphmend_bc.dynamo.absence.class_writes import dict_now, written_attribute
 from graphmend_bc.dynamo.trace.compilation import current
 
 
@@ -65,6 +65,11 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
     """An attribute, which is found, or found at the end of a search, or raises."""
 
     def var_getattr(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+        if (written := written_attribute(tx, self, name)) is not None:
+            if isinstance(self, UserDefinedObjectVariable) and self.source is not None:
+                note_absent_name(self.source, self, name)
+            note_bases(self, name)
+            return written
         try:
             found = stock(self, tx, name, *args, **kwargs)
         except exc.ObservedAttributeError:

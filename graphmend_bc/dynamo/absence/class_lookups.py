@@ -20,6 +20,7 @@ from torch._guards import Source
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.absence.absence_guards import note_absent
 from graphmend_bc.dynamo.absence.class_guards import ClassGuards
+from graphmend_bc.dynamo.absence.class_writes import check_unwritten
 from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.dynamo.trace.features import Feature
 
@@ -54,6 +55,7 @@ def looked_up(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def lookup(self: Any, name: str) -> Any:
         kind = self.value if isinstance(self.value, type) else type(self.value)
+        check_unwritten(kind, name)
         if name.startswith("__") or has_name(kind, name):
             note_lookup(self, name)
         return stock(self, name)
@@ -100,6 +102,7 @@ def looked_up_in_bases(stock: Callable[..., Any]) -> Callable[..., Any]:
             kind, where = owner.value, owner.source
         after = typevar.as_python_constant()
         if after in kind.__mro__:
+            check_unwritten(kind, name)
             note_class(kind, where, name, kind.__mro__.index(after) + 1)
         return found
 
@@ -108,6 +111,17 @@ def looked_up_in_bases(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 def note_lookup(owner: Any, name: str) -> None:
     """Guard on what the classes of an object say about a name.
+
+    Args:
+        owner: the variable of an object or a class.
+        name: what was looked for.
+    """
+    check_unwritten(owner.value if isinstance(owner.value, type) else type(owner.value), name)
+    note_bases(owner, name)
+
+
+def note_bases(owner: Any, name: str) -> None:
+    """The same, where what the frame has set there was found.
 
     Args:
         owner: the variable of an object or a class.

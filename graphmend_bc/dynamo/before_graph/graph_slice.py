@@ -29,6 +29,7 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
     has_out,
     input_storages,
     is_in_place,
+    is_input,
     name_called,
     storages,
     tensors_of,
@@ -71,6 +72,7 @@ class Slice:
         function: from the arguments to the value.
         ops: how many operators that is, with those of the slices that its arguments are.
         kept: whether the frame asks for the value again that its guards have computed.
+        written: inputs that the frame has changed in place before it asks for the value.
     """
 
     label: str
@@ -78,6 +80,7 @@ class Slice:
     function: Callable[..., Any]
     ops: int = 0
     kept: bool = False
+    written: tuple[Source, ...] = ()
     _recent: threading.local = field(init=False, default_factory=threading.local)
     _readers: list[Reader] = field(init=False, default_factory=list)
 
@@ -273,7 +276,22 @@ def slice_of(
     text = "\n".join([name, module.code, *(source.name for source in sources)])
     label = f"{name} {hashlib.sha1(text.encode()).hexdigest()[:12]}"
     run = module.forward  # a call of the module would print what is raised, and run hooks
-    return Slice(label, tuple(sources), lambda *arguments: finish(*run(*arguments)), ops)
+    return Slice(
+        label,
+        tuple(sources),
+        lambda *arguments: finish(*run(*arguments)),
+        ops,
+        written=_written_inputs(nodes, recorder),
+    )
+
+
+def _written_inputs(nodes: Sequence[Node], recorder: Recorder) -> tuple[Source, ...]:
+    """Inputs of the graph that were changed in place by now. None of the nodes reads them."""
+    if not nodes or not recorder.written:
+        return ()
+    written = set(recorder.written)
+    inputs = filter(is_input, nodes[0].graph.nodes)
+    return tuple(_source(node) for node in inputs if not written.isdisjoint(storages([node])))
 
 
 def _copied(graph: Graph, node: Node, copies: Mapping[Node, Node]) -> Node:

@@ -20,6 +20,7 @@ from torch._guards import Source
 from torch.fx import Node
 
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
+from graphmend_bc.dynamo.before_graph.apart_guards import guard_apart
 from graphmend_bc.dynamo.before_graph.call_template import filled_template, template_of
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource, hoisted_source
 from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
@@ -116,6 +117,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         name = f"{self.site.name}:{self.site.lineno} {what}"
         numbers = function in _READS
         piece = slice_of(nodes, finish, name, trace.recorder, self.limits(), numbers=numbers)
+        guard_apart(piece)
         if piece.label not in hoists.numbers:
             value = self._as_input(tx, piece, nodes)
             if not isinstance(value, (ConstantVariable, SymNodeVariable)):

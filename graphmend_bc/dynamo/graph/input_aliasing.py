@@ -58,12 +58,13 @@ class Layout:
         Args:
             args: the graph's arguments.
         """
-        spans = [(*_span(args[m.views[0][0]]), m.written) for m in self.memories]
+        spans = [(*span_of(args[m.views[0][0]]), m.written) for m in self.memories]
         shared = (m for m in self.memories if m.written and len(m.views) > 1)
         return _are_apart(spans) and all(m.holds(args) for m in shared)
 
 
-def _span(tensor: torch.Tensor) -> tuple[int, int]:
+def span_of(tensor: torch.Tensor) -> tuple[int, int]:
+    """Where the memory of a tensor begins and ends."""
     storage = tensor.untyped_storage()
     start = storage.data_ptr()  # 0 if there is no memory, as on the device "meta"
     return start, start + (storage.nbytes() if start else 0)

@@ -26,6 +26,7 @@ from torch._guards import Source
 from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
+from graphmend_bc.dynamo.before_graph.apart_guards import guard_apart
 from graphmend_bc.dynamo.before_graph.call_template import TENSOR, template_of
 from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
 from graphmend_bc.dynamo.before_graph.host_function import NUMBERS
@@ -206,7 +207,9 @@ def tensors_of_arguments(trace: Trace, nodes: Sequence[Node], name: str) -> Slic
     assert trace.recorder is not None
     if not nodes:
         return Slice(name, (), lambda: ())
-    return slice_of(nodes, lambda *values: values, name, trace.recorder, Limits.of_hoists())
+    piece = slice_of(nodes, lambda *values: values, name, trace.recorder, Limits.of_hoists())
+    guard_apart(piece)
+    return piece
 
 
 def _tried(tx: InstructionTranslatorBase, draw: HostDraw) -> tuple[Sequence[torch.Tensor], Any]:

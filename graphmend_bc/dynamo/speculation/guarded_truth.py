@@ -14,6 +14,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
+from graphmend_bc.dynamo.before_graph.apart_guards import guard_apart
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
 from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, reader, slice_of
 from graphmend_bc.dynamo.before_graph.guarded_constants import answer_of
@@ -98,6 +99,7 @@ def _before_graph(
     name = f"{site.name}:{site.lineno} {len(truths.values)} truth value"
     node = _uncopied(truth.as_proxy().node, recorder)
     piece = slice_of([node], bool, name, recorder, Limits.of_hoists(), numbers=True)
+    guard_apart(piece)
     root = tx.output.root_tx
     scope = {"L": root.f_locals, "G": root.f_globals}
     given = [reader(s)(scope) for s in piece.sources if place_in_draws(s) is None]

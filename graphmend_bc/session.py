@@ -18,6 +18,7 @@ from graphmend_bc.contrib.load import load as load_contrib
 from graphmend_bc.dynamo.patches.installer import Installer
 from graphmend_bc.engine.decisions.decision_cache import DecisionCache
 from graphmend_bc.engine.frame_compiler import compile_frame
+from graphmend_bc.engine.outcomes.failures import report_error
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.registration import Registry
 from graphmend_bc.reporting.report import Report
@@ -264,7 +265,7 @@ def new_state(*, mends: bool) -> MendingState:
 def _seams(state: MendingState) -> Installer:
     load_contrib()
     bypassed = {} if is_known_torch() else canary.bypassed()
-    return Installer(state, partial(compile_frame, state), bypassed)
+    return Installer(state, partial(compile_frame, state), partial(report_error, state), bypassed)
 
 
 @contextmanager

@@ -32,6 +32,7 @@ from graphmend_bc.dynamo.patches.installer import Installer
 from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.dynamo.trace.default_settings import default_settings
 from graphmend_bc.engine.frame_compiler import compile_frame
+from graphmend_bc.engine.outcomes.failures import report_error
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.rules.registry import BUILT_IN
 
@@ -91,7 +92,7 @@ def findings(*, quick: bool = False, only: str = "", without: str = "") -> Itera
     """
     load_contrib()
     state = MendingState()
-    seams = Installer(state, partial(compile_frame, state))
+    seams = Installer(state, partial(compile_frame, state), partial(report_error, state))
     every = seams.all()
     missing = {seam.label for seam in every if not places_of(seam)}
     if any(seam.needed_by == ESSENTIAL and seam.label in missing for seam in every):

@@ -74,6 +74,7 @@ class Attempts:
         self.failed: list[str] = []
         self.tried: list[Attempt] = []
         self.taken_up = False
+        self.has_reported = False
         counts = state.frames.get(identity_of(code))
         self.stored = frozenset[str]() if counts is None else counts.stored
         function = state.function_of(code)

@@ -36,7 +36,11 @@ def begin(state: MendingState, code: CodeType) -> Callable[[], None]:
     if _thread.compiles:
         return lambda: None
     _thread.compiles = True
-    told = [listener(code) for listener in LISTENERS]
+    try:
+        told = [listener(code) for listener in LISTENERS]
+    except BaseException:
+        _thread.compiles = False
+        raise
     begun = time.perf_counter_ns()
 
     def end() -> None:

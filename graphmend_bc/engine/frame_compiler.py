@@ -69,6 +69,7 @@ def compile_frame(
         What Dynamo's own function returns.
 
     Raises:
+        InternalError: stock has to do without us altogether; that was told already.
         Exception: what Dynamo's own raises.
     """
     ended = compile_time.begin(state, code)
@@ -96,12 +97,12 @@ def _compile_frame(
         outcome = frame.compile_without_us(InternalError(error))
     if isinstance(outcome, Traced):
         return outcome.result
-    failure = outcome.error
     try:
-        # Stock could not do without us either: the user sees what was raised.
-        raise failure if not isinstance(failure, InternalError) else failure.failure
+        if isinstance(outcome.error, InternalError) and not frame.has_reported:
+            frame.report(outcome)
+        raise outcome.error
     finally:
-        del outcome, failure  # the traceback holds this frame
+        del outcome  # the traceback holds this frame
 
 
 class Next(Enum):
@@ -185,8 +186,10 @@ class Frame(Attempts):
 
     def compile_without_us(self, error: InternalError) -> Outcome:
         """As `compile`, where we failed outside of an attempt: nothing is mended or remembered."""
-        self._report(Failed(error))
+        self.report(Failed(error))
         self.plans.off = True
+        if not eager_fallback.counted_versions(self.code):  # what was told was not yet in use
+            self.state.withdraw_mends(self.code)
         outcome = self._try(self._compilation(), self.call)
         while isinstance(outcome, Failed) and isinstance(outcome.error, RegionBreaks):
             self.plans.trace_anew(outcome.error)
@@ -253,7 +256,7 @@ class Frame(Attempts):
             return left
         self.plans.off = True
         if rewritten or isinstance(failed.error, InternalError):
-            self._report(failed)
+            self.report(failed)
         return self._compile_as_stock()
 
     def _left_in_this_call(self, failed: Failed) -> Failed | None:
@@ -266,7 +269,9 @@ class Frame(Attempts):
         left.__cause__ = failed.error
         return Failed(left)
 
-    def _report(self, failed: Failed) -> None:
+    def report(self, failed: Failed) -> None:
+        """Tell why stock compiles the frame."""
+        self.has_reported = True
         place = self.retries.place_of(failed)
         report_failure(self.state, site_of(self.code, 0), failed.error, place)
 

@@ -8,6 +8,7 @@ from types import CodeType
 
 from graphmend_bc.dynamo.frames.breaks import Break
 from graphmend_bc.dynamo.trace.compilation import Trace
+from graphmend_bc.engine.outcomes.failures import errors_reported, report_error
 from graphmend_bc.engine.outcomes.speculation_flips import SpeculationFlips
 from graphmend_bc.engine.plans.call_plans import CallPlans
 from graphmend_bc.engine.plans.jump_plans import JumpPlans
@@ -125,7 +126,12 @@ class FrameOutcomes:
     code: CodeType
 
     def graph_failed(self, tally: Tally, wrong: Sequence[int]) -> None:
-        self.state.graph_failed(self.code, tally, wrong)
+        with errors_reported(self.state, self.code):
+            self.state.graph_failed(self.code, tally, wrong)
 
     def draw_mismatched(self, site: Site) -> None:
-        self.state.draw_mismatched(self.code, site)
+        with errors_reported(self.state, self.code):
+            self.state.draw_mismatched(self.code, site)
+
+    def failed(self, error: Exception) -> None:
+        report_error(self.state, self.code, error)

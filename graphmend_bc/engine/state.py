@@ -32,6 +32,7 @@ from graphmend_bc.reporting.verification import Verification
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.plan import AskTruth
 from graphmend_bc.runtime import CodeId, Site, forget_dead_code, identity_of
+from graphmend_bc.runtime.forks import lock_over_forks
 
 log = logging.getLogger("graphmend_bc")
 declines_log = logging.getLogger("graphmend_bc.declines")
@@ -109,7 +110,7 @@ class MendingState:
     eager_calls: Counter[CodeId] = field(default_factory=Counter)
     verified: dict[CodeId, Verification] = field(default_factory=dict)
     limit: int = _ENOUGH
-    lock: RLock = field(default_factory=RLock)
+    lock: RLock = field(default_factory=lock_over_forks)
 
     def forget(self) -> None:
         """Forget mends, plans and counts. Rewritten code that is in use stays known."""
@@ -353,9 +354,15 @@ class MendingState:
         with self.lock:
             self.left_to_stock.add(key)
             self.counts_of(code).left = True
+        self.withdraw_mends(code)
+        self.note_decline(Decline.of(Refused("mending-does-not-pay", detail), site_of(code, 0)))
+
+    def withdraw_mends(self, code: CodeType) -> None:
+        """Take out of the report what is mended in a frame, and in no other, by its own code."""
+        key = identity_of(code)
+        with self.lock:
             others = [counts.sites for other, counts in self.frames.items() if other != key]
             self.report.withdraw(self.counts_of(code).sites.difference(*others))
-        self.note_decline(Decline.of(Refused("mending-does-not-pay", detail), site_of(code, 0)))
 
     def counts_of(self, code: CodeType) -> FrameCounts:
         """What was counted of a frame, by its own code."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from threading import RLock
 from types import CodeType
 from typing import Final
+
+from graphmend_bc.runtime.forks import lock_over_forks
 
 _ENOUGH: Final = 1024
 """Code objects that are known before the dead ones are looked for the first time."""
@@ -80,7 +81,7 @@ class _Table:
         self.by_object: dict[int, tuple[weakref.ref[CodeType], CodeId]] = {}
         self.by_value: dict[int, list[CodeId]] = {}
         self.limit = _ENOUGH
-        self.lock = RLock()
+        self.lock = lock_over_forks()
 
     def identity(self, code: CodeType) -> CodeId:
         known = self.by_object.get(id(code))

@@ -10,7 +10,8 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CellType, CodeType, FunctionType
 from typing import Any, Final
 
-from graphmend_bc.runtime.deferral.call_places import call_at, callers, is_machinery
+from graphmend_bc.runtime.deferral.call_places import CallPlace, call_at, callers, is_machinery
+from graphmend_bc.runtime.told_once import told_once
 
 _CALLERS_SHOWN: Final = 4
 """How many of its callers the original code finds above it. Each costs a call of a few lines."""
@@ -87,8 +88,7 @@ class Deoptimizer:
         only = dict(zip(names, rest[count:], strict=True))
         function = FunctionType(code, self.module_globals, code.co_name, None, cells)
         charge, _raised.charge = getattr(_raised, "charge", None), None
-        below = 0 if is_machinery(self.module_globals) else 1  # the generated code is another frame
-        places = callers(_CALLERS_SHOWN, below)
+        places = self._callers()
         begun = time.perf_counter_ns()
         try:
             return False, self.call(places, function, (*rest[:count], *extra), only | keywords)
@@ -97,6 +97,13 @@ class Deoptimizer:
         finally:
             if charge is not None:
                 charge(time.perf_counter_ns() - begun)
+
+    def _callers(self) -> list[CallPlace]:
+        try:  # the generated code is a frame of the user's, too
+            return callers(_CALLERS_SHOWN, 0 if is_machinery(self.module_globals) else 1)
+        except Exception as error:
+            told_once("shows a frame's original code without its callers", error)
+            return []
 
 
 def _without_entries(error: BaseException, count: int) -> BaseException:

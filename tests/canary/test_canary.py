@@ -19,7 +19,9 @@ from graphmend_bc.dynamo.patches.table import SEAMS
 from graphmend_bc.engine.state import MendingState
 
 ALL = (
-    *installer._of_state(MendingState(), lambda *args: None, installer._Switch()),
+    *installer._of_state(
+        MendingState(), lambda *args: None, installer._Switch(), lambda *args: None
+    ),
     *SEAMS,
     *(seam for extension in extensions() for seam in extension.seams),
 )

@@ -26,7 +26,9 @@ from graphmend_bc.versions import MissingSeamError, UnsupportedVersionError
 
 X = torch.tensor([1.0, 2.0])
 ALL = (
-    *installer._of_state(MendingState(), lambda *args: None, installer._Switch()),
+    *installer._of_state(
+        MendingState(), lambda *args: None, installer._Switch(), lambda *args: None
+    ),
     *SEAMS,
     *(seam for extension in extensions() for seam in extension.seams),
 )

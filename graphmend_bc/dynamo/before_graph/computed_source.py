@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import ref
 
 from torch._dynamo import guards
 from torch._dynamo.codegen import PyCodegen
@@ -16,6 +17,9 @@ from graphmend_bc.dynamo.before_graph.prologue import call_in_prologue
 
 _SLICES = "___graphmend_bc_slices"
 """The name under which the text of a guard finds the slices."""
+
+_ENOUGH = 256
+"""Labels that are known before those of slices that are gone are looked for the first time."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class HoistedSource(Source):
     local: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        _known()[self.label] = self.slice
+        _known().add(self.slice)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What it is in caches of compiled graphs, which hold the sources of symbolic sizes.
@@ -60,10 +64,43 @@ class HoistedSource(Source):
         codegen.append_output(codegen.create_load(self.local))
 
 
-def _known() -> dict[str, Slice]:
-    """The slices by their labels, where the text of a guard finds them."""
-    known: dict[str, Slice] = guards._get_closure_vars().setdefault(_SLICES, {})  # type: ignore[assignment]
-    return known
+class Slices:
+    """The slices that are alive, by their labels. What guards rest on, their functions keep alive.
+
+    Those that are gone are looked for when there are many labels.
+    """
+
+    def __init__(self) -> None:
+        self.by_label: dict[str, list[ref[Slice]]] = {}
+        self.limit = _ENOUGH
+
+    def add(self, piece: Slice) -> None:
+        """One more, which may have the label of another: they compute the same."""
+        self.by_label[piece.label] = [*_alive(self.by_label.get(piece.label, [])), ref(piece)]
+        if len(self.by_label) > self.limit:
+            found = {label: _alive(refs) for label, refs in self.by_label.items()}
+            self.by_label = {label: refs for label, refs in found.items() if refs}
+            self.limit = max(_ENOUGH, 2 * len(self.by_label))
+
+    def __getitem__(self, label: str) -> Slice:
+        for found in map(ref.__call__, reversed(self.by_label[label])):
+            if found is not None:
+                return found
+        raise KeyError(label)
+
+
+def _alive(refs: list[ref[Slice]]) -> list[ref[Slice]]:
+    return [each for each in refs if each() is not None]
+
+
+def _known() -> Slices:
+    """Where the text of a guard finds the slices."""
+    known: Any = guards._get_closure_vars()
+    found: Slices = known.setdefault(_SLICES, _slices)
+    return found
+
+
+_slices = Slices()
 
 
 def _read(label: str, local: str) -> HoistedSource:

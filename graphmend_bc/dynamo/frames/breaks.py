@@ -112,14 +112,15 @@ def instruction_of(translator: InstructionTranslatorBase) -> tuple[CodeType, int
 
 
 def translators(traceback: TracebackType | None) -> list[InstructionTranslatorBase]:
-    """The translators of user frames on a traceback, outermost first."""
+    """The translators of user frames on a traceback, outermost first; not one that is half made."""
     found: list[InstructionTranslatorBase] = []
     while traceback is not None:
         candidate = _local(traceback.tb_frame, "self")
         if isinstance(candidate, InstructionTranslatorBase) and candidate not in found:
             found.append(candidate)
         traceback = traceback.tb_next
-    return [translator for translator in found if not _is_runtime(translator)]
+    made = (translator for translator in found if hasattr(translator, "f_globals"))
+    return [translator for translator in made if not _is_runtime(translator)]
 
 
 def _local(frame: FrameType, name: str) -> object:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import traceback
 
+from torch._dynamo.exc import InternalTorchDynamoError
+
 from graphmend_bc.dynamo.frames.breaks import first_line
 from graphmend_bc.dynamo.frames.generated_code import OURS, TORCH
 from graphmend_bc.reporting.reasons import Refused
@@ -61,8 +63,12 @@ def is_internal(error: Exception) -> bool:
     """True if an error is ours and of no class of ours or torch's, which somebody awaits.
 
     Args:
-        error: what was raised while a frame was traced.
+        error: what was raised while a frame was traced, or its guards were made.
     """
+    if isinstance(error, InternalError):
+        return True
     awaited = type(error).__module__.startswith(("graphmend_bc.", "torch."))
     # `NotImplementedError` is what Dynamo's variables raise that have no value, and is awaited.
-    return not awaited and not isinstance(error, NotImplementedError) and is_ours(error)
+    awaited |= isinstance(error, NotImplementedError)
+    # Dynamo puts it in the place of what it does not know, with the same traceback.
+    return (not awaited or isinstance(error, InternalTorchDynamoError)) and is_ours(error)

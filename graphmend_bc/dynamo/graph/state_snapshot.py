@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,9 @@ from typing import Any
 import torch
 from torch.nn import attention
 from torch.nn.attention import SDPBackend
+
+from graphmend_bc.runtime.forks import lock_over_forks
+from graphmend_bc.runtime.told_once import told_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,11 @@ class StateSnapshot:
         Args:
             args: the graph's arguments.
         """
-        places = {_stripe(args[position]) for position in self.inputs}
+        try:
+            places = {_stripe(args[position]) for position in self.inputs}
+        except Exception as error:
+            told_once("lets no graph run beside another", error)
+            places = set(range(len(_STRIPES)))
         if self.draws:
             places.add(0)
         with ExitStack() as held:
@@ -146,7 +152,7 @@ class _Switches:
         attention._sdpa_kernel(self.attention, set_priority=True)
 
 
-_STRIPES = tuple(threading.RLock() for _ in range(64))
+_STRIPES = tuple(lock_over_forks() for _ in range(64))
 """Locks on memory by its address, taken in this order; the first one is for the generators too."""
 
 

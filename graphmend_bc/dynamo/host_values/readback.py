@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from graphmend_bc.runtime.told_once import told_once
+
 
 def reading(graph: Callable[..., Any], methods: Mapping[int, str]) -> Callable[..., Any]:
     """The same graph, with Python values in place of some outputs.
@@ -24,7 +26,11 @@ def reading(graph: Callable[..., Any], methods: Mapping[int, str]) -> Callable[.
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
         outputs = list(graph(*args, **kwargs))
-        local = on_host([outputs[index] for index in methods])
+        local = [outputs[index] for index in methods]
+        try:
+            local = on_host(local)
+        except Exception as error:  # of memory for all of them, for one
+            told_once("reads the outputs of a graph one by one", error)
         for (index, method), tensor in zip(methods.items(), local, strict=True):
             outputs[index] = getattr(tensor, method)()
         return tuple(outputs)

@@ -14,9 +14,11 @@ from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.before_graph.graph_slice import end_lookup
 from graphmend_bc.dynamo.frames.saved_packages import SavedPackages
 from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL
+from graphmend_bc.dynamo.patches.containment import Tell, answering, contained
 from graphmend_bc.dynamo.patches.seam import Seam, SeamPlace, registered
 from graphmend_bc.dynamo.patches.table import SEAMS
 from graphmend_bc.dynamo.rollback import eager_fallback, stances
+from graphmend_bc.dynamo.rollback.cache_entries import misses_computed
 from graphmend_bc.versions import MissingSeamError
 
 CompileFrame = Callable[[Callable[..., Any], CodeType, list[Any], dict[str, Any]], Any]
@@ -77,6 +79,7 @@ class Installer:
     Args:
         state: told of what happens to the frames that were compiled.
         compile_frame: compiles one frame.
+        tell: is told of an error of ours after which stock's own function is called.
         bypassed: labels of seams that this torch has but goes around, each with what is wrong.
     """
 
@@ -84,10 +87,12 @@ class Installer:
         self,
         state: Mending,
         compile_frame: CompileFrame,
+        tell: Tell,
         bypassed: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._state = state
         self._compile_frame = compile_frame
+        self._tell = tell
         self._bypassed = bypassed
         self._switch = _Switch()
         self._put: list[_Put] = []
@@ -95,7 +100,7 @@ class Installer:
 
     def all(self) -> tuple[Seam, ...]:
         """The seams, in the order in which they are put in."""
-        ours = _of_state(self._state, self._compile_frame, self._switch)
+        ours = _of_state(self._state, self._compile_frame, self._switch, self._tell)
         return (*ours, *SEAMS, *registered)
 
     def install(self, without: str = "") -> None:
@@ -152,7 +157,7 @@ class Installer:
         before = place.value()
         if seam.stays and hasattr(before, "__graphmend_bc__"):
             return
-        ours = place.made(seam.make)
+        ours = place.made(contained(seam, self._tell))
         if ours is before:
             return
         if seam.stays:
@@ -162,7 +167,7 @@ class Installer:
         place.put(ours)
 
 
-def _of_state(state: Mending, ours: CompileFrame, switch: _Switch) -> tuple[Seam, ...]:
+def _of_state(state: Mending, ours: CompileFrame, switch: _Switch, tell: Tell) -> tuple[Seam, ...]:
     """The seams that call the mending state. Without them nothing is mended."""
 
     def compiling(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -178,10 +183,13 @@ def _of_state(state: Mending, ours: CompileFrame, switch: _Switch) -> tuple[Seam
         return eager_fallback.convert(state.unguarded, state.is_awaited, stock)
 
     def calling_back(stock: Callable[..., Any]) -> Callable[..., Any]:
-        return stances.stance_calls_back(state.is_awaited, stock)
+        def is_awaited(frame: Any) -> bool:
+            return state.is_awaited(frame.f_code) or misses_computed(frame)
+
+        return stances.stance_calls_back(answering(is_awaited, False, tell), stock)
 
     def skipping_guards(stock: Callable[..., bool]) -> Callable[..., bool]:
-        return stances.skipping_guards(state.needs_guards, stock)
+        return stances.skipping_guards(answering(state.needs_guards, True, tell), stock)
 
     def resetting(stock: Callable[..., Any]) -> Callable[..., Any]:
         def reset() -> None:
@@ -198,12 +206,14 @@ def _of_state(state: Mending, ours: CompileFrame, switch: _Switch) -> tuple[Seam
             ("compile_frame",),
             compiling,
             "one call per frame to compile: the mending loop runs around it",
+            outermost=True,
         ),
         Seam(
             convert,
             ("_compile",),
             converting,
             "one call of a frame is left to eager Python",
+            outermost=True,
         ),
         Seam(
             "torch._dynamo.eval_frame",
@@ -211,17 +221,20 @@ def _of_state(state: Mending, ours: CompileFrame, switch: _Switch) -> tuple[Seam
             calling_back,
             "a stance against compiling is no error where what is lacking was compiled, or is"
             " lacking because a condition is guarded",
+            contains_itself=True,
         ),
         Seam(
             "torch._dynamo.eval_frame",
             ("_is_skip_guard_eval_unsafe_stance",),
             skipping_guards,
             "guards that choose between arms are evaluated whatever the stance is",
+            contains_itself=True,
         ),
         Seam(
             "torch._dynamo",
             ("reset",),
             resetting,
             "`torch._dynamo.reset()` forgets what was mended",
+            outermost=True,
         ),
     )

@@ -34,6 +34,9 @@ class Seam:
         also: more owners of the same, each with a name; those that this torch has are replaced.
         inherited: True if a class that only inherits it gets it for itself alone.
         replaced: False if it must be there, but only objects of one attempt have it replaced.
+        outermost: True if nothing of ours is called around it: after an error of ours, stock's own
+            is called.
+        contains_itself: True if no error of ours leaves it; a frame around it costs too much.
     """
 
     owner: str
@@ -46,6 +49,8 @@ class Seam:
     also: tuple[tuple[str, str], ...] = ()
     inherited: bool = False
     replaced: bool = True
+    outermost: bool = False
+    contains_itself: bool = False
 
     def places(self) -> list[SeamPlace]:
         """Where it goes in this torch.

@@ -33,6 +33,7 @@ from graphmend_bc.rewriting.deopt import with_deopt
 from graphmend_bc.runtime.deferral.effect_preflight import EffectPreflight
 from graphmend_bc.runtime.deoptimise import Deoptimise, Deoptimizer
 from graphmend_bc.runtime.shown_effects import told_of_rerun
+from graphmend_bc.runtime.signal_handlers import pass_on
 
 log = logging.getLogger("graphmend_bc")
 
@@ -162,8 +163,9 @@ def _rolling_back(
     compilation: Compilation,
     ahead: EffectPreflight | None,
 ) -> Callable[..., Any]:
-    attempt = _attempt(graph, undo, tally, compilation.code, ahead)
-    shares, graph_failed = bool(undo.inputs or undo.draws), compilation.outcomes.graph_failed
+    outcomes = compilation.outcomes
+    attempt = _attempt(graph, undo, tally, compilation.code, ahead, outcomes.failed)
+    shares, graph_failed = bool(undo.inputs or undo.draws), outcomes.graph_failed
 
     def deoptimise(wrong: Sequence[int], begun: int) -> Deoptimise:
         charge = tally.charge(wrong, time.perf_counter_ns() - begun)
@@ -202,6 +204,7 @@ def _attempt(
     tally: Tally,
     code: CodeType,
     ahead: EffectPreflight | None,
+    failed: Callable[[Exception], None],
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, Sequence[int]]]:
     single = len(tally.speculations) == 1  # then one output is both questions
     speculates = bool(tally.speculations)
@@ -212,10 +215,18 @@ def _attempt(
 
         Raises:
             _OperatorFailed: an operator raised.
+            Deoptimise: what the graph changes could not be copied.
         """
         region = checkpoints.region()
         mark = None if region is None else region.begin(code, tally)
-        before = undo.remember(args)
+        try:
+            before = undo.remember(args)
+        except Exception as error:
+            pass_on(error)
+            failed(error)
+            if mark is not None:
+                mark.thrown_away()
+            raise Deoptimise from None
         tally.calls += 1
         try:
             results = graph(*args, **kwargs)

@@ -24,7 +24,7 @@ from torch._dynamo.cache_size import is_recompilation
 from torch._dynamo.types import ConvertFrameReturn
 
 from graphmend_bc.dynamo.frames.generated_code import OURS, TORCH
-from graphmend_bc.dynamo.frames.internal_errors import is_ours
+from graphmend_bc.dynamo.frames.internal_errors import is_internal, is_ours
 from graphmend_bc.dynamo.frames.saved_packages import without_package
 from graphmend_bc.dynamo.rollback.cache_entries import counted, failing_guards, misses_computed
 from graphmend_bc.runtime.data_stack import call_with_stack_room
@@ -163,8 +163,8 @@ def convert(
             return ConvertFrameReturn()  # stock skips it, if its first call has no tensor
         conversion = _Conversion(frame is not None and not given.get("export"), frame)
         token = _CURRENT.set(conversion)
-        # The innermost frames of the stack, which Dynamo does not log: two more are ours.
-        kwargs["skip"] = given.get("skip", 0) + 2
+        # The innermost frames of the stack, which Dynamo does not log: three more are ours.
+        kwargs["skip"] = given.get("skip", 0) + 3
         try:
             with without_package(kwargs):
                 return call_with_stack_room(stock, *args, **kwargs)
@@ -173,6 +173,8 @@ def convert(
         except Exception as error:
             pass_on(error)
             if conversion.mended is None or not conversion.is_call or _is_hooks(error):
+                raise
+            if is_internal(error):
                 raise
             unguarded(conversion.mended, error)
         finally:

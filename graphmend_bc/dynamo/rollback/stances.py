@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import CodeType
 from typing import Any, Final
 
 from torch._dynamo import convert_frame, eval_frame, trace_rules
@@ -11,7 +10,6 @@ from torch._dynamo.types import ConvertFrameReturn
 
 from graphmend_bc.dynamo.before_graph.graph_slice import end_lookup
 from graphmend_bc.dynamo.frames import attempt
-from graphmend_bc.dynamo.rollback.cache_entries import misses_computed
 from graphmend_bc.dynamo.rollback.eager_fallback import runs_eagerly
 
 _NOT_WARM: Final = (
@@ -23,7 +21,7 @@ _NOT_WARM: Final = (
 
 
 def stance_calls_back(
-    is_awaited: Callable[[CodeType], bool], stock: Callable[..., Any]
+    is_awaited: Callable[[Any], bool], stock: Callable[..., Any]
 ) -> Callable[..., Any]:
     """`_callback_from_stance`: what becomes of a frame without a compiled version that fits.
 
@@ -31,7 +29,8 @@ def stance_calls_back(
     made the value of a condition a guard: the call runs the original code.
 
     Args:
-        is_awaited: whether it is of our doing that a frame has no compiled version that fits.
+        is_awaited: whether it is of our doing that a frame, as Dynamo passes it, has no compiled
+            version that fits.
         stock: Dynamo's own.
     """
 
@@ -41,10 +40,10 @@ def stance_calls_back(
             return made
 
         def refuse(frame: Any, *args: Any, **kwargs: Any) -> ConvertFrameReturn:
-            if is_awaited(frame.f_code) or misses_computed(frame):
-                end_lookup(frame.f_locals)
-                return runs_eagerly()
+            awaited = is_awaited(frame)
             end_lookup(frame.f_locals)
+            if awaited:
+                return runs_eagerly()
             if eval_frame._stance.stance == "fail_on_recompile":
                 result: ConvertFrameReturn = made(frame, *args, **kwargs)
                 return result

@@ -139,13 +139,14 @@ class Trace:
     @property
     def has_failed(self) -> bool:
         """Whether there was an error of ours that Dynamo may have made another one of."""
-        return self.listener is not None and self.listener.failure is not None
+        heard = self.listener is not None and self.listener.failure is not None
+        return heard or self.failure is not None
 
     def close(self) -> None:
         """Stop listening."""
         if self.listener is not None:
             self.listener.detach()
-            self.failure = self.listener.failure
+            self.failure = self.failure or self.listener.failure
             self.listener = None
 
 
@@ -265,8 +266,10 @@ class Compilation:
 
     def close(self) -> None:
         """The attempt has ended."""
-        self.settings.close()
-        self.trace.close()
+        try:
+            self.settings.close()
+        finally:
+            self.trace.close()
 
     def start_trace(self) -> None:
         """Forget the last attempt; Dynamo is about to trace the frame from its start."""
@@ -297,5 +300,7 @@ def running(compilation: Compilation) -> Iterator[None]:
     try:
         yield
     finally:
-        compilation.close()
-        _CURRENT.reset(token)
+        try:
+            compilation.close()
+        finally:
+            _CURRENT.reset(token)

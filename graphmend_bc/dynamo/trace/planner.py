@@ -108,3 +108,6 @@ class GraphOutcomes(Protocol):
 
     def draw_mismatched(self, site: Site) -> None:
         """A call before a graph gave what the graph is not made for."""
+
+    def failed(self, error: Exception) -> None:
+        """An error of ours, while a graph ran: the original code of the frame runs."""

@@ -98,7 +98,7 @@ class DecisionCache:
             return
         try:
             self._files().drop(key)
-        except (OSError, RuntimeError) as error:
+        except Exception as error:
             self._tell(error)
 
     def _files(self) -> EntryFiles:
@@ -110,7 +110,11 @@ class DecisionCache:
     def _key(self, subject: Subject) -> str | None:
         if not config.disk_cache or not hasattr(os, "getuid"):
             return None
-        return digest_of(subject.code, settings_now(subject.lost))
+        try:
+            return digest_of(subject.code, settings_now(subject.lost))
+        except Exception as error:
+            self._tell(error)
+            return None
 
     def _tell(self, error: Exception) -> None:
         pass_on(error)

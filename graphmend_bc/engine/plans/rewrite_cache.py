@@ -14,6 +14,7 @@ from graphmend_bc.rewriting import Plan, rewrite
 from graphmend_bc.rewriting.calls import site_of_op
 from graphmend_bc.rewriting.origin import origin_of
 from graphmend_bc.runtime import CodeId, Site, identity_of
+from graphmend_bc.runtime.forks import lock_over_forks
 
 _KEPT = 256
 """Rewritten code objects that are kept although nobody may need them any more."""
@@ -27,17 +28,18 @@ def _recent() -> deque[CodeType]:
 class Rewrites:
     """The rewrites that are in use, and some more.
 
-    The same code and plan give the same object, so that Dynamo's caches hit.
+    The same code and plan give the same object, so that Dynamo's caches hit. An equal code object
+    gives another one: Dynamo makes functions of it, whose compiled versions are those of a module.
 
     Attributes:
-        made: by original code and plan; a refusal is kept too.
+        made: by the original code's identity and plan, the last one; a refusal is kept too.
         recent: the last ones.
         lock: held while the tables are changed.
     """
 
     made: dict[tuple[CodeId, Plan], weakref.ref[CodeType] | Refused] = field(default_factory=dict)
     recent: deque[CodeType] = field(default_factory=_recent)
-    lock: RLock = field(default_factory=RLock)
+    lock: RLock = field(default_factory=lock_over_forks)
 
     def rewritten(self, code: CodeType, plan: Plan) -> CodeType:
         """The code object for a plan.
@@ -48,13 +50,13 @@ class Rewrites:
         if not plan.changes_code:
             return code
         key = (identity_of(code), plan)
-        found = self._made(key)
+        found = self._made(key, code)
         if found is None:
             try:
                 found = rewrite(code, plan).code
             except Refused as refused:
                 found = refused.again()
-            found = self._keep(key, found)
+            found = self._keep(key, code, found)
         if isinstance(found, Refused):
             raise found.again()
         return found
@@ -69,17 +71,21 @@ class Rewrites:
         code = original()
         if code is None:
             return None
-        found = self._made((identity_of(code), plan))
+        found = self._made((identity_of(code), plan), code)
         return code, found if isinstance(found, CodeType) else rewrite(code, plan).code
 
-    def _made(self, key: tuple[CodeId, Plan]) -> CodeType | Refused | None:
-        found = self.made.get(key)
-        return found() if isinstance(found, weakref.ref) else found
+    def _made(self, key: tuple[CodeId, Plan], code: CodeType) -> CodeType | Refused | None:
+        known = self.made.get(key)
+        found = known() if isinstance(known, weakref.ref) else known
+        is_other = isinstance(found, CodeType) and self.original(found, 0)[0] is not code
+        return None if is_other else found
 
-    def _keep(self, key: tuple[CodeId, Plan], result: CodeType | Refused) -> CodeType | Refused:
+    def _keep(
+        self, key: tuple[CodeId, Plan], code: CodeType, result: CodeType | Refused
+    ) -> CodeType | Refused:
         """The result, or that of another thread which was faster."""
         with self.lock:
-            if (known := self._made(key)) is not None:
+            if (known := self._made(key, code)) is not None:
                 return known
             if isinstance(result, Refused):
                 self.made[key] = result

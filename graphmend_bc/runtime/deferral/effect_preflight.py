@@ -19,6 +19,7 @@ from graphmend_bc.runtime.deferral.call_places import CallPlace
 from graphmend_bc.runtime.deferral.effects import Effect
 from graphmend_bc.runtime.deoptimise import Deoptimise
 from graphmend_bc.runtime.objects import can_be_shown
+from graphmend_bc.runtime.told_once import told_once
 
 Predicates = tuple[tuple[Any, bool], ...]
 Call = tuple[Predicates, Callable[..., Any], tuple[Any, ...], dict[str, Any]]
@@ -51,12 +52,15 @@ class EffectPreflight:
         if not self.can_deoptimise:
             return
         restore = self.undone.__dict__.pop("restore", None)
-        for effect, (predicates, function, args, kwargs) in zip(self.effects, calls, strict=True):
-            place, handled = effect.frames()[-1], effect.handled
-            if would_raise(function, args, kwargs, place, handled) and runs(predicates):
-                if restore is not None:
-                    restore()
-                raise Deoptimise
+        try:
+            is_fine = not any(map(_is_about_to_raise, self.effects, calls))
+        except Exception as error:
+            told_once("runs a frame's own code", error)
+            is_fine = False
+        if not is_fine:
+            if restore is not None:
+                restore()
+            raise Deoptimise
 
     def check_objects(self, *groups: tuple[Predicates, tuple[object, ...]]) -> None:
         """Raise `Deoptimise` if an object among the arguments does more than read when it is shown.
@@ -71,6 +75,12 @@ class EffectPreflight:
                 raise Deoptimise
         if not self.effects:
             self.undone.__dict__.clear()  # nobody else asks for it
+
+
+def _is_about_to_raise(effect: Effect, call: Call) -> bool:
+    predicates, function, args, kwargs = call
+    place, handled = effect.frames()[-1], effect.handled
+    return would_raise(function, args, kwargs, place, handled) and runs(predicates)
 
 
 def runs(predicates: Predicates) -> bool:

@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any
 
 from graphmend_bc.runtime.deferral.call_places import CallPlace, call_at, callers
+from graphmend_bc.runtime.told_once import told_once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +50,11 @@ class Effect:
         missing = self.depth - len(self.places)
         if missing <= 0:
             return self.places[: self.depth]
-        return (*self.places, *callers(missing, below=int(self.in_users_frame)))
+        try:
+            return (*self.places, *callers(missing, below=int(self.in_users_frame)))
+        except Exception as error:
+            told_once("shows a deferred call without its callers", error)
+            return self.places
 
 
 def naming_lost_effects(graph: Callable[..., Any], sites: Sequence[object]) -> Callable[..., Any]:

@@ -1,0 +1,137 @@
+"""An error of ours at a seam is told of, and what it spoils is done as stock does it.
+
+Dynamo takes many an exception for an answer, such as an AttributeError for an attribute that is not
+there. So an error of ours is noted where it leaves our function, whatever Dynamo makes of it: the
+attempt cannot be used.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import get_ident
+from types import CodeType
+from typing import Any, Final
+
+from graphmend_bc.dynamo.frames.internal_errors import is_internal
+from graphmend_bc.dynamo.patches.seam import Seam
+from graphmend_bc.dynamo.trace.compilation import current
+from graphmend_bc.runtime.signal_handlers import handlers_error, pass_on
+
+Make = Callable[[Any], Any]
+"""Makes what is put at a seam of what is there."""
+
+Tell = Callable[[CodeType | None, Exception], None]
+"""Is told of an error of ours, and of the frame that was being compiled, if one was."""
+
+_LEFT: Final[set[int]] = set()
+"""Threads in which no seam does anything."""
+
+
+def contained(seam: Seam, tell: Tell) -> Make:
+    """Makes what a seam puts in a place, so that an error of ours does no harm there.
+
+    Args:
+        seam: what is put there by itself.
+        tell: is told of an error that ends in stock's answer at this very seam.
+    """
+
+    def make(stock: Any) -> Any:
+        ours = seam.make(stock)
+        if ours is stock or seam.contains_itself:
+            return ours
+        if dataclasses.is_dataclass(ours):  # an entry of a table, with functions of its own
+            fields = {f.name: getattr(ours, f.name) for f in dataclasses.fields(ours)}
+            kept = {n: _noting(getattr(stock, n), f) for n, f in fields.items() if callable(f)}
+            return dataclasses.replace(ours, **kept)  # type: ignore[type-var]
+        if seam.outermost:
+            return _left_to_stock(stock, ours, tell)
+        instead = getattr(builtins, str(seam.names[0]), _nothing) if stock is None else stock
+        return _noting(instead, ours)
+
+    return make
+
+
+def _nothing(*args: Any, **kwargs: Any) -> Any:
+    """Stands where torch's own table has no entry."""
+    return NotImplemented
+
+
+def _noting(stock: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of ours, whose errors end the attempt even if Dynamo makes something of them."""
+
+    def at_seam(*args: Any, **kwargs: Any) -> Any:
+        if _LEFT and get_ident() in _LEFT:
+            return stock(*args, **kwargs)
+        try:
+            return ours(*args, **kwargs)
+        except Exception as error:
+            _note(error)
+            raise
+
+    at_seam.__dict__.update(getattr(ours, "__dict__", {}))  # others look at its attributes
+    return at_seam
+
+
+def _note(error: Exception) -> None:
+    compilation = current()
+    if compilation is None or compilation.trace.failure is not None:
+        return
+    # An import raises what the module raises that it runs.
+    is_programs = isinstance(error, ImportError) or handlers_error(error) is not None
+    if not is_programs and is_internal(error):
+        compilation.trace.failure = error
+
+
+def _left_to_stock(
+    stock: Callable[..., Any], ours: Callable[..., Any], tell: Tell
+) -> Callable[..., Any]:
+    """A function of ours around which nothing of ours is: after an error, stock's own is called."""
+
+    def at_seam(*args: Any, **kwargs: Any) -> Any:
+        if get_ident() not in _LEFT:
+            try:
+                return ours(*args, **kwargs)
+            except Exception as error:
+                pass_on(error)
+                if not is_internal(error):
+                    raise
+                tell(next((arg for arg in args if isinstance(arg, CodeType)), None), error)
+        with _without_us():
+            return stock(*args, **kwargs)
+
+    return at_seam
+
+
+def answering(question: Callable[..., bool], otherwise: bool, tell: Tell) -> Callable[..., bool]:
+    """A question to us that has an answer even if we fail.
+
+    Args:
+        question: what is asked.
+        otherwise: the answer that stock is content with.
+        tell: is told of an error of ours.
+    """
+
+    def ask(*args: Any) -> bool:
+        try:
+            return question(*args)
+        except Exception as error:
+            pass_on(error)
+            tell(None, error)
+            return otherwise
+
+    return ask
+
+
+@contextmanager
+def _without_us() -> Iterator[None]:
+    """A block in which the seams do nothing, in this thread."""
+    thread, is_left = get_ident(), get_ident() in _LEFT
+    _LEFT.add(thread)
+    try:
+        yield
+    finally:
+        if not is_left:
+            _LEFT.discard(thread)

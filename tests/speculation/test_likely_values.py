@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc.reporting.counts import many
 from tests.oracle import check, load
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, 3.0])
@@ -33,7 +34,7 @@ def test_speculations_follow_what_happens(
         misses,
         turned,
     )
-    told = f"the check failed in {misses} of 6 calls, re-specialised {turned} times"
+    told = f"the check failed in {misses} of 6 calls, re-specialised {many(turned, 'time')}"
     assert told in str(speculation)
     assert (speculation.rerun_ns > 0) is (misses > 0)
     assert ("s went into running the original code" in str(speculation)) is (misses > 0)

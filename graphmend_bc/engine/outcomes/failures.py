@@ -7,6 +7,7 @@ import logging
 from graphmend_bc.dynamo.frames.internal_errors import InternalError
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.references import reference
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.runtime import Site
 
@@ -31,7 +32,12 @@ def report_failure(
         refused = Refused("does-not-compile", f"{type(error).__name__}: {_said(error)}")
     if state.note_decline(Decline.of(refused, place or start)):
         log.warning(
-            "graphmend_bc leaves %s as it is, because %s: %r", start, why, error, exc_info=shown
+            "graphmend_bc leaves %s as it is, because %s: %r (%s)",
+            start,
+            why,
+            error,
+            reference(refused.reason.code),
+            exc_info=shown,
         )
 
 

@@ -249,12 +249,11 @@ class Attempts:
 
     def _explain(self, error: BaseException) -> None:
         """Add our reasons below Dynamo's own message."""
-        notes = [
-            "\n".join(["graphmend_bc could not mend this break.", *decline.lines])
-            for decline in self.plans.declined.values()
-        ]
-        for note in [*notes, *references(notes)]:
-            error.add_note(note)
+        lines = []
+        for decline in self.plans.declined.values():
+            lines += ["graphmend_bc could not mend this break.", *decline.lines]
+        if lines:
+            error.add_note("\n".join([*lines, *references(lines)]))
 
 
 def _break_reason(outcome: Outcome) -> str:

@@ -15,8 +15,10 @@ from graphmend_bc.dynamo.graph import inductor
 from graphmend_bc.reporting.call_times import CallTimes, Timed
 from graphmend_bc.reporting.code_text import CodeChange
 from graphmend_bc.reporting.compilations import CompiledFrame, FrameResult
+from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.notebook import notebook_html
 from graphmend_bc.reporting.outcomes import Outcome, Speculated
+from graphmend_bc.reporting.references import as_text
 from graphmend_bc.reporting.report import Decline, Mend, Report
 from graphmend_bc.reporting.table import Table
 
@@ -85,7 +87,8 @@ class Explanation:
     def _summary(self) -> str:
         before, after = self.before, self.after
         return (
-            f"{before.graph_count} graphs and {before.graph_break_count} breaks before, "
+            f"{many(before.graph_count, 'graph')} and "
+            f"{many(before.graph_break_count, 'break')} before, "
             f"{after.graph_count} and {after.graph_break_count} after; "
             f"{len(self.mends)} mended, {len(self.declines)} declined"
         )
@@ -103,7 +106,7 @@ class Explanation:
         said += [self.untimed] if self.untimed else []
         if self.times is not None:
             said += [str(self.times.table()), self.times.gain(), *self.times.notes]
-        return "\n".join([str(counts), *map(str, self.mends), *map(str, self.declines), *said])
+        return "\n".join([str(counts), *as_text(*self.mends, *self.declines), *said])
 
 
 def explain(

@@ -131,7 +131,9 @@ def pytest_terminal_summary(
     results, lost = sorted(found), config.stash[_LOST]
     if not results and not (lost and config.getoption("--graphmend")):
         return
+    from graphmend_bc.reporting.counts import many
     from graphmend_bc.reporting.outcomes import Speculated
+    from graphmend_bc.reporting.references import references
     from graphmend_bc.session import switched_off_by
 
     terminalreporter.section("graphmend_bc")
@@ -148,11 +150,13 @@ def pytest_terminal_summary(
         sum(counts) for counts in zip(*(result[1:-1] for result in results), strict=True)
     )
     terminalreporter.line(
-        f"{compiled} of {len(results)} tests compiled something: {mended} sites mended, "
-        f"{left} breaks left."
+        f"{compiled} of {many(len(results), 'test')} compiled something: "
+        f"{many(mended, 'site')} mended, {many(left, 'break')} left."
     )
     if speculated:
         terminalreporter.line(f"{Speculated(speculated, failed)}.".capitalize())
-    for result in results:
-        for decline in result.declines:
-            terminalreporter.line(f"{result.name}: {decline}")
+    declined = [(result.name, decline) for result in results for decline in result.declines]
+    for name, decline in declined:
+        terminalreporter.line(f"{name}: {decline}")
+    for line in references(decline.partition(" at ")[0] for _, decline in declined):
+        terminalreporter.line(line)

@@ -19,10 +19,11 @@ import graphmend_bc as gm
 from graphmend_bc.cli.commands import COMMANDS, LIMIT_OPTION, VALUE_OPTIONS
 from graphmend_bc.cli.program import UserProgram
 from graphmend_bc.reporting.provenance import Provenance
+from graphmend_bc.reporting.references import PAGE
 
 EPILOG = (
     "Everything after the script or module name goes to the program unchanged. "
-    "docs/reasons.md says what each reason in a report means."
+    f"{PAGE} says what each reason in a report means."
 )
 
 

@@ -17,6 +17,19 @@ from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
 
+# `python -m` and `python DIRECTORY` are this very function, down to the frames it leaves in a
+# traceback; the public run_module() puts another __main__ back in the end.
+run_as_main = runpy._run_module_as_main  # type: ignore[attr-defined]
+
+
+class NotStarted(SystemExit):
+    """There is no program to execute under the name; the status, or text, says why."""
+
+
+def has_failed(end: BaseException | None) -> bool:
+    """Whether a program that ended with an exception, or with none, did not end well."""
+    return end is not None and not (isinstance(end, SystemExit) and end.code in (None, 0))
+
 
 @dataclass(frozen=True, slots=True)
 class UserProgram:
@@ -41,9 +54,10 @@ class UserProgram:
         """
         self.check()
         sys.argv[:] = ["-m" if self.is_module else self.name, *self.arguments]
-        if not self.is_module and not sys.flags.safe_path:
+        if not sys.flags.safe_path:
             path = Path(self.name).resolve()
-            sys.path[0] = str(path if self._is_container() else path.parent)
+            folder = path if self._is_container() else path.parent
+            sys.path[0] = os.getcwd() if self.is_module else str(folder)
         main = types.ModuleType("__main__")
         main.__dict__.update(__annotations__={}, __builtins__=builtins)
         sys.modules["__main__"] = main
@@ -52,13 +66,16 @@ class UserProgram:
         """Executes the program as ``__main__``, once :meth:`prepare` was called.
 
         Raises:
+            NotStarted: Python finds no such module, or nothing to execute in the directory.
             SystemExit: as the program raised it, or with status 1 after an uncaught exception was
                 printed as Python prints it.
             KeyboardInterrupt: likewise printed, so that Python ends by the signal and no status.
         """
         try:
             self._execute()
-        except SystemExit:
+        except SystemExit as end:
+            if _is_raised_by(run_as_main, end):
+                raise NotStarted(end.code) from None
             raise
         except BaseException as error:
             error.__traceback__ = _without_own_frames(error.__traceback__)
@@ -89,9 +106,6 @@ class UserProgram:
             raise SystemExit(2) from None
 
     def _execute(self) -> None:
-        # `python -m` and `python DIRECTORY` are this very function, down to the frames it leaves
-        # in a traceback; the public run_module() puts another __main__ back in the end.
-        run_as_main = runpy._run_module_as_main  # type: ignore[attr-defined]
         if self.is_module:
             run_as_main(self.name)
         elif self._is_container():
@@ -108,6 +122,14 @@ class UserProgram:
         namespace.update(__file__=path, __cached__=None, __loader__=loader("__main__", path))
         code = compiled or compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
         exec(code, namespace)
+
+
+def _is_raised_by(function: types.FunctionType, error: BaseException) -> bool:
+    """Whether a function itself raised an error, and nothing that it called."""
+    raised = error.__traceback__
+    while raised is not None and raised.tb_next is not None:
+        raised = raised.tb_next
+    return raised is not None and raised.tb_frame.f_code is function.__code__
 
 
 def _without_own_frames(traceback: types.TracebackType | None) -> types.TracebackType | None:

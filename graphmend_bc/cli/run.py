@@ -9,21 +9,39 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import redirect_stderr, suppress
+from dataclasses import dataclass
 
 import graphmend_bc as gm
 from graphmend_bc.attachment.attach import attach_all, unmet_patterns
 from graphmend_bc.cli.child_processes import ChildProcesses
 from graphmend_bc.cli.loaded_code import LoadedCode
-from graphmend_bc.cli.program import UserProgram
+from graphmend_bc.cli.program import NotStarted, UserProgram, has_failed
 from graphmend_bc.cli.progress import Progress
 from graphmend_bc.cli.ranks import labelled
+from graphmend_bc.reporting.counts import many, verb
 from graphmend_bc.reporting.durations import duration
 from graphmend_bc.reporting.lines import line_table
+from graphmend_bc.reporting.references import references
 from graphmend_bc.session import switched_off_by
 from graphmend_bc.versions import UnsupportedVersionError
 
 FELL_SHORT = 3
 """Exit status of a program that went well but was not mended as the command line demands."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """What is known of a program besides what mending reports.
+
+    Attributes:
+        children: the Python processes that it started.
+        loaded: the compiled code that it loaded.
+        failed: whether it ended with an error.
+    """
+
+    children: ChildProcesses
+    loaded: LoadedCode
+    failed: bool = False
 
 
 def run(args: argparse.Namespace) -> None:
@@ -45,9 +63,17 @@ def run(args: argparse.Namespace) -> None:
     for target in args.attach:
         _attach(target, f"argument --attach: {target!r}", args.refuse)
     _attach(from_environment, "GRAPHMEND_BC_ATTACH", args.refuse)
+    watched = _Watched(children, loaded)
     # Python joins the program's threads and prints what ended it before it calls this.
-    atexit.register(_finish, args, os.getpid(), (children, loaded))
-    program.execute()
+    atexit.register(_finish, args, os.getpid(), watched)
+    try:
+        program.execute()
+    except NotStarted:
+        atexit.unregister(_finish)
+        raise
+    except BaseException as end:
+        watched.failed = has_failed(end)
+        raise
     if args.most_breaks is None and args.most_misses is None:
         return
     for thread in threading.enumerate():
@@ -80,26 +106,30 @@ def fallen_short(
     said = []
     left = report.compiled.breaks + report.compiled.skipped
     if most_breaks is not None and left > most_breaks:
-        said.append(f"graphmend_bc: {left} graph breaks are left; --fail-on-break={most_breaks}.")
+        breaks = f"{many(left, 'graph break')} {verb(left, 'is', 'are')} left"
+        said.append(f"graphmend_bc: {breaks}; --fail-on-break={most_breaks}.")
     found = report.speculated
     if most_misses is not None and found.miss_rate > most_misses:
         said.append(
-            f"graphmend_bc: the check failed in {found.failed} of {found.calls} speculated calls "
-            f"({found.miss_rate:.1%}); --fail-on-miss-rate={most_misses:g}."
+            f"graphmend_bc: the check failed in {found.failed} of "
+            f"{many(found.calls, 'speculated call')} ({found.miss_rate:.1%}); "
+            f"--fail-on-miss-rate={most_misses:g}."
         )
     return said
 
 
-def _finish(args: argparse.Namespace, pid: int, watched: tuple[ChildProcesses, LoadedCode]) -> None:
+def _finish(args: argparse.Namespace, pid: int, watched: _Watched) -> None:
     if os.getpid() != pid:  # a forked child of the program reports nothing
         return
     report = gm.report()
+    # Of a program that failed before it compiled anything there is its error to be read.
+    is_told = bool(report.compiled.frames) or not watched.failed
     with labelled(redirect_stderr):
-        if not args.quiet:
+        if is_told and not args.quiet:
             _print_report(report)
-            for said in filter(None, map(str, watched)):
+            for said in filter(None, map(str, (watched.children, watched.loaded))):
                 print(said, file=sys.stderr)
-        if unmet := unmet_patterns():
+        if (unmet := unmet_patterns()) and is_told:
             print(f"graphmend_bc: {unmet}", file=sys.stderr)
     if args.json:
         args.json.write_text(report.to_json(), encoding="utf-8")
@@ -140,6 +170,8 @@ def _print_report(report: gm.Report) -> None:
         print(f"{reason}: {text} ({', '.join(dict.fromkeys(places))})", file=sys.stderr)
         for hint in hints:
             print(f"    Hint: {hint}", file=sys.stderr)
+    for line in references(decline.reason for decline in report.declines):
+        print(line, file=sys.stderr)
     for speculation in report.speculations:
         if speculation.is_costly:
             print(f"speculated {speculation}", file=sys.stderr)

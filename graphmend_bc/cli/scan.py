@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.provenance import Provenance
 from graphmend_bc.reporting.table import Table
 from graphmend_bc.scanning.files import ScannedFile, scan
@@ -37,8 +38,8 @@ def scan_paths(args: argparse.Namespace) -> None:
     else:
         _print(scanned)
         print(
-            f"{found} likely graph breaks in {read} files. This is a guess from names: torch was "
-            "not asked what is a tensor or what is compiled."
+            f"{many(found, 'likely graph break')} in {many(read, 'file')}. This is a guess from "
+            "names: torch was not asked what is a tensor or what is compiled."
         )
     if not read:
         if not scanned:
@@ -46,7 +47,7 @@ def scan_paths(args: argparse.Namespace) -> None:
         raise SystemExit(2)
     if args.most_breaks is not None and found > args.most_breaks:
         limit = f"--fail-on-break={args.most_breaks}"
-        print(f"graphmend_bc: {found} likely graph breaks; {limit}.", file=sys.stderr)
+        print(f"graphmend_bc: {many(found, 'likely graph break')}; {limit}.", file=sys.stderr)
         raise SystemExit(FELL_SHORT)
 
 

@@ -35,7 +35,8 @@ from graphmend_bc.engine.state import MendingState
 from graphmend_bc.engine.traced import Failed, Outcome, Traced
 from graphmend_bc.reporting.code_text import Rewritten
 from graphmend_bc.reporting.compilations import Attempt, CompiledFrame, FrameResult
-from graphmend_bc.rewriting.plan import Capture
+from graphmend_bc.reporting.references import references, with_references
+from graphmend_bc.rewriting.plan import Capture, Plan
 from graphmend_bc.rules.random_draws import DRAWN
 from graphmend_bc.rules.registry import handlers, is_on
 from graphmend_bc.runtime import Site, identity_of
@@ -116,7 +117,8 @@ class Attempts:
         self.tried[-1] = replace(self.tried[-1], failed_at=self.failed[-1])
         if log.isEnabledFor(logging.DEBUG):
             site, number = site_of(self.code, 0), len(self.failed)
-            log.debug("Attempt %d at %s failed: %s.", number, site, self.failed[-1])
+            why = with_references(self.failed[-1])
+            log.debug("Attempt %d at %s failed: %s.", number, site, why)
 
     def _takes_part(self) -> bool:
         """Whether stock might have met no error, having skipped the frame in another call."""
@@ -196,13 +198,18 @@ class Attempts:
 
     # Telling
 
-    def _rewritten(self) -> list[Rewritten]:
-        """The code that was rewritten for an attempt, which may be planned otherwise after it."""
+    def _rewritten(self, mended: Iterable[Site]) -> list[Rewritten]:
+        """The code that was rewritten for an attempt, which may be planned otherwise after it.
+
+        Also what was mended as it is: calls that are deferred, numbers that are captured.
+        """
         plans, codes = self.plans, self.state.rewrites.codes
+        named = {site.code for site in mended}
+        known = [(code, plans.by_code.get(key, Plan())) for key, code in [*plans.codes.items()]]
         return [
-            Rewritten(key, partial(codes, weakref.ref(code), plans.by_code[key]))
-            for key, code in list(plans.codes.items())
-            if plans.by_code.get(key)
+            Rewritten(identity_of(code), partial(codes, weakref.ref(code), plan))
+            for code, plan in known
+            if plan.changes_code or identity_of(code) in named
         ]
 
     def _tell(
@@ -243,8 +250,11 @@ class Attempts:
 
     def _explain(self, error: BaseException) -> None:
         """Add our reasons below Dynamo's own message."""
+        lines = []
         for decline in self.plans.declined.values():
-            error.add_note(f"graphmend_bc could not mend this break.\n{decline}")
+            lines += ["graphmend_bc could not mend this break.", *decline.lines]
+        if lines:
+            error.add_note("\n".join([*lines, *references(lines)]))
 
 
 def _break_reason(outcome: Outcome) -> str:

@@ -42,6 +42,7 @@ from graphmend_bc.engine.plans.expected_sites import is_expected
 from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.engine.traced import Failed, Outcome, Traced
+from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.rules.standard_library import Prepared
 from graphmend_bc.runtime import Site, identity_of
@@ -228,7 +229,7 @@ class Frame(Attempts):
         counts.varying = eager_fallback.varying_guards(self.code)
         forget_entries(self.code)
         self.plans.off = True
-        self.state.leave_frame(self.code, f"It was compiled {counts.compiled} times.")
+        self.state.leave_frame(self.code, f"It was compiled {many(counts.compiled, 'time')}.")
 
     def _varies_as_before(self) -> bool:
         """Whether stock's first piece of a frame that was left varies as the whole did.
@@ -390,7 +391,8 @@ class Frame(Attempts):
         if rollback is not None and rollback.tally is not None:
             self.state.remember_tally(self.code, rollback.tally)
         cut = bool(attempt.break_reason(result))
-        mends, told = used | trace.used, self._rewritten() if trace.used else []
+        mends = used | trace.used
+        told = self._rewritten(mends) if mends else []
         verify(self.state, compilation, result, mends, self.call.module_globals, cut=cut)
         report_result(self.state, self.plans, self.code, trace, mends, cut=cut)
         self._note_cut(cut)

@@ -25,7 +25,9 @@ from graphmend_bc.engine.outcomes.speculation_flips import SpeculationFlips
 from graphmend_bc.engine.plans.rewrite_cache import Rewrites, site_of
 from graphmend_bc.reporting.code_text import Rewritten
 from graphmend_bc.reporting.compilations import CompiledFrame, FrameResult
+from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.references import reference
 from graphmend_bc.reporting.report import Decline, Mend, Report
 from graphmend_bc.reporting.speculation_stats import History, Tally, speculated
 from graphmend_bc.reporting.verification import Verification
@@ -385,7 +387,7 @@ class MendingState:
                 lists.add(numbers)
                 limit = limit // 2 if len(lists) >= limit // 2 else limit
             if self.hoisted[key] >= limit:
-                detail = f"The limit is {limit} times."
+                detail = f"The limit is {many(limit, 'time')}."
                 self.given_up[site] = Refused("hoist-varies", detail)
                 self.frames.setdefault(site.code, FrameCounts()).varies = True
 
@@ -400,7 +402,7 @@ class MendingState:
             self.draw_mismatches[site] += 1
             is_bad = self.draw_mismatches[site] == config.failed_check_limit
         if is_bad:
-            detail = f"It gave something else {config.failed_check_limit} times."
+            detail = f"It gave something else {many(config.failed_check_limit, 'time')}."
             refused = Refused("hoist-varies", detail)
             self._compile_anew(code, partial(self.given_up.update, {site: refused}))
 
@@ -433,12 +435,13 @@ class MendingState:
             return
         with self.lock:
             self.left_to_stock.add(identity_of(code))
+        refused = Refused("does-not-compile", f"Its guards fail: {first_line(error)}")
         log.warning(
-            "graphmend_bc leaves %s as it is, because the guards of its mended graph fail: %r",
+            "graphmend_bc leaves %s as it is, because the guards of its mended graph fail: %r (%s)",
             site_of(code, 0),
             error,
+            reference(refused.reason.code),
         )
-        refused = Refused("does-not-compile", f"Its guards fail: {first_line(error)}")
         self.note_decline(Decline.of(refused, site_of(code, 0)))
 
     def without_given_up(self, key: CodeId, plan: Plan) -> Plan:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from graphmend_bc.legality import ops
 from graphmend_bc.legality.kernels import may_fail
 from graphmend_bc.legality.record import OpRecord, draws, is_total
+from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.reasons import Refused
 
 
@@ -46,7 +47,7 @@ def _check_runs_untaken(records: Sequence[OpRecord], most_ops: int, writes: bool
         if problem := may_fail(record):
             raise Refused("arm-may-raise", f"{name} {problem}")
     if len(records) > most_ops:
-        raise Refused("arm-too-dear", f"It has more than {most_ops} operators.")
+        raise Refused("arm-too-dear", f"It has more than {many(most_ops, 'operator')}.")
 
 
 def check_runs_taken(records: Sequence[OpRecord], *, grad: bool) -> None:

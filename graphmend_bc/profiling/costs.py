@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from graphmend_bc.dynamo.graph.cuda_graph_counts import CudaGraphCounts
 from graphmend_bc.profiling.device import DeviceCounts
+from graphmend_bc.reporting.counts import many, verb
+from graphmend_bc.reporting.references import references
 from graphmend_bc.reporting.table import Table
 
 
@@ -166,19 +168,22 @@ def as_text(costs: Costs, limit: int) -> str:
     if costs.breaks or not lines:
         lines += _break_lines(costs.breaks, limit)
     launches = sum(graph.calls for graph in costs.graphs)
+    asked = sum(found.calls for found in costs.compilations)
     lines += [
-        f"graph launches: {launches} of {len(costs.graphs)} frames, "
+        f"graph launches: {launches} of {many(len(costs.graphs), 'frame')}, "
         f"{_time(sum(graph.total_ns for graph in costs.graphs))} on the host"
-        + ("" if costs.kernels is None else f", {costs.kernels} device kernels"),
-        f"Dynamo was asked to compile: {sum(found.calls for found in costs.compilations)} times, "
+        + ("" if costs.kernels is None else f", {many(costs.kernels, 'device kernel')}"),
+        f"Dynamo was asked to compile: {many(asked, 'time')}, "
         f"{_time(sum(found.total_ns for found in costs.compilations))}",
         *_device_lines(costs.device, costs.cuda_graphs),
         f"other generated code: {_time(costs.rest_ns)}",
-        f"profiled: {_time(costs.wall_ns)}; measuring {costs.measured_calls} calls took about "
-        f"{_time(costs.overhead_ns)} of it ({_share(costs.overhead_ns, costs.wall_ns)})",
+        f"profiled: {_time(costs.wall_ns)}; measuring {many(costs.measured_calls, 'call')} took "
+        f"about {_time(costs.overhead_ns)} of it ({_share(costs.overhead_ns, costs.wall_ns)})",
     ]
     if costs.dropped_calls:
-        lines.append(f"{costs.dropped_calls} calls are counted above but are not in the trace")
+        dropped = costs.dropped_calls
+        counted = f"{many(dropped, 'call')} {verb(dropped, 'is', 'are')} counted above but"
+        lines.append(f"{counted} not in the trace")
     return "\n".join(lines)
 
 
@@ -186,14 +191,15 @@ def _device_lines(device: DeviceCounts | None, graphs: CudaGraphCounts) -> Itera
     """What a program without a device has no line for."""
     if device is not None and (device.launches or device.graph_launches):
         yield (
-            f"device: {device.launches} kernels launched, {device.graph_launches} CUDA graphs, "
-            f"{device.waits} waits, {device.to_host} copies to the host; "
+            f"device: {many(device.launches, 'kernel')} launched, "
+            f"{many(device.graph_launches, 'CUDA graph')}, {many(device.waits, 'wait')}, "
+            f"{many(device.to_host, 'copy', 'copies')} to the host; "
             f"{_time(round(1000 * device.busy_us))} of work"
         )
     if graphs != CudaGraphCounts():
         yield (
             f"CUDA graphs recorded: {graphs.recorded}, of them again: {graphs.rerecorded}; graphs "
-            f"split into {graphs.partitions} partitions, without: {graphs.skipped}"
+            f"split into {many(graphs.partitions, 'partition')}, without: {graphs.skipped}"
         )
 
 
@@ -235,8 +241,9 @@ def _break_lines(breaks: Sequence[BreakCost], limit: int) -> Iterator[str]:
             times = f"own {_time(frame.own_ns)}, total {_time(frame.total_ns)}"
             rows.append(("", str(frame.calls), "", "", "", f"{name} {times}"))
     yield str(Table(header, rows, right=frozenset(range(5))))
+    yield from references(found.decline for found in breaks[:limit])
     if len(breaks) > limit:
-        yield f"and {len(breaks) - limit} more breaks"
+        yield f"and {many(len(breaks) - limit, 'more break')}"
 
 
 def _time(nanoseconds: int) -> str:

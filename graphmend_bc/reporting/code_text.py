@@ -95,7 +95,7 @@ class CodeText:
 
 @dataclass(frozen=True, slots=True)
 class CodeChange:
-    """A code object before and after a rewrite.
+    """A code object before and after a rewrite; both are the same if it is mended as it is.
 
     Attributes:
         code: which function it is.
@@ -111,6 +111,11 @@ class CodeChange:
     before: CodeText
     after: CodeText
     arms: tuple[CodeText, ...] = ()
+
+    @property
+    def is_rewritten(self) -> bool:
+        """False if Dynamo traced the code as CPython compiled it."""
+        return self.before != self.after
 
     @classmethod
     def of(cls, code: CodeType, written: CodeType) -> CodeChange:
@@ -133,7 +138,7 @@ class CodeChange:
 
 @dataclass(slots=True)
 class Rewritten:
-    """A code object that was rewritten. Its change becomes text when somebody asks for it.
+    """A code object in which something was mended. It becomes text when somebody asks for it.
 
     Attributes:
         code: which function it is.

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from graphmend_bc.reporting.references import references
+
 if TYPE_CHECKING:
     from graphmend_bc.reporting.report import Decline, Mend
 
@@ -22,4 +24,6 @@ def notebook_html(heading: str, mends: Sequence[Mend], declines: Sequence[Declin
     rows += [("left", str(d.site), d.reason, " ".join([d.explanation, *d.hints])) for d in declines]
     cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
     table = "".join(f"<tr>{row}</tr>" for row in cells)
-    return f"<p>{escape(heading)}</p>" + (f"<table>{table}</table>" if rows else "")
+    lead = "<br>".join(map(escape, references(decline.reason for decline in declines)))
+    parts = [f"<p>{escape(heading)}</p>", f"<table>{table}</table>" if rows else ""]
+    return "".join([*parts, f"<p>{lead}</p>" if lead else ""])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 
+from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.durations import duration
 from graphmend_bc.runtime.site import Site
 
@@ -73,16 +74,16 @@ class Outcome:
 
     def in_words(self) -> str:
         """What happened, and what `lost_ns` went into."""
-        said = []
+        said, calls = [], many(self.calls, "call")
         if self.failed_checks or not self.raised:
-            text = f"the check failed in {self.failed_checks} of {self.calls} calls"
-            said.append(f"{text}, re-specialised {self.respecialised} times")
+            text = f"the check failed in {self.failed_checks} of {calls}"
+            said.append(f"{text}, re-specialised {many(self.respecialised, 'time')}")
         if self.raised:
-            said.append(f"the graph raised in {self.raised} of {self.calls} calls")
+            said.append(f"the graph raised in {self.raised} of {calls}")
         parts = [
             (self.rerun_ns, "running the original code"),
             (self.graph_ns, "graphs that ran for nothing"),
-            (self.recompile_ns, f"compiling anew {self.recompiled} times"),
+            (self.recompile_ns, f"compiling anew {many(self.recompiled, 'time')}"),
         ]
         lost = [f"{duration(spent)} went into {what}" for spent, what in parts if spent]
         return "; ".join([*said, ", ".join(lost)] if lost else said)
@@ -116,8 +117,8 @@ class Speculated:
 
     def __str__(self) -> str:
         if not self.calls:
-            return f"a graph raised in {self.raised} calls"
-        text = f"a check failed in {self.failed} of {self.calls} speculated calls"
+            return f"a graph raised in {many(self.raised, 'call')}"
+        text = f"a check failed in {self.failed} of {many(self.calls, 'speculated call')}"
         return f"{text}, a graph raised in {self.raised}" if self.raised else text
 
     @property

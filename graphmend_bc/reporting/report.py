@@ -12,11 +12,13 @@ from graphmend_bc.reporting.code_text import CodeChange, Rewritten
 from graphmend_bc.reporting.compilations import Compiled as Compiled
 from graphmend_bc.reporting.compilations import CompiledFrame
 from graphmend_bc.reporting.compilations import FrameResult as FrameResult
+from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.durations import duration
 from graphmend_bc.reporting.notebook import notebook_html
 from graphmend_bc.reporting.outcomes import Outcome, Speculated
 from graphmend_bc.reporting.provenance import Provenance
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.references import as_text
 from graphmend_bc.reporting.verification import Verification
 from graphmend_bc.runtime.code_id import CodeId
 from graphmend_bc.runtime.site import Site
@@ -55,11 +57,14 @@ class Mend:
         """The mend in the form of the report's JSON."""
         return _as_dict(self)
 
-    def __str__(self) -> str:
+    @property
+    def lines(self) -> list[str]:
+        """The mend as text, without references to reasons."""
         head = f"{self.strategy:10} {self.site} {self.gb_id}".rstrip()
-        return "\n".join(
-            [head, *(f"    a cheaper strategy was refused: {r}" for r in self.passed_over)]
-        )
+        return [head, *(f"    a cheaper strategy was refused: {r}" for r in self.passed_over)]
+
+    def __str__(self) -> str:
+        return "\n".join(as_text(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +115,18 @@ class Decline:
             passed_over,
         )
 
-    def __str__(self) -> str:
-        lines = [
+    @property
+    def lines(self) -> list[str]:
+        """The decline as text, without references to reasons."""
+        return [
             f"{'declined':10} {self.site} {self.gb_id}".rstrip(),
             f"    {self.reason}: {self.explanation}",
             *(f"    refused before: {refusal}" for refusal in self.passed_over),
+            *(f"    Hint: {hint}" for hint in self.hints),
         ]
-        return "\n".join([*lines, *(f"    Hint: {hint}" for hint in self.hints)])
+
+    def __str__(self) -> str:
+        return "\n".join(as_text(self))
 
 
 E = TypeVar("E", Mend, Decline)
@@ -142,7 +152,7 @@ class Report:
         compiled: what was compiled.
         refused: why `enable(on_error="warn")` switched nothing on; empty if it did.
         frames: the last compilations, each with its attempts.
-        rewritten: the code that was rewritten for the last of them.
+        rewritten: the code that was rewritten for the last of them, or mended as it is.
         verified: how calls compared with eager Python's (`config.verify`); likewise.
         _known: what is in the lists.
 
@@ -179,7 +189,7 @@ class Report:
         return True
 
     def note_frame(self, frame: CompiledFrame, rewritten: Collection[Rewritten]) -> None:
-        """Note a compilation, and the code that was rewritten for it."""
+        """Note a compilation, and the code in which something was mended for it."""
         self.frames = [*self.frames[1 - _MOST_FRAMES :], frame]
         anew = {one.code for one in rewritten}
         kept = [one for one in self.rewritten if one.code not in anew]
@@ -187,7 +197,7 @@ class Report:
 
     @property
     def rewrites(self) -> list[CodeChange]:
-        """The bytecode before and after, as text, of what was rewritten and is not gone."""
+        """The bytecode before and after, as text, of what was mended and is not gone."""
         return [change for one in self.rewritten if (change := one.change) is not None]
 
     def withdraw(self, sites: Collection[Site]) -> list[Mend]:
@@ -223,14 +233,15 @@ class Report:
         done, left = self.compiled, self.compiled.breaks + self.compiled.skipped
         text = (
             f"{len(self.mends)} mended, {len(self.declines)} declined; "
-            f"{done.graphs} graphs in {done.frames} compilations, {left} breaks left"
+            f"{many(done.graphs, 'graph')} in {many(done.frames, 'compilation')}, "
+            f"{many(left, 'break')} left"
         )
         if self.speculated != Speculated():
             text = f"{text}; {self.speculated}"
         if not self.lost_ns:
             return text
         recompiled = sum(known.recompiled for known in self.speculations)
-        anew = f", with {recompiled} compilations" if recompiled else ""
+        anew = f", with {many(recompiled, 'compilation')}" if recompiled else ""
         return f"{text}; that cost {duration(self.lost_ns)}{anew}"
 
     @property
@@ -287,7 +298,7 @@ class Report:
     def __str__(self) -> str:
         lines = [f"{len(self.mends)} mended, {len(self.declines)} declined"]
         lines += [f"Nothing was mended: {self.refused}"] if self.refused else []
-        lines += [*map(str, self.mends), *map(str, self.declines)]
+        lines += as_text(*self.mends, *self.declines)
         lines += [f"speculated {speculation}" for speculation in self.speculations]
         return "\n".join([*lines, *(f"compared {known}" for known in self.verified)])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from graphmend_bc.reporting.counts import many, verb
 from graphmend_bc.runtime.site import Site
 
 
@@ -79,6 +80,8 @@ class Verification:
         )
 
     def __str__(self) -> str:
-        text = f"{self.site}: {self.differing} of {self.compared} compared calls differ"
+        compared = many(self.compared, "compared call")
+        differ = verb(self.compared, "differs", "differ")
+        text = f"{self.site}: {self.differing} of {compared} {differ}"
         said = [text, *(f"{why}: {count} not compared" for why, count in self.left.items())]
         return "; ".join([*said, *self.differences])

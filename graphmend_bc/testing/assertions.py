@@ -11,6 +11,8 @@ import torch
 
 from graphmend_bc import session
 from graphmend_bc.explanation import Explanation, explain
+from graphmend_bc.reporting.counts import many
+from graphmend_bc.reporting.references import as_text
 from graphmend_bc.reporting.report import Report
 from graphmend_bc.testing.observation import Call, Observed, observed, state_of
 
@@ -42,12 +44,11 @@ def assert_no_breaks(function: Callable[..., Any], *args: Any, **kwargs: Any) ->
     after = found.after
     if not (after.graph_break_count or after.skipped_frames or after.break_reasons):
         return found
-    declined = [str(decline) for decline in found.declines]
-    reasons = declined or list(after.break_reasons)
+    reasons = as_text(*found.declines) or list(after.break_reasons)
     raise AssertionError(
-        f"{_name(function)} is not one graph: {after.graph_count} graphs, "
-        f"{after.graph_break_count} breaks, {after.skipped_frames} skipped frames.\n"
-        + "\n".join(reasons)
+        f"{_name(function)} is not one graph: {many(after.graph_count, 'graph')}, "
+        f"{many(after.graph_break_count, 'break')}, "
+        f"{many(after.skipped_frames, 'skipped frame')}.\n" + "\n".join(reasons)
     )
 
 

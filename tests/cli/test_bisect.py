@@ -75,6 +75,29 @@ def test_two_guilty_lines_of_a_program(tmp_path: Path) -> None:
     assert processes.python(*command, cwd=tmp_path, env=off).stdout.endswith("[16.0, 16.0]\n")
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["nowhere:f"], "'nowhere:f' names no function: No module named 'nowhere'"),
+        (["os.path:joint"], "'os.path:joint' names no function: module 'posixpath' has no"),
+        (["os.path:join"], "'os.path:join' must be a function that is called without arguments"),
+        (["-m", "nowhere"], "No module named nowhere"),
+    ],
+    ids=["no module", "no attribute", "it takes arguments", "no program"],
+)
+def test_what_does_not_start_is_refused(command: list[str], message: str, tmp_path: Path) -> None:
+    done = processes.python(
+        *["-m", "graphmend_bc", "bisect", "--json", "out.json", *command],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(processes.ROOT)},
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"graphmend-bc bisect: error: the program does not start. {message}" in (
+        done.stderr.replace(f"{sys.executable}: ", "")
+    )
+    assert not (tmp_path / "out.json").exists()
+
+
 @pytest.mark.nightly
 def test_a_check_says_which_runs_are_good(tmp_path: Path) -> None:
     """The function's result is printed; the check reads it."""

@@ -118,7 +118,7 @@ def test_bytecode_file_needs_no_source(tmp_path: Path) -> None:
     source.unlink()
     status, out, err = python(*MEND, "program.pyc", cwd=tmp_path)
     assert (status, out) == (0, "[0.5, 0.5] [-2.0, -2.0]\n")
-    assert "graphmend_bc: 1 mended, 0 declined; 1 graphs in 1 compilations, 0 breaks left" in err
+    assert "graphmend_bc: 1 mended, 0 declined; 1 graph in 1 compilation, 0 breaks left" in err
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,45 @@ def test_missing_program_gives_pythons_message_and_status(
     (tmp_path / "empty_directory").mkdir()
     status, out, err = python(*command, cwd=tmp_path)
     assert status != 0
-    assert python(*MEND, "--quiet", *command, cwd=tmp_path) == (status, out, err)
+    for option in ([], ["--quiet"], ["--json", "out.json"]):
+        assert python(*MEND, *option, *command, cwd=tmp_path) == (status, out, err)
+    assert not (tmp_path / "out.json").exists()
+    # What `explain` compares is printed on standard output.
+    assert python("-m", "graphmend_bc", "explain", *command, cwd=tmp_path) == (status, out, err)
+
+
+FAILS = {
+    "it cannot be parsed": "x = (\n",
+    "it cannot import": "import torch, no_such_module",
+    "it ends with a status": "import sys; print('out'); sys.exit('wrong')",
+}
+
+
+@pytest.mark.parametrize("program", FAILS.values(), ids=FAILS.keys())
+def test_a_program_that_fails_before_it_compiles_has_its_own_error_alone(
+    program: str, tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(program)
+    plain = python("program.py", cwd=tmp_path)
+    assert plain[0] == 1
+    assert python(*MEND, "program.py", cwd=tmp_path) == plain
+    assert python("-m", "graphmend_bc", "explain", "program.py", cwd=tmp_path) == plain
+
+
+def test_a_program_that_compiles_nothing_and_ends_well_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import sys; sys.exit(0)")
+    _, _, err = python(*MEND, "program.py", cwd=tmp_path)
+    assert "The program compiled nothing. Call torch.compile in it, " in err
+    _, out, _ = python("-m", "graphmend_bc", "explain", "program.py", cwd=tmp_path)
+    assert out.startswith("The program called no function that torch.compile returned, ")
+
+
+def test_a_module_is_looked_for_where_python_looks(tmp_path: Path) -> None:
+    """The console script is found in another directory, which Python puts first in its place."""
+    (tmp_path / "tool.py").write_text("import sys; print(sys.path[0])")
+    starts = "import sys; sys.path[0] = '/bin'; from graphmend_bc.cli.main import main; main()"
+    done = python("-c", starts, "run", "--quiet", "-m", "tool", cwd=tmp_path)
+    assert done == python("-m", "tool", cwd=tmp_path) == (0, f"{tmp_path}\n", "")
 
 
 def test_summary_and_reports_come_also_when_the_program_fails(tmp_path: Path) -> None:
@@ -141,7 +179,7 @@ def test_summary_and_reports_come_also_when_the_program_fails(tmp_path: Path) ->
     traceback, _, summary = err.partition("graphmend_bc: ")
     assert traceback.splitlines()[-1] == "OSError: disk on fire"
     assert (
-        summary.splitlines()[0] == "1 mended, 0 declined; 1 graphs in 1 compilations, 0 breaks left"
+        summary.splitlines()[0] == "1 mended, 0 declined; 1 graph in 1 compilation, 0 breaks left"
     )
     where = f"{tmp_path / 'program.py'}:6 in halve"
     assert re.fullmatch(r"compiling took [\d.]+ m?s", summary.splitlines()[1])
@@ -159,7 +197,7 @@ def test_attach_compiles_a_function_that_the_program_only_calls(tmp_path: Path) 
     )
     status, out, err = python(*MEND, "--attach", "lib:f", "program.py", cwd=tmp_path)
     assert (status, out) == (0, "[3.0, 3.0]\n")
-    assert "graphmend_bc: 1 mended, 0 declined; 1 graphs in 1 compilations, 0 breaks left" in err
+    assert "graphmend_bc: 1 mended, 0 declined; 1 graph in 1 compilation, 0 breaks left" in err
     assert "lib.py:3 in f" in err
 
 
@@ -185,7 +223,7 @@ def test_targets_in_the_environment_are_attached_as_by_the_option(
     )
     status, out, err = python(*MEND, "program.py", cwd=tmp_path)
     assert (status, out) == (0, "[3.0, 3.0]\n")
-    assert "graphmend_bc: 1 mended, 0 declined; 1 graphs in 1 compilations, 0 breaks left" in err
+    assert "graphmend_bc: 1 mended, 0 declined; 1 graph in 1 compilation, 0 breaks left" in err
 
 
 def test_a_wrong_target_in_the_environment_is_refused_by_its_name(

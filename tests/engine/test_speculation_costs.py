@@ -53,8 +53,8 @@ def test_compilation_after_failed_checks_belongs_to_its_site() -> None:
     report = gm.report()
     assert report.compiled.frames == 2
     assert report.lost_ns == found.lost_ns == found.rerun_ns + found.graph_ns + found.recompile_ns
-    assert report.summary().endswith(", with 1 compilations")
-    told = "went into compiling anew 1 times"
+    assert report.summary().endswith(", with 1 compilation")
+    told = "went into compiling anew 1 time"
     assert told in str(report)
     assert told in page_of(report)
     (written,) = json.loads(report.to_json())["speculations"]
@@ -111,7 +111,7 @@ def test_graph_that_raises_because_of_a_size() -> None:
     report = gm.report()
     assert {line: outcome.raised for line, outcome in found.items()} == {1: 1}
     assert report.lost_ns == found[1].lost_ns > 0
-    assert "; a graph raised in 1 calls; that cost " in report.summary()
+    assert "; a graph raised in 1 call; that cost " in report.summary()
 
 
 def test_what_raises_counts_at_one_of_several_sites() -> None:

@@ -46,6 +46,6 @@ def test_in_a_profile(trace: bool) -> None:
     assert "device:" not in prof.table()
     text = as_text(replace(prof.costs, device=device_counts(EVENTS)), 5)
     assert (
-        "device: 3 kernels launched, 1 CUDA graphs, 1 waits, 1 copies to the host; 7.0 us of work"
+        "device: 3 kernels launched, 1 CUDA graph, 1 wait, 1 copy to the host; 7.0 us of work"
         in text.splitlines()
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ RUN = [
         f"docs/{page}.md"
         for page in (
             "breaks",
+            "how-it-works",
             "index",
             "recipes",
             "report",
@@ -89,6 +91,24 @@ def test_the_rule_of_the_docs_mends() -> None:
     assert "gb_type='Attempted to call function marked as skipped'" in out
     with pytest.raises(Exception, match=r"zlib|crc32"):  # it is the rule that mends
         forked(re.sub(r"gm\.register_rule\(.*\)\n", "", example))
+
+
+@pytest.mark.skipif(
+    not IS_PINNED or sys.version_info[:2] != (3, 11), reason="They are drawn with other versions."
+)
+def test_pictures_are_those_of_the_programs() -> None:
+    for library in ("drawsvg", "fast_sugiyama"):
+        pytest.importorskip(library)
+    out, _ = forked(
+        "import sys, runpy\n"
+        f"script = runpy.run_path({str(ROOT / 'docs/make_pictures.py')!r})\n"
+        "for name, draw in script['PICTURES'].items():\n"
+        "    old = (script['IMAGES'] / f'{name}.svg').read_text(encoding='utf-8')\n"
+        "    print(name, draw() == old)"
+    )
+    assert out.split() == ["branch", "True", "chain", "True", "call", "True"], (
+        "Run `python docs/make_pictures.py`."
+    )
 
 
 def prose(page: Path) -> str:

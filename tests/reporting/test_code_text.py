@@ -10,15 +10,19 @@ import dis
 import gc
 import pickle
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import CodeType, ModuleType
+from typing import Any
 
 import pytest
+import torch
 
 import graphmend_bc as gm
 from graphmend_bc.reporting.code_text import CodeChange, text_of
+from graphmend_bc.reporting.page import page_of
 from graphmend_bc.reporting.page.bytecode import comparisons_of, pairs_of
 from graphmend_bc.reporting.page.flow_graph import flow_graph
+from graphmend_bc.reporting.page.svg import may_lay_out
 
 
 def branching(x, y):
@@ -139,3 +143,64 @@ def test_any_code(module: ModuleType) -> None:
         assert [block.index for block in text.blocks] == list(range(len(text.blocks)))
         pictures = flow_graph(text, ())
         assert pictures.count('"block"') == (len(text.blocks) if pictures else 0)
+
+
+def shown(x):
+    y = x * 2
+    print("largest:", y.max())
+    return y
+
+
+def chosen(x):
+    y = x * 2 if x.sum() > 0 else x - 1
+    print("largest:", y.max())
+    return y
+
+
+def mended_page(function: Callable[..., Any]) -> tuple[gm.Report, str]:
+    with gm.enabled():
+        torch.compile(function, backend="eager")(torch.ones(2))
+        return gm.report(), page_of(gm.report())
+
+
+def test_a_function_whose_calls_are_only_deferred_is_shown_as_it_is() -> None:
+    report, page = mended_page(shown)
+    assert [mend.strategy for mend in report.mends] == ["defer"]
+    (change,) = report.rewrites
+    assert not change.is_rewritten
+    assert change.before == text_of(shown.__code__)
+    (found,) = comparisons_of([change], {change.code: {report.mends[0].site.offset}})
+    (marked,) = (pair.before for pair in found.pairs if pair.is_changed)
+    assert marked is not None
+    assert (marked.offset, marked.line) == (
+        report.mends[0].site.offset,
+        report.mends[0].site.lineno,
+    )
+    assert found.note.startswith("Dynamo traces this code as it is.")
+    assert (bool(found.pictures[0]), found.pictures[1]) == (may_lay_out(), "")
+    assert '<a href="#code-1">' in page
+    assert "instructions, not rewritten" in page
+    assert page.count('<tr class="c">') == 1
+
+
+def test_a_deferred_call_is_marked_beside_what_is_rewritten() -> None:
+    report, _ = mended_page(chosen)
+    (change,) = report.rewrites
+    assert change.is_rewritten
+    (call,) = (mend.site for mend in report.mends if mend.strategy == "defer")
+    plain, marked = (
+        {
+            p.before.offset
+            for p in pairs_of(change.before, change.after, mended)
+            if p.is_changed and p.before
+        }
+        for mended in ((), (call.offset,))
+    )
+    assert marked == {*plain, call.offset}
+    assert call.offset not in plain
+
+
+def test_nothing_is_kept_of_a_function_without_a_mend() -> None:
+    with gm.enabled():
+        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+        assert gm.report().rewritten == []

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc.reporting.counts import many
 from tests.oracle import check, load
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, 3.0])
@@ -33,7 +34,7 @@ def test_speculations_follow_what_happens(
         misses,
         turned,
     )
-    told = f"the check failed in {misses} of 6 calls, re-specialised {turned} times"
+    told = f"the check failed in {misses} of 6 calls, re-specialised {many(turned, 'time')}"
     assert told in str(speculation)
     assert (speculation.rerun_ns > 0) is (misses > 0)
     assert ("s went into running the original code" in str(speculation)) is (misses > 0)
@@ -69,7 +70,7 @@ def f(x):
 def test_way_that_does_not_trace_is_left(first: str, last: str, mends: str) -> None:
     """Nothing but the bytecode speaks for it: the other way is tried before capturing is given up."""
     with gm.config.patch(concrete_eval_limit=0):
-        check(MANY.format(first=first, last=last), [DOWN, DOWN, UP], mends, orders=1)
+        check(MANY.format(first=first, last=last), [*[DOWN] * 3, UP], mends, orders=1)
 
 
 def test_a_size_that_is_not_0_is_at_least_1() -> None:

@@ -52,8 +52,8 @@ def test_unmarked(compiled):
 @pytest.mark.parametrize(
     ("options", "plain", "summary"),
     [
-        ([], "OFF", "1 of 1 tests compiled something: 1 sites mended, 1 breaks left."),
-        (["--graphmend"], "ON", "2 of 2 tests compiled something: 2 sites mended, 1 breaks left."),
+        ([], "OFF", "1 of 1 test compiled something: 1 site mended, 1 break left."),
+        (["--graphmend"], "ON", "2 of 2 tests compiled something: 2 sites mended, 1 break left."),
     ],
 )
 def test_small_project(options: list[str], plain: str, summary: str, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ WRONG = {
     "identity": ("return x if number() == 8 else x.clone()", "the argument 'x': it is another"),
     "memory": (
         "return x[:2] if number() == 8 else x[:2].clone()",
-        "memory: 1 tensors share memory with others than in eager",
+        "memory: 1 tensor shares memory with others than in eager",
     ),
     "a written argument": ("x.add_(number())\n    return x * 2", "the argument 'x': 3 of 3 values"),
     "a written global": ("STATE.append(number())\n    return x * 2", "the global 'STATE'[0]: 8 in"),

@@ -12,7 +12,8 @@ from typing import Any
 
 from graphmend_bc.cli.bisection.smallest import culprits
 from graphmend_bc.cli.bisection.trials import Run, Trials, place_of
-from graphmend_bc.cli.program import UserProgram
+from graphmend_bc.cli.program import NotStarted, UserProgram
+from graphmend_bc.reporting.counts import many
 
 _ADVICE = "set the seeds of its random generators, or give a check that does not mind."
 
@@ -57,10 +58,14 @@ class Finding:
 def bisect(args: argparse.Namespace) -> None:
     """Runs the program again and again, and says which mends are guilty."""
     trials = Trials([*_named(args), *args.arguments], args.check, args.timeout)
-    finding = find(trials)
+    try:
+        finding = find(trials)
+    except NotStarted as error:
+        args.refuse(f"the program does not start. {error}")
+        raise
     finding.runs = trials.count
     print(finding)
-    print(f"The program ran {trials.count} times.", file=sys.stderr)
+    print(f"The program ran {many(trials.count, 'time')}.", file=sys.stderr)
     if args.json:
         args.json.write_text(json.dumps(finding.as_dict(), indent=2), encoding="utf-8")
     if not finding.known:
@@ -72,8 +77,14 @@ def find(trials: Trials) -> Finding:
 
     Args:
         trials: runs the program.
+
+    Raises:
+        NotStarted: there is no program to run.
     """
-    good, again = trials.stock(), trials.stock()
+    good = trials.stock()
+    if not good.has_started:
+        raise NotStarted(good.errors.strip().rpartition("\n")[2])
+    again = trials.stock()
     if problem := _problem_of_good(trials, good, again):
         return Finding(problem, known=False)
     bad, again = trials.mended(), trials.mended()

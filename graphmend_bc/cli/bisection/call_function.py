@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 
 from graphmend_bc.cli.explanation.comparing import function_named
+from graphmend_bc.cli.program import NotStarted
 
 
 def main(target: str) -> None:
     """Calls a function without arguments, and prints what it returns, if that is not None."""
 
     def refuse(text: str) -> None:
-        raise SystemExit(f"graphmend_bc: {text}")
+        raise NotStarted(text)
 
     result = function_named(target, [], refuse)()
     if result is not None:

@@ -31,6 +31,7 @@ class Run:
         errors: what it wrote to stderr.
         check: exit status of the check; None without one.
         mends: what was mended, as the report has it.
+        has_started: False if there was no program to run; the last line of `errors` says why.
     """
 
     status: int | None
@@ -38,6 +39,7 @@ class Run:
     errors: str
     check: int | None = None
     mends: tuple[dict[str, Any], ...] = ()
+    has_started: bool = True
 
     def is_like(self, other: Run) -> bool:
         """Whether two runs cannot be told apart: by the check, or by status and output."""
@@ -117,8 +119,11 @@ class Trials:
             except subprocess.TimeoutExpired:
                 return Run(None, "", "", 1 if self.check else None)
             checked = self._checked(done, environment)
+            # `run` ends with 1 or 2 and reports nothing if it does not get as far as the program.
+            has_started = report.exists() or done.returncode not in (1, 2)
             mends = json.loads(report.read_text())["mends"] if report.exists() else ()
-        return Run(done.returncode, done.stdout, done.stderr, checked, tuple(mends))
+        said = done.stdout, done.stderr
+        return Run(done.returncode, *said, checked, tuple(mends), has_started)
 
     def _checked(
         self, done: subprocess.CompletedProcess[str], environment: dict[str, str]

@@ -16,6 +16,7 @@ from graphmend_bc.attachment.patterns import Pattern, meaning_of
 from graphmend_bc.cli.explanation.called_functions import CallRecorder
 from graphmend_bc.cli.explanation.comparison import Compared, Comparison
 from graphmend_bc.cli.explanation.compiled_callables import CompileRecorder, FirstCall
+from graphmend_bc.cli.program import NotStarted, has_failed
 from graphmend_bc.cli.progress import Progress
 from graphmend_bc.cli.ranks import labelled, rank
 
@@ -38,7 +39,7 @@ def compare(args: argparse.Namespace) -> None:
         with recorder.recording(), calls.recording():
             args.program.execute() if function is None else function()
     finally:
-        if not isinstance(sys.exception(), KeyboardInterrupt):
+        if not isinstance(sys.exception(), (KeyboardInterrupt, NotStarted)):
             _compare(recorder.calls, function, args)
 
 
@@ -96,7 +97,8 @@ def _compare(
             compared.append(Compared.of(call, 0 if shares else args.seconds))
     comparison = Comparison(compared, "" if calls else nothing, program)
     with labelled(redirect_stdout):
-        comparison.print()
+        if calls or not has_failed(sys.exception()):  # else there is the program's error to be read
+            comparison.print()
         if shares and args.seconds:
             print(_UNTIMED)
     if args.json:

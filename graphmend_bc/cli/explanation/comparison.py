@@ -13,10 +13,12 @@ import graphmend_bc as gm
 from graphmend_bc.cli.explanation.compiled_callables import FirstCall
 from graphmend_bc.reporting.call_times import TITLES, WHEN
 from graphmend_bc.reporting.code_text import Rewritten
+from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.lines import line_table
 from graphmend_bc.reporting.outcomes import Outcome, Speculated
 from graphmend_bc.reporting.page import Opening, Row, rows_of, write_page
 from graphmend_bc.reporting.provenance import Provenance
+from graphmend_bc.reporting.references import references
 from graphmend_bc.reporting.report import SCHEMA
 from graphmend_bc.reporting.table import Table
 from graphmend_bc.runtime.site import Site
@@ -147,14 +149,13 @@ class Comparison:
             print("\n".join(text for one in self.compared for text in one.sentences))
             print()
         self._lines().print(sys.stdout)
-        texts = dict[str, None]()
-        for _, found in self.found:
-            for d in found.declines:
-                hints = "".join(f"\n    Hint: {hint}" for hint in d.hints)
-                texts[f"{d.reason}: {d.explanation}{hints}"] = None
-        for text in texts:
-            print(text)
         report = report_of([found for _, found in self.found])
+        texts = dict[str, None]()
+        for d in report.declines:
+            hints = "".join(f"\n    Hint: {hint}" for hint in d.hints)
+            texts[f"{d.reason}: {d.explanation}{hints}"] = None
+        for text in [*texts, *references(d.reason for d in report.declines)]:
+            print(text)
         if report.speculated != Speculated():
             print(f"{str(report.speculated).capitalize()}.")
 
@@ -188,7 +189,7 @@ class Comparison:
             **{name: _change(explanations, key) for name, key in _COUNTS.items()},
         }
         if (found := report.speculated) != Speculated():
-            figures["failed checks"] = f"{found.failed} of {found.calls} calls"
+            figures["failed checks"] = f"{found.failed} of {many(found.calls, 'call')}"
         notes = [
             f"{one.label} could not be run again: {one.found}"
             for one in self.compared

@@ -31,6 +31,7 @@ from graphmend_bc.dynamo.speculation.speculate import assume
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.legality.storage import storage_of
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.references import with_references
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.rules.scalar_reads import CAPTURABLE
@@ -59,7 +60,8 @@ class ListedCalleeVariable(HoistedCalleeVariable):
             try:
                 return super().value(tx, args, kwargs)
             except Refused as refused:
-                log.debug("graphmend_bc speculates on the list at %s: %s", self.site, refused)
+                why = with_references(refused)
+                log.debug("graphmend_bc speculates on the list at %s: %s", self.site, why)
         try:
             return self._speculated(tx, indices, mask)
         except Refused as refused:
@@ -92,7 +94,7 @@ class ListedCalleeVariable(HoistedCalleeVariable):
             raise Refused("list-not-full", "Its length is known already.")
         is_full = compared(tx, operator.eq, size, length)
         if not assume(tx, self.compilation, Speculate(self.site, likely=True), is_full):
-            raise Refused("list-not-full", f"There are {length} indices.")
+            raise Refused("list-not-full", f"The mask has length {length}.")
         items = [ConstantVariable.create(index) for index in range(length)]
         return ListVariable(items, mutation_type=ValueMutationNew())
 

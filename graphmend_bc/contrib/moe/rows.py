@@ -98,11 +98,11 @@ def _speculated_length(
         return length
     # Asked so that the likely answer is no, as to the first question: one flip holds for all.
     if length < 2 or is_so(operator.ne, length - 1, False):
-        raise Refused("list-not-full", f"There are {length} indices.")
+        raise Refused("list-not-full", f"The mask has length {length}.")
     last = method(tx, "reshape", method(tx, "select", rows, 0, length - 2), ())
     is_last = method(tx, "eq", last, length - 1)
     if speculate(tx, compilation, Speculate(site, likely=False, once=True), is_last):
-        raise Refused("list-not-full", f"There are {length} indices.")
+        raise Refused("list-not-full", f"The mask has length {length}.")
     return length - 1
 
 

@@ -18,6 +18,7 @@ from graphmend_bc.dynamo.before_graph.graph_slice import Limits, slice_of
 from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.references import with_references
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 log = logging.getLogger("graphmend_bc")
@@ -45,7 +46,8 @@ def evaluate_concretely(
         node, limits = truth.as_proxy().node, _limits(limit)
         piece = slice_of([node], bool, "", recorder, limits, numbers=True)
     except Refused as refused:
-        log.debug("graphmend_bc does not compute the condition of this call: %s", refused)
+        why = with_references(refused)
+        log.debug("graphmend_bc does not compute the condition of this call: %s", why)
         return None
     try:
         arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})

@@ -36,6 +36,7 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
 )
 from graphmend_bc.dynamo.graph.modes import check_modes
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
+from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.reasons import Refused
 
 _DEAR = ("mm", "matmul", "linear", "conv", "attention", "einsum", "embedding", "lstm", "gru", "rnn")
@@ -270,7 +271,9 @@ def slice_of(
     ops = len(nodes) + sum(piece.ops for piece in dict.fromkeys(map(_slice_in, sources)) if piece)
     size = sum(count for node, count in sizes.items() if node.op != "placeholder")
     if ops > limits.ops or (limits.elements is not None and size > limits.elements):
-        raise Refused("hoist-too-dear", f"It takes {ops} operators on {size} elements.")
+        raise Refused(
+            "hoist-too-dear", f"It takes {many(ops, 'operator')} on {many(size, 'element')}."
+        )
     graph.output(tuple(copies[node] for node in operands))
     module = GraphModule(torch.nn.Module(), graph)
     text = "\n".join([name, module.code, *(source.name for source in sources)])

@@ -20,6 +20,7 @@ from torch._dynamo.variables.base import VariableTracker
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.references import reference
 
 
 class FrameLeft(exc.SkipFrame):
@@ -30,7 +31,7 @@ class FrameLeft(exc.SkipFrame):
     """
 
     def __init__(self, refused: Refused) -> None:
-        super().__init__(str(refused))
+        super().__init__(f"{refused} ({reference(refused.reason.code)})")
         self.refused = refused
 
 

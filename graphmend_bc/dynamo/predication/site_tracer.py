@@ -32,6 +32,7 @@ from graphmend_bc.legality import choose
 from graphmend_bc.legality.arm_operators import check_runs_untaken
 from graphmend_bc.legality.fold import fold_truth
 from graphmend_bc.legality.ops import IN_PLACE
+from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Site, Speculate
 
@@ -204,7 +205,8 @@ class SiteTracer:
         arms = self.trace.of(Arms)
         arms.traced = arms.traced + 1 if self.trace.arms else 1
         if arms.traced > config.arm_limit:
-            refused = Refused("arm-too-dear", f"More than {config.arm_limit} arms would be traced.")
+            most = many(config.arm_limit, "arm")
+            refused = Refused("arm-too-dear", f"More than {most} would be traced.")
             raise SiteRefused(refused, self.trace.arms[0])
         self.trace.arms.append(self.site)
 

@@ -28,6 +28,7 @@ from graphmend_bc.dynamo.speculation.guarded_truth import (
     guarded_truth,
 )
 from graphmend_bc.dynamo.trace.compilation import Compilation
+from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.runtime import Site, Speculate
@@ -64,7 +65,8 @@ def speculate(
     trace, site = compilation.trace, primitive.site
     occurrence = sum(known.site == site for known, _ in trace.speculations)
     if occurrence >= config.speculation_limit:
-        raise Refused("loop-unbounded", f"It was reached {occurrence} times in one trace.")
+        reached = many(occurrence, "time")
+        raise Refused("loop-unbounded", f"It was reached {reached} in one trace.")
     first = trace.of(Checks).first.setdefault(site, len(tx.output.graph.nodes))
     if occurrence > 1 and (grown := len(tx.output.graph.nodes) - first) > _MOST_NODES:
         detail = f"It was reached {occurrence} times, and the graph has grown by {grown} operators."

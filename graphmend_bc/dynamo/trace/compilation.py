@@ -22,6 +22,7 @@ from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.dynamo.trace.planner import GraphOutcomes, Planner
 from graphmend_bc.legality.storage import Choice
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.references import reference
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.runtime import Site
 
@@ -37,7 +38,8 @@ class SiteRefused(Exception):
     def __init__(self, refused: Refused, *sites: Site) -> None:
         self.sites = sites
         self.refused = refused
-        super().__init__(f"{', '.join(map(str, sites))}: {refused}")
+        where, page = ", ".join(map(str, sites)), reference(refused.reason.code)
+        super().__init__(f"{where}: {refused} ({page})")
 
 
 class TracedAnew(Exception):

@@ -14,6 +14,7 @@ from torch._dynamo.variables.functions import UserFunctionVariable
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.references import reference
 from graphmend_bc.runtime import Site
 
 
@@ -53,7 +54,8 @@ def as_break(
 ) -> exc.Unsupported:
     """The graph break that a refused site is, if tracing has to go on without us."""
     compilation.trace.refused[site] = refused
-    return exc.Unsupported(f"graphmend_bc left {site}: {refused}", gb_type)
+    why = f"{refused} ({reference(refused.reason.code)})"
+    return exc.Unsupported(f"graphmend_bc left {site}: {why}", gb_type)
 
 
 def is_true(value: object) -> bool:

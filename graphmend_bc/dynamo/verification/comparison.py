@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy
 import torch
 
+from graphmend_bc.reporting.counts import many, verb
 from graphmend_bc.reporting.verification import Difference
 from graphmend_bc.runtime.same_text import RELATIVE, same_text
 
@@ -58,7 +59,9 @@ class Comparison:
         ones, others = (_shares(tensors) for tensors in self.tensors)
         if ones != others:
             pairs = [(i, a, b) for i, (a, b) in enumerate(zip(ones, others, strict=True)) if a != b]
-            self.tell("memory", f"{len(pairs)} tensors share memory with others than in eager")
+            share = verb(len(pairs), "shares", "share")
+            tensors = f"{many(len(pairs), 'tensor')} {share} memory"
+            self.tell("memory", f"{tensors} with others than in eager")
 
     def tell(self, what: str, detail: str) -> None:
         """Note a difference."""
@@ -128,7 +131,7 @@ class Comparison:
     def _parts(self, what: str, want: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
         if isinstance(want, _ORDERED):
             if len(want) != len(got):
-                self.tell(what, f"{len(want)} items in eager, {len(got)} mended")
+                self.tell(what, f"{many(len(want), 'item')} in eager, {len(got)} mended")
                 return
             for i, (one, other) in enumerate(zip(want, got, strict=True)):
                 yield f"{what}[{i}]", one, other
@@ -249,7 +252,8 @@ def _worst(want: torch.Tensor, got: torch.Tensor) -> str:
     wide = torch.complex128 if one.is_complex() else torch.float64
     apart = (one.to(wide) - other.to(wide)).abs()
     wrong = ~((one == other) | ((one != one) & (other != other)))
-    return f"{int(wrong.sum())} of {one.numel()} values differ, by at most {float(apart.max()):.6g}"
+    differ = f"{many(one.numel(), 'value')} {verb(one.numel(), 'differs', 'differ')}"
+    return f"{int(wrong.sum())} of {differ}, by at most {float(apart.max()):.6g}"
 
 
 def _short(value: object) -> str:

@@ -17,6 +17,7 @@ from graphmend_bc.engine.outcomes.failure_policy import (
     is_frequent,
 )
 from graphmend_bc.engine.outcomes.frame_counts import FrameCounts
+from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import History, Tally, speculated
 from graphmend_bc.runtime import Site
@@ -80,8 +81,8 @@ def change_after_failed_check(
     if decision is OnFailure.GUARD:
         return partial(_guard, state, tally, at_once=known.flips_at_once)
     if decision is OnFailure.GIVE_UP:
-        calls = f"{known.frame_failed} of {known.frame_calls} calls of the function"
-        lost = f"Graphs ran for nothing in {calls}."
+        calls = f"{known.frame_failed} of {many(known.frame_calls, 'call')}"
+        lost = f"Graphs ran for nothing in {calls} of the function."
         given_up = [tally.speculations[wrong[0]].site]
         if known.is_independent:
             given_up += [site for site, _ in flipping]
@@ -193,5 +194,5 @@ def _leave(state: State, code: CodeType, tally: Tally) -> None:
 
 
 def _too_many_failures(sites: Iterable[Site], detail: str = "") -> dict[Site, Refused]:
-    limit = f"The limit is {config.failed_check_limit} times."
+    limit = f"The limit is {many(config.failed_check_limit, 'time')}."
     return dict.fromkeys(sites, Refused("speculation-missed", detail or limit))

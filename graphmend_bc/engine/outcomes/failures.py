@@ -11,6 +11,7 @@ from graphmend_bc.dynamo.frames.internal_errors import InternalError
 from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.references import reference
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.signal_handlers import pass_on
@@ -37,7 +38,12 @@ def report_failure(
         refused = Refused("does-not-compile", f"{type(error).__name__}: {_said(error)}")
     if _is_new(state, Decline.of(refused, place or start)):
         log.warning(
-            "graphmend_bc leaves %s as it is, because %s: %r", start, why, error, exc_info=shown
+            "graphmend_bc leaves %s as it is, because %s: %r (%s)",
+            start,
+            why,
+            error,
+            reference(refused.reason.code),
+            exc_info=shown,
         )
 
 

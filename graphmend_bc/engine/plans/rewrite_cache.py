@@ -71,6 +71,8 @@ class Rewrites:
         code = original()
         if code is None:
             return None
+        if not plan.changes_code:
+            return code, code
         found = self._made((identity_of(code), plan), code)
         return code, found if isinstance(found, CodeType) else rewrite(code, plan).code
 

@@ -28,6 +28,7 @@ from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.plans.specific_reasons import most_specific
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.reporting.references import with_references
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.rewriting import Plan
 from graphmend_bc.rewriting.operands import is_subscript
@@ -136,7 +137,7 @@ class Plans:
             code_notes.carry_notes_over(code, rewritten)
             return rewritten
         except Refused as refused:
-            log.debug("graphmend_bc leaves %s alone: %s", code, refused)
+            log.debug("graphmend_bc leaves %s alone: %s", code, with_references(refused))
         except Exception as error:
             pass_on(error)
             report_failure(state, site_of(code, 0), InternalError(error))

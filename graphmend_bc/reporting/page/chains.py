@@ -9,7 +9,8 @@ from typing import Final
 
 from graphmend_bc.code.resume_names import in_words, without_resumption
 from graphmend_bc.reporting.compilations import CompiledFrame
-from graphmend_bc.reporting.page.svg import CHARACTER, LINE, Picture, many, may_draw, shortened
+from graphmend_bc.reporting.counts import many
+from graphmend_bc.reporting.page.svg import CHARACTER, LINE, Picture, may_draw, shortened
 from graphmend_bc.runtime.code_id import CodeId
 from graphmend_bc.runtime.site import Site
 
@@ -153,7 +154,7 @@ def drawn(links: Sequence[Link]) -> str:
     picture, top, middle = Picture("chain"), 4.0, _WIDTH / 2
     more = len(links) - _MOST_LINKS
     if more > 0:
-        links = [*links[: _MOST_LINKS - 1], Link("more", (f"and {more + 1} more parts",))]
+        links = [*links[: _MOST_LINKS - 1], Link("more", (f"and {many(more + 1, 'more part')}",))]
     for at, link in enumerate(links):
         if at:
             picture.arrow([(middle, top - _GAP), (middle, top)], "next")

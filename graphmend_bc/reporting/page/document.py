@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.page.bytecode import comparisons_of
 from graphmend_bc.reporting.page.chains import chains_of
 from graphmend_bc.reporting.page.opening import Opening, answers_of
@@ -12,6 +15,9 @@ from graphmend_bc.reporting.page.rows import rows_of
 from graphmend_bc.reporting.page.svg import missing_libraries
 from graphmend_bc.reporting.page.timeline import Timeline
 from graphmend_bc.reporting.page.words import STRATEGIES, WORDS
+from graphmend_bc.reporting.reasons import REASONS
+from graphmend_bc.reporting.references import Told, codes_in, reference
+from graphmend_bc.runtime.code_id import CodeId
 
 if TYPE_CHECKING:
     from graphmend_bc.reporting.report import Report
@@ -30,7 +36,10 @@ def page_of(report: Report, opening: Opening | None = None) -> str:
     templates = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     opening = opening or Opening.of(report)
     breaks = {mend.site: mend.gb_type for mend in report.mends if mend.gb_type}
-    comparisons = list(comparisons_of(report.rewrites))
+    mended = defaultdict[CodeId, set[int]](set)
+    for mend in report.mends:
+        mended[mend.site.code].add(mend.site.offset)
+    comparisons = list(comparisons_of(report.rewrites, mended))
     return templates.get_template("report.html").render(
         opening=opening,
         answers=answers_of(report, opening),
@@ -39,10 +48,22 @@ def page_of(report: Report, opening: Opening | None = None) -> str:
         comparisons=comparisons,
         number_of={c.change.code: number for number, c in enumerate(comparisons, 1)},
         timeline=Timeline.of(report.frames),
+        reasons={code: REASONS[code] for code in codes_in(_reasons_on(report))},
+        reference=reference,
         missing=missing_libraries(),
+        many=many,
         words=WORDS,
         strategies=STRATEGIES,
     )
+
+
+def _reasons_on(report: Report) -> Iterator[str]:
+    """Texts of the page that name reasons."""
+    told: list[Told] = [*report.declines, *report.mends]
+    for entry in told:
+        yield from entry.lines
+    for frame in report.frames:
+        yield from (attempt.failed_at for attempt in frame.attempts)
 
 
 def write_page(path: Path, report: Report, opening: Opening | None = None) -> None:

@@ -9,8 +9,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from graphmend_bc.reporting.compilations import CompiledFrame
+from graphmend_bc.reporting.counts import many, verb
 from graphmend_bc.reporting.durations import duration
-from graphmend_bc.reporting.page.svg import many
 from graphmend_bc.reporting.page.words import STRATEGIES
 from graphmend_bc.reporting.provenance import Provenance
 from graphmend_bc.reporting.table import Table
@@ -53,7 +53,7 @@ class Opening:
             "graphs": report.compiled.graphs,
             "compilations": report.compiled.frames,
             "breaks left": report.compiled.breaks + report.compiled.skipped,
-            "failed checks": f"{failed} of {calls} calls",
+            "failed checks": f"{failed} of {many(calls, 'call')}",
             "cost of failed checks": duration(report.lost_ns),
         }
         return cls({name: str(value) for name, value in figures.items()})
@@ -115,11 +115,11 @@ def _mended(report: Report) -> Answer:
     if not mends:
         return Answer(question, ["Nothing."])
     ways = Counter(mend.strategy for mend in mends)
-    sentences = [f"{many(len(mends), 'place')} {'is' if len(mends) == 1 else 'are'} mended."]
+    sentences = [f"{many(len(mends), 'place')} {verb(len(mends), 'is', 'are')} mended."]
     if not left:
         sentences.append("No compiled graph ends at a break any more.")
     else:
-        sentences.append(f"{many(left, 'break')} {'is' if left == 1 else 'are'} left.")
+        sentences.append(f"{many(left, 'break')} {verb(left, 'is', 'are')} left.")
     items = [f"{way} ({count}): {_meaning(way)}" for way, count in ways.most_common(_MOST_WAYS)]
     return Answer(question, sentences, items)
 

@@ -84,16 +84,6 @@ class Picture:
         return str(drawing.as_svg(header=""))
 
 
-def many(count: int, what: str) -> str:
-    """A number of things.
-
-    Example:
-        >>> many(1, "graph"), many(0, "graph")
-        ('1 graph', '0 graphs')
-    """
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
 def shortened(text: str, most: int) -> str:
     """A text of at most so many characters.
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from graphmend_bc.reporting.compilations import CompiledFrame
+from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.durations import duration
-from graphmend_bc.reporting.page.svg import many
 
 _MOST: Final = 200
 """Compilations that are shown: those that took longest."""

@@ -38,8 +38,8 @@ for layer in {_OUR_LAYERS}:
     package = importlib.import_module("graphmend_bc." + layer)
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
-loaded = sum(name.startswith("graphmend_bc") for name in sys.modules)
-print(loaded, "modules without torch,", "torch" in sys.modules and "which was imported")
+assert "torch" not in sys.modules
+print(sum(name.startswith("graphmend_bc") for name in sys.modules), "modules without torch")
 """
 
 
@@ -79,7 +79,8 @@ def interpreters(named: list[str]) -> Iterator[tuple[str, str | None]]:
 def faults_of(wheel: Path) -> list[str]:
     """What is wrong with what a wheel has in it, in sentences."""
     with zipfile.ZipFile(wheel) as opened:
-        names = {name for name in opened.namelist() if ".dist-info/" not in name}
+        files = (entry.filename for entry in opened.infolist() if not entry.is_dir())
+        names = {name for name in files if ".dist-info/" not in name}
     package = ROOT / "graphmend_bc"
     kept = (path for path in package.rglob("*.*") if path.suffix not in (".so", ".pyd", ".pyc"))
     expected = {path.relative_to(ROOT).as_posix() for path in kept if path.is_file()}
@@ -175,9 +176,9 @@ def main() -> int:
             told = try_wheel(wheel, interpreter, folder, settings)
             print(f"{wheel.name}, {wheel.stat().st_size // 1024} KiB: {told}", flush=True)
     built = sorted(options.out.iterdir())
-    print(run(sys.executable, "-m", "twine", "check", "--strict", *built).strip())
-    print(run("check-wheel-contents", *(path for path in built if path.suffix == ".whl")).strip())
-    print("\n".join(wrong or ["Nothing is wrong."]))
+    run(sys.executable, "-m", "twine", "check", "--strict", *built)
+    run("check-wheel-contents", *(path for path in built if path.suffix == ".whl"))
+    print("\n".join(wrong or ["twine, check-wheel-contents and this script find nothing wrong."]))
     return bool(wrong)
 
 

@@ -63,18 +63,16 @@ def test_the_package_asks_for_this_version() -> None:
 
 
 def test_it_runs(installed: Path, sample: Path) -> None:
-    done = subprocess.run(
-        [installed, "-m", "downstream"], cwd=sample, capture_output=True, text=True, check=False
-    )
-    assert done.stdout.splitlines() == [
+    *said, last = run(installed, "-m", "downstream", cwd=sample).splitlines()
+    assert said == [
         "4.0 -4.0",
         "True 4.0",
         "True",
         "where",
         "1 1",
         "['downstream-note'] (5, 4, 3, 2)",
-    ], done.stderr
-    version, home = done.stderr.splitlines()[-1].split()
+    ]
+    version, home = last.split()
     assert version == graphmend_bc.__version__
     assert Path(home).is_relative_to(installed.parents[1])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 
@@ -24,7 +23,7 @@ def main() -> None:
         print(next(line[:5] for line in told if " by " in line))
         print(looking.compared(x).after.graph_count, looking.checked(x)[1].after.graph_count)
     print(rules.register_both_ways(), settings.changed())
-    print(graphmend_bc.__version__, graphmend_bc.__file__, file=sys.stderr)
+    print(graphmend_bc.__version__, graphmend_bc.__file__)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #     make census  every architecture of transformers, shrunk: whole before and after (hours; ARGS="--sample 60")
 #     make census-libs  the same of 258 uses of 78 other libraries (an hour; JOBS=2 ARGS="--sample 20")
 #     make matrix  the tests on each supported pair of Python and torch (hours; ARGS='-s "suite(3.11, 2.15.0)"')
+#     make wheels  the distributions of a release in dist, each tried (five minutes; ARGS="--python /path/to/python3.14")
 #     make bench   what mending gives and costs, in half an hour, with tables and pictures (RESULTS=folder)
 #     make bench-aimnet  AIMNet2, an interatomic potential, and its fix by hand (ten minutes)
 #     make bench-gpu  the same on a GPU, in nine minutes; needs a build of torch for CUDA
@@ -28,7 +29,7 @@ RESULTS ?= benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
 DOCS_STAMP := .stamps/docs$(subst /,_,$(VENV))
 
-.PHONY: build test orders fuzz demo docs docs-tools lint bench bench-aimnet bench-gpu census census-libs matrix sanitize refleaks clean
+.PHONY: build test orders fuzz demo docs docs-tools lint bench bench-aimnet bench-gpu census census-libs matrix sanitize refleaks wheels clean
 
 build: $(STAMP)
 
@@ -136,6 +137,17 @@ sanitize: build
 
 refleaks: build
 	$(BIN)/python tests/refleaks.py $(ARGS)
+
+# What builds and tries distributions has an environment of its own.
+RELEASE_TOOLS := build/release-tools/.installed
+
+$(RELEASE_TOOLS): constraints/release.txt
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install -q -r $<
+	touch $@
+
+wheels: $(RELEASE_TOOLS)
+	$(dir $<)bin/python tests/wheels.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .nox .stamps build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

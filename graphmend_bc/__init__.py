@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphmend_bc import config as config
+    from graphmend_bc.attachment.attach import Attachment as Attachment
     from graphmend_bc.attachment.attach import attach as attach
     from graphmend_bc.explanation import Explanation as Explanation
     from graphmend_bc.explanation import explain as explain
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from graphmend_bc.extension import register as register
     from graphmend_bc.profiling.profile import Profile as Profile
     from graphmend_bc.profiling.profile import profile as profile
+    from graphmend_bc.registration import Registration as Registration
     from graphmend_bc.reporting.report import Decline as Decline
     from graphmend_bc.reporting.report import Mend as Mend
     from graphmend_bc.reporting.report import Report as Report
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from graphmend_bc.rules.registry import register_rule as register_rule
     from graphmend_bc.rules.rule import BreakSite as BreakSite
     from graphmend_bc.rules.rule import Rule as Rule
+    from graphmend_bc.session import Handle as Handle
     from graphmend_bc.session import disable as disable
     from graphmend_bc.session import enable as enable
     from graphmend_bc.session import enabled as enabled
@@ -48,12 +51,14 @@ if TYPE_CHECKING:
     from graphmend_bc.session import report as report
     from graphmend_bc.session import reset as reset
     from graphmend_bc.session import rewrite as rewrite
+    from graphmend_bc.versions import UnsupportedVersionError as UnsupportedVersionError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # The bytecode layers import no torch, so names are looked up when first asked for. No submodule
 # has the name of a public function: importing it would put the module in the function's place.
 _HOMES = {
+    "Attachment": "attachment.attach",
     "attach": "attachment.attach",
     "Explanation": "explanation",
     "explain": "explanation",
@@ -61,6 +66,7 @@ _HOMES = {
     "register": "extension",
     "Profile": "profiling.profile",
     "profile": "profiling.profile",
+    "Registration": "registration",
     "Decline": "reporting.report",
     "Mend": "reporting.report",
     "Report": "reporting.report",
@@ -75,6 +81,7 @@ _HOMES = {
     "register_rule": "rules.registry",
     "BreakSite": "rules.rule",
     "Rule": "rules.rule",
+    "Handle": "session",
     "disable": "session",
     "enable": "session",
     "enabled": "session",
@@ -83,9 +90,10 @@ _HOMES = {
     "report": "session",
     "reset": "session",
     "rewrite": "session",
+    "UnsupportedVersionError": "versions",
 }
 
-__all__ = ["config", *_HOMES]
+_PUBLIC = ["config", *_HOMES]
 
 
 # What is only for information would else reach the user's handlers with the root logger's level.
@@ -95,7 +103,7 @@ if _log.level == logging.NOTSET:
     _log.setLevel(logging.WARNING)
 
 
-def __getattr__(name: str) -> Any:
+def _look_up(name: str) -> Any:
     if name == "config":
         return importlib.import_module("graphmend_bc.config")
     if name not in _HOMES:
@@ -107,6 +115,11 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+if not TYPE_CHECKING:  # to a type checker any name would be ours, and none be in `import *`
+    __getattr__ = _look_up
+    __all__ = _PUBLIC
+
+
 def _home(name: str) -> str:
     """The module of a name. With a torch that is too old, the session could not be imported."""
     home = _HOMES[name]
@@ -116,4 +129,4 @@ def _home(name: str) -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *_PUBLIC])

@@ -40,28 +40,28 @@ cache_dir: str = ""
 """The directory in which decisions are kept. Empty for `graphmend_bc` in `$XDG_CACHE_HOME`, or in
 `~/.cache` if that is not set."""
 
-where_op_limit = 64
+where_op_limit: int = 64
 """Most operators that an arm may have for the strategy `where`, which computes both arms."""
 
-hoist_op_limit = 64
+hoist_op_limit: int = 64
 """Most operators that may be run before a graph to compute a number that its trace needs."""
 
-hoist_size_limit = 2**20
+hoist_size_limit: int = 2**20
 """Most elements that these operators may compute together."""
 
-hoist_limit = 6
+hoist_limit: int = 6
 """How often a frame may be compiled for different values that are computed before its graph; half
 as often for different lists of numbers, such as a random order. It must stay below
 `torch._dynamo.config.recompile_limit`, or Dynamo skips the whole frame."""
 
-concrete_eval_limit = 512
+concrete_eval_limit: int = 512
 """Most operators that may be run while compiling to learn the truth value of a condition in this
 call; 0 leaves the first speculation on each condition to what the bytecode suggests."""
 
-speculation_limit = 512
+speculation_limit: int = 512
 """How often the trace of a frame may speculate at one site; more suggests an endless loop."""
 
-arm_limit = 256
+arm_limit: int = 256
 """Most arms that are traced for one branch, those of the branches inside it included."""
 
 strategies: tuple[str, ...] = (
@@ -103,18 +103,18 @@ Example: GRAPHMEND_BC_SITES_OFF=model.py:12,layers/norm.py:40
 sites_only: tuple[str, ...] = ()
 """The only lines that are mended; empty for all. `graphmend-bc bisect` sets it."""
 
-failed_check_limit = 16
+failed_check_limit: int = 16
 """How often a graph may raise, or the check of an assertion may fail, in at least an eighth of the
 calls, before the site is left to stock Dynamo (`speculation-missed`)."""
 
-flip_limit = 4
+flip_limit: int = 4
 """How often one site may be re-specialised to the other value."""
 
-snapshot_limit = 2**24
+snapshot_limit: int = 2**24
 """Most bytes of inputs that are copied before each run of a graph with speculations that changes
 them."""
 
-attempt_limit = 64
+attempt_limit: int = 64
 """Most attempts at tracing one frame; past it, the frame is compiled as stock Dynamo would."""
 
 verify: int = 0
@@ -137,9 +137,22 @@ Example:
     1
 """
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # torch makes no settings of what is not there when the module is run
+    from collections.abc import Mapping
+    from contextlib import ContextDecorator
 
-    def patch(*args: Any, **kwargs: Any) -> Any:
+    class _Patch(ContextDecorator):
+        """Sets something while a block, or a function that it decorates, runs."""
+
+        def __enter__(self) -> None: ...
+        def __exit__(self, *exc_info: object) -> None: ...
+
+    def patch(
+        first: str | Mapping[str, object] | None = None,
+        second: object = None,
+        /,
+        **settings: object,
+    ) -> _Patch:
         """As `torch._dynamo.config.patch`: what sets something for a while."""
 
 

@@ -13,6 +13,13 @@ class Registration:
 
     Args:
         take_out: takes it out again; called once at most.
+
+    Example:
+        >>> import graphmend_bc
+        >>> handle = graphmend_bc.register(graphmend_bc.Extension("mine"))
+        >>> isinstance(handle, graphmend_bc.Registration)
+        True
+        >>> handle.remove()
     """
 
     def __init__(self, take_out: Callable[[], object]) -> None:

@@ -25,7 +25,7 @@ from graphmend_bc.reporting.report import Report
 from graphmend_bc.rewriting import rewrite as rewrite_code
 from graphmend_bc.rewriting import widest_plan
 from graphmend_bc.runtime import identity_of
-from graphmend_bc.setting_checks import ON_ERROR, Switch, check_environment, checked
+from graphmend_bc.setting_checks import ON_ERROR, OnError, Switch, check_environment, checked
 from graphmend_bc.versions import (
     UnsupportedVersionError,
     check_versions,
@@ -71,7 +71,7 @@ class Handle:
 _session = _Session()
 
 
-def enable(*, cache: bool = True, on_error: str = "raise") -> Handle:
+def enable(*, cache: bool = True, on_error: OnError = "raise") -> Handle:
     """Mend graph breaks in everything that torch.compile compiles from now on.
 
     The targets in `graphmend_bc.config.attach` are attached until `disable()`. With
@@ -191,7 +191,7 @@ def is_enabled() -> bool:
 
 
 @contextmanager
-def enabled(*, cache: bool = True, on_error: str = "raise") -> Iterator[Handle]:
+def enabled(*, cache: bool = True, on_error: OnError = "raise") -> Iterator[Handle]:
     """`enable()` for a `with` block or a decorated function; afterwards it is as it was before.
 
     Args:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
-from typing import Any, ClassVar, Protocol, SupportsIndex
+from typing import Any, ClassVar, Literal, Protocol, SupportsIndex
 
 PREFIX = "GRAPHMEND_BC_"
 """What the environment variable of a setting begins with; its name in capitals follows."""
@@ -105,6 +105,7 @@ class Choice:
         return self.read(text)
 
 
+OnError = Literal["raise", "warn"]
 ON_ERROR = Choice(("raise", "warn"))
 """What becomes of a program whose Python or torch is refused."""
 

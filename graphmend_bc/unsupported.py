@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from graphmend_bc.reporting.report import Report
-from graphmend_bc.setting_checks import ON_ERROR, checked
+from graphmend_bc.setting_checks import ON_ERROR, OnError, checked
 from graphmend_bc.versions import UnsupportedVersionError, check_versions, told_once
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,7 +35,7 @@ class Handle:
         """Do nothing."""
 
 
-def enable(*, cache: bool = True, on_error: str = "raise") -> Handle:
+def enable(*, cache: bool = True, on_error: OnError = "raise") -> Handle:
     """As `session.enable`, which is refused.
 
     Args:
@@ -56,7 +56,7 @@ def enable(*, cache: bool = True, on_error: str = "raise") -> Handle:
 
 
 @contextmanager
-def enabled(*, cache: bool = True, on_error: str = "raise") -> Iterator[Handle]:
+def enabled(*, cache: bool = True, on_error: OnError = "raise") -> Iterator[Handle]:
     """As `session.enabled`; its arguments are those of `enable`."""
     yield enable(cache=cache, on_error=on_error)
 

@@ -20,7 +20,15 @@ TORCH_SUPPORTED = ((2, 11), (2, 12), (2, 13), (2, 14), (2, 15))
 
 
 class UnsupportedVersionError(RuntimeError):
-    """Nothing can be mended with this torch or this Python."""
+    """Nothing can be mended with this torch or this Python.
+
+    Example:
+        >>> import graphmend_bc
+        >>> try:
+        ...     graphmend_bc.enable().remove()
+        ... except graphmend_bc.UnsupportedVersionError as error:
+        ...     print(f"The program runs as it is: {error}")
+    """
 
 
 class MissingSeamError(UnsupportedVersionError):

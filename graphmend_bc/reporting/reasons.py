@@ -504,9 +504,9 @@ class Refused(Exception):
     """
 
     def __init__(self, code: str, detail: str = "", hints: tuple[str, ...] = ()) -> None:
-        self.reason = REASONS[code]
+        self.reason: Reason = REASONS[code]
         self.detail = detail
-        self.hints = hints or self.reason.hints
+        self.hints: tuple[str, ...] = hints or self.reason.hints
         super().__init__(f"{code}: {self.reason.explanation} {detail}".rstrip())
 
     def again(self) -> Refused:

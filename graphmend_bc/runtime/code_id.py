@@ -29,9 +29,9 @@ class CodeId:
     __slots__ = ("__weakref__", "_codes", "filename", "firstlineno", "qualname")
 
     def __init__(self, filename: str, firstlineno: int, qualname: str) -> None:
-        self.filename = filename
-        self.firstlineno = firstlineno
-        self.qualname = qualname
+        self.filename: str = filename
+        self.firstlineno: int = firstlineno
+        self.qualname: str = qualname
         self._codes: list[weakref.ref[CodeType]] = []
 
     @property

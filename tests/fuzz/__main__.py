@@ -31,14 +31,15 @@ FAMILIES = (
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the batches, or the one batch a child process is asked for."""
-    options = _options().parse_args(arguments)
-    if options.child is not None:
-        _run_batch(options)
+    given = options().parse_args(arguments)
+    if given.child is not None:
+        _run_batch(given)
         return 0
-    return _run_all(options)
+    return _run_all(given)
 
 
-def _options() -> argparse.ArgumentParser:
+def options() -> argparse.ArgumentParser:
+    """What the command line takes."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--count", type=int, default=20_000, help="programs (default: 20000)")
     parser.add_argument("--seed", type=int, default=0, help="the same seed, the same programs")

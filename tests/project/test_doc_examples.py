@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
 from tests.doc_examples import TORCH, Block, blocks, commands, is_as_printed
+from tests.fuzz.__main__ import options
 from tests.processes import forked, python
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +32,7 @@ RUN = [
             "start",
             "testing",
             "trouble",
+            "trust",
             "writing-a-rule",
         )
     ),
@@ -63,7 +67,9 @@ def test_each_page_has_an_example() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not IS_PINNED, reason="The pages show what another torch says.")
-@pytest.mark.parametrize(("page", "least"), [("docs/start.md", 4), ("docs/cli.md", 1)])
+@pytest.mark.parametrize(
+    ("page", "least"), [("docs/start.md", 4), ("docs/cli.md", 1), ("docs/trust.md", 4)]
+)
 def test_commands(page: str, least: int, tmp_path: Path) -> None:
     """Those of a page, each with the programs that stand above it."""
     ran = 0
@@ -72,11 +78,16 @@ def test_commands(page: str, least: int, tmp_path: Path) -> None:
             (tmp_path / block.title).write_text(block.text, encoding="utf-8")
             continue
         for command, said in commands(block.text):
-            name, *arguments = shlex.split(command)
+            words = shlex.split(command)
+            settings = dict(
+                w.split("=", 1) for w in takewhile(re.compile(r"[A-Z_]+=").match, words)
+            )
+            name, *arguments = words[len(settings) :]
             module = {"graphmend-bc": "graphmend_bc", "pytest": "pytest"}.get(name)
             if module is None:
                 continue
-            done = python("-m", module, *arguments, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+            env = {"PYTHONPATH": str(ROOT), **settings}
+            done = python("-m", module, *arguments, cwd=tmp_path, env=env)
             assert is_as_printed(said, done.stdout + done.stderr), done.stdout + done.stderr
             ran += 1
     assert ran >= least
@@ -153,6 +164,23 @@ def test_figures_are_those_that_were_measured() -> None:
     assert shown == {name: measured[name] for name in shown}
 
 
+def test_what_came_of_the_tests_is_what_other_pages_say() -> None:
+    """Each figure of a row stands on the page that the row links to."""
+    table = (ROOT / "docs/trust.md").read_text().partition("<!-- table: trust -->\n")[2]
+    rows = table.partition("<!-- end of table -->")[0].splitlines()[2:]
+    assert len(rows) > 5
+    for row in rows:
+        _, ran, came_to, command, _ = (cell.strip() for cell in row.split("|"))
+        (page,) = re.findall(r"\]\((\w+\.md)#", came_to)
+        text = (ROOT / "docs" / page).read_text().replace(",", "")
+        told = re.sub(r"\(\[.*\)\)", "", f"{ran} {came_to}").replace(",", "")
+        figures = re.findall(r"(?<!\w)\d[\d.]*", told)
+        assert len(figures) > 2, row
+        assert [f for f in figures if not re.search(rf"\b{re.escape(f)}\b", text)] == [], row
+        parts = command.strip("`").split(" ARGS=")
+        assert [part for part in parts if part.strip('"') not in text] == [], row
+
+
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 _SUFFIXES = (".py", ".c", ".h", ".md", ".html", ".json", ".toml", ".txt")
 
@@ -175,3 +203,33 @@ def test_folders_and_modules_that_contributing_names_exist() -> None:
     named = re.findall(r"`((?:graphmend_bc|tests|csrc|benchmarks|docs)/[\w./-]+)`", text)
     assert len(named) > 40
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+MADE = sorted(
+    {
+        command
+        for page in PAGES
+        for command in re.findall(r"(?:`|^)(make [^`#\n]*[^`#\s])", page.read_text("utf-8"), re.M)
+    }
+)
+
+
+def test_targets_of_make_are_there() -> None:
+    """Each call of make in the docs; nothing of it runs."""
+    assert len(MADE) > 20
+    for command in MADE:
+        done = subprocess.run(
+            ["make", "-n", *shlex.split(command)[1:]], cwd=ROOT, capture_output=True, text=True
+        )
+        assert not done.returncode, f"{command}: {done.stderr}"
+
+
+def test_options_of_generated_programs_are_there() -> None:
+    calls = {
+        call
+        for page in PAGES
+        for call in re.findall(r"`python -m tests\.fuzz ([^`]*)`", page.read_text("utf-8"))
+    }
+    assert len(calls) > 2
+    for call in calls:
+        assert options().parse_args(shlex.split(call)).count > 0

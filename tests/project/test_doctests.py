@@ -16,14 +16,11 @@ from graphmend_bc.attachment import attach
 from graphmend_bc.reporting.table import Table
 from graphmend_bc.rewriting import plan, rewriter
 from graphmend_bc.rules import registry  # noqa: F401
-from graphmend_bc.session import Handle
 
 PUBLIC = {name: getattr(graphmend_bc, name) for name in graphmend_bc._HOMES}
 OTHERS = {
-    "attach.Handle": attach.Attachment,
     "attach_all": attach.attach_all,
     "unmet_patterns": attach.unmet_patterns,
-    "Handle": Handle,
     "Plan": plan.Plan,
     "rewriter.rewrite": rewriter.rewrite,
     "Table": Table,

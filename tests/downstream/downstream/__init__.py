@@ -1,0 +1,1 @@
+"""Uses every public name of graphmend_bc, typed."""

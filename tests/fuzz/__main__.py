@@ -142,14 +142,14 @@ def _run_all(options: argparse.Namespace) -> int:
     return 1 if tally.found else 0
 
 
-def _as_given(options: argparse.Namespace) -> list[str]:
+def _as_given(chosen: argparse.Namespace) -> list[str]:
     """The arguments that say which programs are made."""
-    given = [f"--count {options.count}", f"--seed {options.seed}"]
+    given = [f"--count {chosen.count}", f"--seed {chosen.seed}"]
     for name in ("kind", "first", "device", "batch", "minutes"):
-        value = getattr(options, name)
-        if value != _options().get_default(name):
+        value = getattr(chosen, name)
+        if value != options().get_default(name):
             given.append(f"--{name} {value:g}" if name == "minutes" else f"--{name} {value}")
-    return [*given, "--no-shrink"] if options.no_shrink else given
+    return [*given, "--no-shrink"] if chosen.no_shrink else given
 
 
 def _start(seed: int, count: int, options: argparse.Namespace, folder: Path) -> _Child:

@@ -40,13 +40,14 @@ def assert_no_breaks(function: Callable[..., Any], *args: Any, **kwargs: Any) ->
         >>> assert_no_breaks(scale, torch.ones(2)).after.graph_count
         1
     """
+    __tracebackhide__ = True  # pytest shows the test, and not this
     found = explain(function)(*args, **kwargs)
     after = found.after
     if not (after.graph_break_count or after.skipped_frames or after.break_reasons):
         return found
     reasons = as_text(*found.declines) or list(after.break_reasons)
     raise AssertionError(
-        f"{_name(function)} is not one graph: {many(after.graph_count, 'graph')}, "
+        f"{_name(function)} is not one graph without breaks: {many(after.graph_count, 'graph')}, "
         f"{many(after.graph_break_count, 'break')}, "
         f"{many(after.skipped_frames, 'skipped frame')}.\n" + "\n".join(reasons)
     )
@@ -90,6 +91,7 @@ def assert_exact(
         >>> [mend.strategy for mend in report.mends]
         ['where']
     """
+    __tracebackhide__ = True
     if not calls:
         raise ValueError("assert_exact(function, *calls) compares calls, and none is given.")
     made = [_as_call(call) for call in calls]
@@ -133,6 +135,7 @@ def _run(
 
 
 def _assert_same(name: str, number: int, want: Observed, got: Observed, report: Report) -> None:
+    __tracebackhide__ = True
     for known in fields(Observed):
         eager, compiled = getattr(want, known.name), getattr(got, known.name)
         if eager != compiled:

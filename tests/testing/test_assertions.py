@@ -46,7 +46,9 @@ def test_one_graph() -> None:
 
 
 def test_a_break_that_is_left_is_told() -> None:
-    with pytest.raises(AssertionError, match=r"broken is not one graph: 2 graphs, 1 break,"):
+    with pytest.raises(
+        AssertionError, match=r"broken is not one graph without breaks: 2 graphs, 1 break,"
+    ):
         assert_no_breaks(broken, UP)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphmend_bc.code.resume_names import in_words
 from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.page.bytecode import comparisons_of
 from graphmend_bc.reporting.page.chains import chains_of
@@ -52,6 +53,7 @@ def page_of(report: Report, opening: Opening | None = None) -> str:
         reference=reference,
         missing=missing_libraries(),
         many=many,
+        in_words=in_words,
         words=WORDS,
         strategies=STRATEGIES,
     )

@@ -11,7 +11,7 @@
 #     make census  every architecture of transformers, shrunk: whole before and after (hours; ARGS="--sample 60")
 #     make census-libs  the same of 258 uses of 78 other libraries (an hour; JOBS=2 ARGS="--sample 20")
 #     make matrix  the tests on each supported pair of Python and torch (hours; ARGS='-s "suite(3.11, 2.15.0)"')
-#     make wheels  the distributions of a release in dist, each tried (five minutes; ARGS="--python /path/to/python3.14")
+#     make wheels  the distributions of a release in dist, each tried (seven minutes; ARGS="--python /path/to/python3.14")
 #     make bench   what mending gives and costs, in half an hour, with tables and pictures (RESULTS=folder)
 #     make bench-aimnet  AIMNet2, an interatomic potential, and its fix by hand (ten minutes)
 #     make bench-gpu  the same on a GPU, in nine minutes; needs a build of torch for CUDA

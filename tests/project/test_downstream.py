@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -85,14 +87,35 @@ def test_mypy_has_nothing_to_say(installed: Path, sample: Path) -> None:
     assert said == "Success: no issues found in 8 source files\n"
 
 
-@pytest.mark.slow
-def test_pyright_has_nothing_to_say(installed: Path, sample: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def pyright(tmp_path_factory: pytest.TempPathFactory) -> Path:
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("There is no npm here, which fetches pyright.")
-    fetch = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", "npm"]
-    if subprocess.run([*fetch, PYRIGHT], cwd=tmp_path, capture_output=True).returncode:
+    folder = tmp_path_factory.mktemp("npm")
+    fetch = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", folder]
+    if subprocess.run([*fetch, PYRIGHT], capture_output=True).returncode:
         pytest.skip(f"npm cannot fetch {PYRIGHT}.")
-    checker = tmp_path / "npm" / "node_modules" / ".bin" / "pyright"
-    said = run(checker, "--pythonpath", installed, cwd=sample)
+    return folder / "node_modules" / ".bin" / "pyright"
+
+
+@pytest.mark.slow
+def test_pyright_has_nothing_to_say(installed: Path, sample: Path, pyright: Path) -> None:
+    said = run(pyright, "--pythonpath", installed, cwd=sample)
     assert said.splitlines()[-1] == "0 errors, 0 warnings, 0 informations"
+
+
+@pytest.mark.nightly
+def test_the_types_of_public_names_are_known(installed: Path, sample: Path, pyright: Path) -> None:
+    """Also those of their attributes and methods, whoever reads the annotations."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    path = {"PATH": f"{installed.parent}{os.pathsep}{kept['PATH']}"}
+    options = ("--verifytypes", "graphmend_bc", "--ignoreexternal", "--outputjson")
+    done = subprocess.run([pyright, *options], cwd=sample, env=kept | path, capture_output=True)
+    symbols = json.loads(done.stdout)["typeCompleteness"]["symbols"]
+    homes = {f"graphmend_bc.{home}" for home in graphmend_bc._HOMES.values()}
+    homes |= {"graphmend_bc.config", "graphmend_bc.testing.assertions"}
+    ours = [one for one in symbols if one["name"].rpartition(".")[0].startswith((*homes,))]
+    assert len(ours) > 100
+    unknown = [one["name"] for one in ours if not one["isTypeKnown"]]
+    assert [name for name in unknown if not name.endswith(".log")] == []

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
+from torch._dynamo.source import GlobalSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._guards import Source
@@ -104,11 +105,16 @@ def _is_whole(tensor: torch.Tensor) -> bool:
 def _guard_input(node: Node) -> None:
     """Compile anew where an input is another kind of tensor than the copy of it.
 
+    `deepcopy` asks for the number of the object (`id`), on which Dynamo guards. So it must be one
+    that stays.
+
     Raises:
         Refused: it is now.
     """
     argument: Any = node.meta["grapharg"]
     source: Source = argument.source
+    if not (type(source) is GlobalSource or source.guard_source.is_unspecialized_nn_module()):
+        raise Refused("call-not-traced", "It would be compiled for this very tensor alone.")
     if not _has_only_numbers(argument.example):
         raise Refused("call-not-traced", "The tensor is a part of another one, or has more to it.")
     read: Callable[..., tuple[Any, ...]] = reader([source])
@@ -121,8 +127,8 @@ def _guard_input(node: Node) -> None:
 
 def _has_only_numbers(tensor: torch.Tensor) -> bool:
     """Whether a deep copy of a tensor is a clone of it."""
-    plain = not vars(tensor) and tensor.grad is None and not tensor.is_neg()
-    return plain and _is_whole(tensor)
+    own = any(not name.startswith("_dynamo_") for name in vars(tensor))  # those are Dynamo's notes
+    return not own and tensor.grad is None and not tensor.is_neg() and _is_whole(tensor)
 
 
 def _matches(site: BreakSite) -> Rewrites | None:

@@ -6,98 +6,161 @@ most is a graph with each step of the sequence, and it forgets the dropout betwe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
+from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import VariableBuilder
-from torch._dynamo.variables.lists import TupleVariable
+from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.guarded_constants import guard_on
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.host_values.host_reads import is_plain
-from graphmend_bc.dynamo.trace.compilation import Compilation
+from graphmend_bc.dynamo.calls.markers import marker_as_python
+from graphmend_bc.dynamo.graph.fx_nodes import name_called, tensors_of
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rewriting.plan import MarkCallee
+from graphmend_bc.rewriting.plan import CallOperation, MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
-from graphmend_bc.runtime import Marker
+from graphmend_bc.runtime import CalledOperation, GetAttribute, Marker, Site
 
 
-def _marked(
+@dataclass(slots=True, eq=False)
+class Recurrent(Feature):
+    """Recurrent modules that are traced.
+
+    Attributes:
+        sites: where they are called, or fetched to be called.
+    """
+
+    order: ClassVar[int] = 43
+
+    sites: list[Site] = field(default_factory=list)
+
+    def on_graph(self, compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
+        """Show that each of their operators is one that backends have, too."""
+        nodes = [node for node in gm.graph.nodes if name_called(node) in _OPERATORS]
+        for refused in filter(None, map(_problem, nodes)):
+            raise SiteRefused(refused, *dict.fromkeys(self.sites))
+
+
+_OPERATORS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+
+
+_FORGETS = "A backend would forget the dropout between its layers."
+_STEPS = "A backend would make a graph with each of its steps."
+
+
+def _problem(node: Node) -> Refused | None:
+    """Why a backend would make more of an operator than one for each layer; None if not."""
+    if name_called(node) != "lstm" or len(node.args) != _ARGUMENTS or node.kwargs:
+        return Refused("call-not-traced", _STEPS)
+    _, state, _, _, layers, dropout, training, *_ = node.args
+    if not isinstance(state, (tuple, list)):  # the sizes of a packed sequence
+        return Refused("call-not-traced", _STEPS)
+    if training and dropout and layers != 1:
+        return Refused("call-not-traced", _FORGETS)
+    given = [tensor for each in node.all_input_nodes for tensor in tensors_of(each)]
+    if any(tensor.requires_grad for tensor in tensors_of(node)):
+        return Refused("call-not-traced", "A gradient may be asked for.")
+    if {(tensor.device.type, tensor.dtype) for tensor in given} != {("cpu", torch.float32)}:
+        return Refused("call-not-traced", "It is not about floats of 32 bits on the CPU.")
+    return None
+
+
+_ARGUMENTS = 9
+"""Of the operator, from the sequence to whether batches come first."""
+
+
+def _traced(
     tx: InstructionTranslatorBase,
     compilation: Compilation,
     marker: Marker,
     args: list[VariableTracker],
 ) -> VariableTracker:
-    return RecurrentCallee(marker.site, args[0], compilation)
+    """Handler: a recurrent module that is called, or fetched."""
+    if not isinstance(marker, CalledOperation):
+        return RecurrentCallee(marker.site, args[0], compilation)
+    try:
+        _note(tx, compilation, marker.site, _fetched(tx, marker, args))
+    except Refused as refused:
+        compilation.trace.refused[marker.site] = refused
+        return marker_as_python(tx, marker, args)
+    with torch._dynamo.config.patch(allow_rnn=True):
+        return marker_as_python(tx, marker, args).realize()
+
+
+def _fetched(
+    tx: InstructionTranslatorBase, marker: CalledOperation, args: list[VariableTracker]
+) -> object:
+    """The module that an attribute of another one is; None if it is something else."""
+    (owner,) = args[0].unpack_var_sequence(tx)
+    parent = getattr(owner.realize(), "value", None)
+    known = vars(parent).get("_modules", {}) if isinstance(parent, torch.nn.Module) else {}
+    name = marker.function.name if isinstance(marker.function, GetAttribute) else ""
+    found: object = known.get(name)
+    return found
 
 
 class RecurrentCallee(MarkedCalleeVariable):
     """What is called, if it is a recurrent module."""
 
     def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker | None:
-        source = self.callee.source
-        root = tx.output.root_tx
+        source, root = self.callee.source, tx.output.root_tx
         scope = {"L": root.f_locals, "G": root.f_globals}
         module = None if source is None else source.get_value(scope, {}, {})
         if source is None or not isinstance(module, torch.nn.RNNBase):
             return None
-        if tx.export:
-            raise Refused("under-export")
-        _check_module(module)
-        _check_inputs(module, [*_tensors((*args, *kwargs.values()))])
-        guard_on("oneDNN is used", torch._C._get_mkldnn_enabled, True)
+        _note(tx, self.compilation, self.site, module)
         with torch._dynamo.config.patch(allow_rnn=True):
             traced = VariableBuilder(tx, source)(module)
             result: VariableTracker = traced.call_function(tx, args, kwargs)
-        self.compilation.trace.used[self.site] = "inline"
         return result
 
 
-def _check_module(module: torch.nn.RNNBase) -> None:
+def _note(
+    tx: InstructionTranslatorBase, compilation: Compilation, site: Site, module: object
+) -> None:
+    """A module is about to be traced.
+
+    Raises:
+        Refused: backends would make a graph of its steps.
+    """
+    if tx.export:
+        raise Refused("under-export")
+    _check_module(module)
+    guard_on("oneDNN is used", torch._C._get_mkldnn_enabled, True)
+    compilation.trace.of(Recurrent).sites.append(site)
+    compilation.trace.used[site] = "inline"
+
+
+def _check_module(module: object) -> None:
     """Refuse a module of which backends make a graph of its steps."""
     if type(module) is not torch.nn.LSTM or module.proj_size:
-        raise Refused("call-not-traced", "A backend would make a graph with each of its steps.")
+        raise Refused("call-not-traced", _STEPS)
+    plain = all(type(weight) is torch.nn.Parameter for weight in module.parameters())
+    if not plain or (torch.is_grad_enabled() and any(w.requires_grad for w in module.parameters())):
+        raise Refused("call-not-traced", "A gradient may be asked for.")
     if module.training and module.dropout and module.num_layers > 1:
-        raise Refused("call-not-traced", "A backend would forget the dropout between its layers.")
+        raise Refused("call-not-traced", _FORGETS)
     if not torch._C._get_mkldnn_enabled() or torch.is_autocast_enabled("cpu"):
         raise Refused("call-not-traced", "It does not run by oneDNN.")
 
 
-def _check_inputs(module: torch.nn.RNNBase, inputs: list[torch.Tensor]) -> None:
-    tensors = [*module.parameters(), *inputs]
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        raise Refused("call-not-traced", "A gradient may be asked for.")
-    plain = all(type(weight) is torch.nn.Parameter for weight in module.parameters())
-    kinds = {(tensor.device.type, tensor.dtype) for tensor in tensors}
-    if not plain or kinds != {("cpu", torch.float32)}:
-        raise Refused("call-not-traced", "It does not compute with floats of 32 bits on the CPU.")
-
-
-def _tensors(given: tuple[VariableTracker, ...]) -> Iterator[torch.Tensor]:
-    """The tensors that a module is called with: a sequence, and the state it begins with."""
-    for value in given:
-        known = value.realize()
-        if type(known) is TupleVariable:
-            yield from _tensors(tuple(known.items))
-        elif is_plain(known):
-            fake: Any = known.as_proxy().node.meta["example_value"]
-            yield fake
-        elif not known.is_constant_none():
-            raise Refused("call-not-traced", f"It is called with {known}.")
-
-
 def _matches(site: BreakSite) -> Rewrites | None:
-    return {site.offset: MarkCallee(in_order=False)} if site.gb_type and site.is_call else None
+    if site.op.name in ("LOAD_ATTR", "LOAD_METHOD"):  # where Dynamo looks at it until torch 2.15
+        return {site.offset: CallOperation()}
+    return {site.offset: MarkCallee(in_order=False)} if site.is_call else None
 
 
 # The second since torch 2.15.
 _BREAKS = frozenset({"Attempted to wrap RNN, GRU, or LSTM", "Unsupported function call (delayed)"})
 
-RECURRENT = Rule("recurrent", "inline", 11, _matches, _BREAKS, handler=_marked)
+RECURRENT = Rule("recurrent", "inline", 11, _matches, _BREAKS, handler=_traced)
 """A recurrent module is traced, which Dynamo does only if it is told to."""
 
 RULES = (RECURRENT,)

@@ -6,10 +6,31 @@ import pytest
 import torch
 
 from tests.oracle import agrees, check
+from tests.settling import both
 from tests.surroundings import changing
 
 X = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
 MENDED = "copy@copy.py"
+STATE = """
+import copy
+
+T = torch.ones(2)
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("b", torch.ones(2))
+
+    def forward(self, x):
+        y = copy.deepcopy(self.b)
+        y.add_(1)
+        return y * x[0]
+
+
+model = Model()
+
+"""
 BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 
 
@@ -17,22 +38,22 @@ BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize(
     "body",
     [
-        "return copy.deepcopy(x)",
-        "y = copy.deepcopy(x)\n    y.add_(1)\n    return x, y",
-        "y = copy.deepcopy(x)\n    x.add_(1)\n    return x, y",
-        "x.add_(1)\n    y = copy.deepcopy(x)\n    return y * 2",
         "y = x * 2\n    z = copy.deepcopy(y)\n    z.add_(1)\n    return y, z",
+        "y = x * 2\n    z = copy.deepcopy(y)\n    y.add_(1)\n    return y, z",
+        "y = x * 2\n    y.add_(1)\n    z = copy.deepcopy(y)\n    return y, z * 2",
         "d = copy.deepcopy({'x': x * 2, 'n': [1, 2]})\n    d['n'].append(3)\n    return d",
-        "a, b = copy.deepcopy([x, x])\n    a.add_(1)\n    return a, b",
         "y = x * 2\n    a, b = copy.deepcopy([y, [y]])\n    a.add_(1)\n    return a, b, y",
-        "return copy.deepcopy(x), copy.deepcopy(x)",
-        "with torch.no_grad():\n        y = copy.deepcopy(x)\n    return y + 1",
-        "return x * 2 if x.sum() > 0 else copy.deepcopy(x) * 3",
+        "y = x * 2\n    return copy.deepcopy(y), copy.deepcopy(y)",
+        "with torch.no_grad():\n        y = copy.deepcopy(x * 2)\n    return y + 1",
+        "y = x * 3\n    return x * 2 if x.sum() > 0 else copy.deepcopy(y) * 3",
+        "T.add_(1)\n    return copy.deepcopy(T) * x[0], T",
+        "return model(x)",
+        "d = copy.deepcopy({'a': T, 'b': [T]})\n    d['a'].add_(1)\n    return d, T",
     ],
 )
 def test_a_plain_tensor_is_cloned(body: str, backend: str) -> None:
-    source = f"import copy\n\ndef f(x):\n    {body}\n"
-    outcome = agrees(source, [X, -X, torch.ones(3, 3), X.long()], backend=backend)
+    source = f"{STATE}def f(x):\n    {body}\n"
+    outcome = agrees(source, [X, -X, torch.ones(2, 2)], backend=backend)
     assert (outcome.breaks, outcome.declines) == (0, "")
     assert MENDED in outcome.mends
 
@@ -52,6 +73,8 @@ def test_it_is_one_graph() -> None:
 @pytest.mark.parametrize(
     "body",
     [
+        "return copy.deepcopy(x)",  # Dynamo guards on its number
+        "a, b = copy.deepcopy([x, x])\n    a.add_(1)\n    return a, b",
         "return copy.deepcopy(x[0])",  # the copy has the memory of the whole
         "y = x * 2\n    return copy.deepcopy(y[1:])",
         "y = x * 2\n    a, b = copy.deepcopy([y, y.view(-1)])\n    a.add_(1)\n    return a, b",
@@ -77,6 +100,19 @@ def test_what_is_more_than_a_clone_is_left(body: str, backend: str) -> None:
         """
     outcome = agrees(source, [X, -X], backend=backend)
     assert "copy@" not in outcome.mends
+
+
+def test_it_is_compiled_once() -> None:
+    source = "import copy\ndef f(x):\n    y = copy.deepcopy({'x': x * 2})\n    return y['x'] + 1"
+    stock, mended = both(source, [(X + number,) for number in range(30)])
+    assert (stock.total.graphs, stock.rest.launches) == (2, 40)
+    assert (mended.total.graphs, mended.rest.launches, mended.total.attempts) == (1, 20, 1)
+
+
+def test_an_input_is_not_compiled_for_each_tensor() -> None:
+    source = "import copy\ndef f(x):\n    return copy.deepcopy(x) * 2"
+    _, mended = both(source, [(X + number,) for number in range(30)])
+    assert mended.total.graphs <= 2
 
 
 @pytest.mark.parametrize(

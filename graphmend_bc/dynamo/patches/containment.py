@@ -12,8 +12,9 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import get_ident
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from graphmend_bc.dynamo.frames.internal_errors import is_internal
 from graphmend_bc.dynamo.patches.seam import Seam
@@ -30,6 +31,10 @@ _LEFT: Final[set[int]] = set()
 """Threads in which no seam does anything."""
 
 
+_CHAINS: Final[WeakKeyDictionary[Any, tuple[Any, Any]]] = WeakKeyDictionary()
+"""Of what was put in a place, torch's own and ours: one frame is enough around several of ours."""
+
+
 def contained(seam: Seam, tell: Tell) -> Make:
     """Makes what a seam puts in a place, so that an error of ours does no harm there.
 
@@ -39,16 +44,18 @@ def contained(seam: Seam, tell: Tell) -> Make:
     """
 
     def make(stock: Any) -> Any:
-        ours = seam.make(stock)
-        if ours is stock or seam.contains_itself:
-            return ours
+        is_function = isinstance(stock, FunctionType)
+        torchs, called = _CHAINS.get(stock, (stock, stock)) if is_function else (stock, stock)
+        ours = seam.make(called)
+        if ours is called or seam.contains_itself:
+            return stock if ours is called else ours
         if dataclasses.is_dataclass(ours):  # an entry of a table, with functions of its own
             fields = {f.name: getattr(ours, f.name) for f in dataclasses.fields(ours)}
             kept = {n: _noting(getattr(stock, n), f) for n, f in fields.items() if callable(f)}
             return dataclasses.replace(ours, **kept)  # type: ignore[type-var]
         if seam.outermost:
             return _left_to_stock(stock, ours, tell)
-        instead = getattr(builtins, str(seam.names[0]), _nothing) if stock is None else stock
+        instead = getattr(builtins, str(seam.names[0]), _nothing) if torchs is None else torchs
         return _noting(instead, ours)
 
     return make
@@ -72,6 +79,7 @@ def _noting(stock: Callable[..., Any], ours: Callable[..., Any]) -> Callable[...
             raise
 
     at_seam.__dict__.update(getattr(ours, "__dict__", {}))  # others look at its attributes
+    _CHAINS[at_seam] = stock, ours
     return at_seam
 
 

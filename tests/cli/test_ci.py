@@ -101,7 +101,7 @@ finally:
     [
         (MENDED, ["--fail-on-break"], 0, ""),
         (MENDED, ["--fail-on-break=0", "--fail-on-miss-rate", "0"], 0, ""),
-        (BROKEN, ["--fail-on-break"], 3, "graph breaks are left; --fail-on-break=0."),
+        (BROKEN, ["--fail-on-break"], 3, "1 graph break is left; --fail-on-break=0."),
         (BROKEN, ["--quiet", "--fail-on-break=9"], 0, ""),
         (BROKEN, ["--fail-on-break", "9"], 0, ""),
         (BROKEN, ["--fail-on-break", "0", "--quiet"], 3, "left; --fail-on-break=0."),

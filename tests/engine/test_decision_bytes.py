@@ -38,7 +38,7 @@ def f(x):
 """
 CALLS = [torch.tensor(values) for values in ([2.0, 3.0], [-2.0, 1.0], [30.0, 2.0], [0.5, 0.0])]
 TIMELESS: Any = settings(
-    max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )
 
 

@@ -118,6 +118,8 @@ class RecurrentCallee(MarkedCalleeVariable):
         _note(tx, self.compilation, self.site, module)
         with torch._dynamo.config.patch(allow_rnn=True):
             traced = VariableBuilder(tx, source)(module)
+            if getattr(traced, "value", None) is not module:  # what it was before, since torch 2.15
+                traced = VariableBuilder(tx, source)._wrap(module)
             result: VariableTracker = traced.call_function(tx, args, kwargs)
         return result
 

@@ -90,6 +90,7 @@ def test_every_surrounding_is_met(name: str) -> None:
     drawn = [text for text in definitions if any(text in source for source in sources)]
     assert len(drawn) > len(definitions) // 2
     fields = {"vector": "x", "constant": "2", "test": "x.sum() > 0"}
+    fields |= {"number": "2.0", "whole": "k", "matrix": "y"}
     forms = [form.format(**fields) for form in surrounding.vector]
     assert any(ast.dump(ast.parse(form, mode="eval").body) in _read() for form in forms)
 

@@ -79,6 +79,12 @@ def assert_held(before: list[tuple[SeamPlace, Any]]) -> None:
     assert [str(place) for place, value in before if place.value() is not value] == []
 
 
+def is_of_all_variables(seam: Seam) -> bool:
+    """Whether a class inherits from what all variables have what a seam replaces in it."""
+    places = [place for place in seam.places() if place.value() is ABSENT]
+    return any(place.name in vars(VariableTracker) for place in places)
+
+
 @contextmanager
 def removed(seam: Seam) -> Iterator[None]:
     """A torch that lacks what a seam replaces."""
@@ -145,7 +151,7 @@ def reasons_of(function: Callable[..., Any], *calls: object) -> set[str]:
 def test_a_missing_target_turns_off_what_rests_on_it(
     seam: Seam, caplog: pytest.LogCaptureFixture
 ) -> None:
-    if any(p.value() is ABSENT and p.name in vars(VariableTracker) for p in seam.places()):
+    if is_of_all_variables(seam):
         pytest.skip("It is inherited from what all variables have, so no torch lacks it.")
     before = held()
     versions._warn.cache_clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -53,6 +54,8 @@ def _copied(
     if not is_plain(tensor):
         return None
     check_no_function_mode(tx)
+    if not _is_asked_plainly(tx):
+        raise Refused("call-not-traced", "The program may look into what was copied: the `memo`.")
     made, node = callee.compilation.trace.of(DeepCopies).made, tensor.as_proxy().node
     _check_is_plain(tx, tensor, node)
     memory = storage_of(node.meta["example_value"])
@@ -62,6 +65,14 @@ def _copied(
         _guard_input(node)
     made.append((memo, memory))
     return method(tx, "clone", tensor)
+
+
+def _is_asked_plainly(tx: InstructionTranslatorBase | None) -> bool:
+    """Whether the program's call of `deepcopy` has one argument."""
+    while tx is not None and tx.f_globals is vars(copy):
+        tx = getattr(tx, "parent", None)
+    called = tx and tx.current_instruction
+    return called is not None and called.opname == "CALL" and called.arg == 1
 
 
 def _check_is_plain(tx: InstructionTranslatorBase, tensor: VariableTracker, node: Node) -> None:

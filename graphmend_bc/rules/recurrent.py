@@ -154,6 +154,8 @@ def _check_module(module: object) -> None:
 
 
 def _matches(site: BreakSite) -> Rewrites | None:
+    if not site.gb_type:
+        return None
     if site.op.name in ("LOAD_ATTR", "LOAD_METHOD"):  # where Dynamo looks at it until torch 2.15
         return {site.offset: CallOperation()}
     return {site.offset: MarkCallee(in_order=False)} if site.is_call else None

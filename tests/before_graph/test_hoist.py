@@ -135,9 +135,9 @@ def test_inside_a_speculated_arm_and_with_an_effect() -> None:
             return x
         """,
         CALLS,
-        # What the first call does not take is not compiled.
         {
-            "forward": "speculate@2",
+            "forward": "speculate@2 defer@3 hoist@4",
+            "twice": "speculate@2",
             "reversed": "speculate@2 defer@3 hoist@4",
             "both ways": "speculate@2 defer@3 hoist@4",
         },

@@ -79,7 +79,9 @@ def change_after_failed_check(
     if decision is OnFailure.FLIP:
         return partial(_flip, state, tally, wrong)
     if decision is OnFailure.GUARD:
-        return partial(_guard, state, tally, at_once=known.flips_at_once)
+        # Where there were more versions, something else changes from call to call.
+        at_once = known.flips_at_once and len(tallies) == 1
+        return partial(_guard, state, tally, at_once=at_once)
     if decision is OnFailure.GIVE_UP:
         calls = f"{known.frame_failed} of {many(known.frame_calls, 'call')}"
         lost = f"Graphs ran for nothing in {calls} of the function."

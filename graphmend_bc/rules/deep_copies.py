@@ -71,7 +71,7 @@ def _is_asked_plainly(tx: InstructionTranslatorBase | None) -> bool:
     """Whether the program's call of `deepcopy` has one argument."""
     while tx is not None and tx.f_globals is vars(copy):
         tx = getattr(tx, "parent", None)
-    called = tx and tx.current_instruction
+    called = None if tx is None else tx.current_instruction
     return called is not None and called.opname == "CALL" and called.arg == 1
 
 

@@ -52,7 +52,10 @@ _OPERATORS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 
 _FORGETS = "A backend would forget the dropout between its layers."
-_STEPS = "A backend would make a graph with each of its steps."
+_STEPS = (
+    "A backend would make a graph with each step of the recurrent module; Dynamo traces it if"
+    " torch._dynamo.config.allow_rnn is set."
+)
 
 
 def _problem(node: Node) -> Refused | None:

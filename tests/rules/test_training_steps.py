@@ -486,3 +486,28 @@ def test_an_optimizer_of_the_programs() -> None:
         assert optimizer.steps == 4
     assert said[True] == said[False] == ["zero", "step"] * 4
     assert torch.equal(*weights)
+
+
+@pytest.mark.parametrize("prints", [True, False])
+def test_a_parameter_that_the_optimizer_does_not_know(prints: bool) -> None:
+    """Stock guards on no object that a model and an optimizer share."""
+
+    def seen(mends: bool) -> list[Any]:
+        known = program('print("begun")\n' * prints + STEP)
+        first, found = known["m"][0].weight, list[Any]()
+        state = session.new_state(mends=mends)
+        torch._dynamo.reset()
+        with session.mending_by(state):
+            step = torch.compile(known["f"], backend="eager") if mends else known["f"]
+            for number, call in enumerate(calls()):
+                if number == 2:
+                    known["m"][0].weight = nn.Parameter(torch.ones(8, 4))
+                found.append(step(*call))
+                found += [p.detach().clone() for p in (first, *known["m"].parameters())]
+                found += [
+                    p.grad is None or p.grad.clone() for p in (first, *known["m"].parameters())
+                ]
+        assert mends is any(mend.strategy == "train" for mend in state.report.mends)
+        return found
+
+    torch.testing.assert_close(seen(True), seen(False), rtol=0, atol=0)

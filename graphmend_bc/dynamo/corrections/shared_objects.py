@@ -1,7 +1,7 @@
 """One object that a frame reaches in two ways, by a local name and by a global one.
 
 Dynamo keeps one object of it, and guards that both ways lead to the same one only if both are local
-or both are global.
+or both are global, and neither way is by an optimizer.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from functools import partial
 from typing import Any
 
 from torch._dynamo.guards import GuardBuilder
+from torch._dynamo.source import is_from_optimizer_source
 from torch._guards import Source
 
+from graphmend_bc.dynamo.graph.lambda_guards import asking, guard_by
 from graphmend_bc.dynamo.trace.compilation import current
 
 
@@ -21,9 +23,14 @@ def guard_shared_objects(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def make_dupe_guard(obj_source: Source, dupe_source: Source | None) -> Any:
         guard = stock(obj_source, dupe_source)
-        is_another = dupe_source is not None and dupe_source != obj_source
-        if guard is None and is_another and current() is not None:
+        if dupe_source is None or dupe_source == obj_source or current() is None:
+            return guard
+        if guard is None:
             return partial(GuardBuilder.DUPLICATE_INPUT, source_b=dupe_source)
+        # Stock has no frame that uses a model and its optimizer, and leaves this guard out.
+        if is_from_optimizer_source(obj_source) is not is_from_optimizer_source(dupe_source):
+            same = f"{obj_source.name} is {dupe_source.name}"
+            guard_by(asking(same, {}), same)
         return guard
 
     return make_dupe_guard

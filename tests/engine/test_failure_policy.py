@@ -537,7 +537,7 @@ def test_guarded_condition_on_memory_that_another_input_changes() -> None:
 
         """,
         [*apart, *((values, values.view(-1)) for (values,) in signs(4, 3))],
-        mends=None,
-        declines=None,
-        breaks=None,
+        mends="",
+        declines="speculation-missed@4",
+        breaks=1,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 import threading
 import warnings
 from typing import Any
@@ -12,7 +11,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import graphmend_bc as gm
-from tests.oracle import agrees, check
+from tests.oracle import PROGRAM, agrees, load
 from tests.settling import live
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, 2.0, 3.0])
@@ -88,18 +87,12 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("source", PROGRAMS.values(), ids=PROGRAMS)
 def test_it_is_what_eager_python_gives(source: str) -> None:
-    check(textwrap.dedent(source), CALLS, mends=None, declines=None, breaks=None)
-
-
-def defined(source: str) -> Any:
-    scope: dict[str, Any] = {"torch": torch, "__name__": "program"}
-    exec(compile(textwrap.dedent(source), "<defined>", "exec"), scope)
-    return scope["f"]
+    agrees(source, CALLS)
 
 
 def test_gradients() -> None:
     calls = [each.clone().requires_grad_() for each in CALLS]
-    check(EMPTY, calls, mends=None, declines=None, breaks=None, grad=True)
+    agrees(EMPTY, calls, grad=True)
 
 
 SOME = """
@@ -130,18 +123,18 @@ def test_each_value_is_compiled_when_it_is_first_met(source: str, calls: list[An
 
 def test_an_exception_of_the_program_has_no_frames_of_ours() -> None:
     gm.enable()
-    f = torch.compile(defined(PROGRAMS["one arm raises"]), backend="eager")
+    f = torch.compile(load(PROGRAMS["one arm raises"]).f, backend="eager")
     f(UP)
     with pytest.raises(ValueError, match="nothing is kept") as found:
         f(DOWN)
     files = [entry.path for entry in found.traceback]
     assert not any("graphmend_bc" in str(file) for file in files)
-    assert str(files[-1]) == "<defined>"
+    assert str(files[-1]) == PROGRAM
 
 
 def test_in_a_checkpoint_the_original_code_runs() -> None:
     """The recomputation does as the first run did."""
-    inner = defined(EMPTY.replace("x.new_zeros(0)", "(x * 2).sin()"))
+    inner = load(EMPTY.replace("x.new_zeros(0)", "(x * 2).sin()")).f
     gm.enable()
     compiled = torch.compile(inner, backend="eager")
     for x in CALLS:
@@ -155,21 +148,22 @@ def test_in_a_checkpoint_the_original_code_runs() -> None:
 
 def test_it_warns_of_its_caller() -> None:
     source = EMPTY.replace("return x.new", "warnings.warn('none', stacklevel=2); return x.new")
-    f, found = defined("import warnings\n" + source + "caller = lambda g, x: g(x)\n"), []
+    program = load("import warnings\n" + source + "caller = lambda g, x: g(x)\n")
+    f, found = program.f, []
     gm.enable()
     compiled = torch.compile(f, backend="eager")
     for function in (f, compiled):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for x in CALLS:
-                f.__globals__["caller"](function, x)
+                program.caller(function, x)
         found.append([(each.filename, each.lineno, str(each.message)) for each in caught])
     assert found[0] == found[1]
     assert [line for _, line, _ in found[0]] == [8] * 3
 
 
 def test_threads_that_call_it_at_once() -> None:
-    eager = defined(EMPTY)
+    eager = load(EMPTY).f
     gm.enable()
     f = torch.compile(eager, backend="eager")
     wrong: list[str] = []

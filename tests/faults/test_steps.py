@@ -41,6 +41,7 @@ LIMITS: dict[str, str] = {
     "dynamo.frames.attempt:may_compile": "It reads two attributes of torch's, in every call.",
     "engine.frame_planner:FrameOutcomes.graph_failed": "What it calls may fail, it may not.",
     "runtime.deferral.effect_preflight:EffectPreflight.check": "What it calls may fail, it may not.",
+    "runtime.deoptimise:Deoptimise.__init__": "It sets two attributes, and the results must not be used.",
     "runtime.deoptimise:Deoptimizer._callers": "What it calls may fail, it may not.",
     "runtime.draws:_set_state": "A generator's state cannot be put back.",
 }

@@ -84,7 +84,10 @@ def called(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def call_function(self: Any, *args: Any, **kwargs: Any) -> Any:
         if "forward" not in vars(self.value):
-            note_lookup(self, "forward")
+            # A lazy module has another class from its first call on.
+            kind = getattr(self.value, "cls_to_become", None) or type(self.value)
+            check_unwritten(kind, "forward")
+            note_class(kind, getattr(self, "cls_source", None), "forward")
         return stock(self, *args, **kwargs)
 
     return call_function

@@ -1,6 +1,7 @@
 # Needs CPython 3.11 to 3.14 and a C compiler; everything else goes into a virtual environment.
 #     make build   the environment, with this tree installed in it
-#     make test    all tests but the nightly ones (TESTS=tests/cli ARGS="-x" narrow it, JOBS=1 is one process)
+#     make test    the tests (TESTS=tests/cli ARGS="-x" narrow it and leave none of those out, JOBS=1 is one process)
+#     make test-slow  those that `make test` leaves out because they take long, and many of them together longer
 #     make demo    an unmodified script of five Hugging Face models, stock and mended
 #     make docs    the site made of docs/, in build/site; a warning is an error
 #     make lint    ruff, mypy --strict, the import contracts, clang-format, and C without a warning
@@ -29,7 +30,7 @@ RESULTS ?= benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
 DOCS_STAMP := .stamps/docs$(subst /,_,$(VENV))
 
-.PHONY: build test orders fuzz demo docs docs-tools lint bench bench-aimnet bench-gpu census census-libs matrix sanitize refleaks wheels clean
+.PHONY: build test test-slow orders fuzz demo docs docs-tools lint bench bench-aimnet bench-gpu census census-libs matrix sanitize refleaks wheels clean
 
 build: $(STAMP)
 
@@ -43,7 +44,10 @@ $(STAMP): pyproject.toml $(wildcard constraints.txt constraints/*) $(wildcard se
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 test: build
-	$(PYTEST) $(ARGS) $(TESTS)
+	$(PYTEST) $(if $(TESTS),,-m "not slow and not nightly") $(ARGS) $(TESTS)
+
+test-slow: build
+	$(PYTEST) -m "slow and not nightly" $(ARGS) $(TESTS)
 
 orders: build
 	$(PYTEST) --all-orders $(ARGS) $(TESTS)

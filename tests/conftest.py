@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -20,6 +22,10 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["GRAPHMEND_BC_DISK_CACHE"] = "0"  # nothing of the user's is read or written
     if config.getoption("--all-orders"):
         os.environ[VARIABLE] = "1"
+    # pytest's handlers would have torch write its structured trace in every test.
+    logging.getLogger("torch.__trace").addHandler = lambda handler: None  # type: ignore[method-assign]
+    # Dynamo collects younger generations at each compilation, and every tenth time that is a full one.
+    gc.set_threshold(gc.get_threshold()[0], gc.get_threshold()[1], 500)
 
 
 @pytest.fixture(autouse=True)

@@ -40,6 +40,7 @@ def _of(*lines: str) -> str:
     return f"{CLASSES}\ndef f(x):\n{body}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "write",
     [

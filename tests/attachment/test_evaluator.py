@@ -519,6 +519,7 @@ def test_watching_again_releases_the_former_enter(hooks: ModuleType) -> None:
     assert gone() is None
 
 
+@pytest.mark.slow
 def test_a_thousand_rounds_leave_reference_counts_level(hooks: ModuleType) -> None:
     neighbour, log = Neighbour(), Log("compile")
     things = [neighbour, log, add.__code__, fail.__code__, hooks]

@@ -35,6 +35,7 @@ def test_keys_that_hold_tensors(key: str) -> None:
     assert "hoist" in outcome.mends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

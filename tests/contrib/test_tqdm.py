@@ -32,6 +32,7 @@ def bars(
     return check(program(body), calls, mends=None, declines=declines, breaks=breaks, **kwargs)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MENDED)
 def test_mended(name: str) -> None:
     outcome = bars(MENDED[name])
@@ -57,6 +58,7 @@ def test_declined(name: str) -> None:
     assert reason is None or skipped or f"{reason}@{line}" in outcome.declines, outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(STOCK_DIFFERS))
 def test_declined_and_left_to_stock(name: str) -> None:
     body, reason = DECLINED[name]

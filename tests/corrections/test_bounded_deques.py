@@ -12,6 +12,7 @@ from tests.oracle import agrees
 X = torch.tensor([1.0, 2.0, 3.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 5])
 @pytest.mark.parametrize(
     "change",
@@ -45,6 +46,7 @@ def test_what_a_full_one_is_changed_to(change: str, length: int) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", ["", "window = deque([1, 4, 6], maxlen=2)"])
 @pytest.mark.parametrize(
     "change",

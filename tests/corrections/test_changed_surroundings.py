@@ -10,6 +10,7 @@ from tests.surroundings import changing
 MENDED = "print('sum', x.sum())"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made", "used", "steps"),
     [
@@ -137,6 +138,7 @@ HOOKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["m", "m.lin"])
 @pytest.mark.parametrize("second", HOOKS)
 @pytest.mark.parametrize("first", HOOKS[:2])

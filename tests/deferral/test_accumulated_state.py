@@ -145,6 +145,7 @@ def told(y):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", SHARED.values(), ids=SHARED)
 def test_state_that_is_used_as_well(body: str) -> None:
     source = metered(body).replace("def f(x)", f"{FUNCTIONS.strip()}\n\ndef f(x)")
@@ -252,6 +253,7 @@ def test_one_compilation_for_ever(base: str) -> None:
     assert program.m.text == 50 * "step;"
 
 
+@pytest.mark.slow
 def test_where_it_does_not_pay_one_more_attempt_at_most() -> None:
     for body in SHARED.values():
         source = metered(body).replace("def f(x)", f"{FUNCTIONS.strip()}\n\ndef f(x)")

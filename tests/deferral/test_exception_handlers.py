@@ -105,6 +105,7 @@ def f(x):
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("around", AROUND)
 def test_exception_reaches_the_handler(around: str, call: str) -> None:

@@ -113,6 +113,7 @@ def program(*lines: str) -> str:
     return f"{OBJECTS.lstrip()}def f(x):\n{body}    return x + 1\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     [

@@ -75,6 +75,7 @@ def with_streams(body: str) -> tuple[str, int]:
     return lines + "\n".join(line[4:] for line in body.strip("\n").split("\n")), lines.count("\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stream", "after"),
     [
@@ -113,6 +114,7 @@ def test_what_a_stream_changes_is_read(stream: str, after: str) -> None:
     check(source, BOTH, declines=f"effect-shares@{first + 5}", breaks=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -172,6 +174,7 @@ def test_what_a_stream_reads_is_changed_before(change: str) -> None:
         check(source, BOTH, declines=f"effect-shares@{first + 3}", breaks=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stream",
     [
@@ -491,6 +494,7 @@ def f(x):
     assert "effect-shares" in outcome.declines
 
 
+@pytest.mark.slow
 def test_graph_that_cannot_be_rolled_back() -> None:
     """The guard comes before the graph, so nothing has to be taken back."""
     program = (

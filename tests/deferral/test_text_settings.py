@@ -44,6 +44,7 @@ def program(body: str, before: str = "") -> str:
     return f"{HEAD}{before}\ndef f(x):\n{lines}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "show",
     [

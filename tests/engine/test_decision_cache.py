@@ -151,6 +151,7 @@ def entry_of(where: Path) -> Path:
 X = torch.sin(torch.arange(8.0) + 1)
 
 
+@pytest.mark.slow
 def test_second_process_takes_one_attempt_for_each_frame(on_disk: Path) -> None:
     first, second = in_process(on_disk), in_process(on_disk)
     for name in PROGRAMS:
@@ -193,6 +194,7 @@ def changed(**changes: Any) -> str:
     return json.dumps({"format": 1, "decisions": [decision]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     [
@@ -273,6 +275,7 @@ def legal_somewhere(f: Any) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "program",
     [

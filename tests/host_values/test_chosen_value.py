@@ -53,6 +53,7 @@ USES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arms", NUMBERS.values(), ids=NUMBERS)
 def test_numbers(arms: str) -> None:
     for use in USES:
@@ -68,6 +69,7 @@ def test_one_graph_for_numbers_of_two_types(use: str) -> None:
     assert (mended.rest.launches, mended.rest.failed) == (20, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", ["y * k + k", "k - y", "y / k", "k / y", "y ** k", "y % k"])
 def test_gradients(use: str) -> None:
     numbers = [("1.5", "2"), ("float('inf')", "0"), ("0.0", "2"), ("0.0", "-0.0")]
@@ -130,6 +132,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", KINDS.values(), ids=KINDS)
 def test_kinds(body: str) -> None:
     agrees(f"def f(x):\n    {body}\n", signs(14), orders=2)
@@ -174,6 +177,7 @@ SHARED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", SHARED.values(), ids=SHARED)
 def test_memory_that_is_shared(body: str) -> None:
     agrees(f"def f(x):\n    {body}\n", signs(20), orders=1)

@@ -20,6 +20,7 @@ YES, NO = torch.tensor(True), torch.tensor(False)
 PQ = [(UP, p, q) for p in (YES, NO) for q in (YES, NO)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [
@@ -85,6 +86,7 @@ def test_whether_a_chosen_tensor_is_another(use: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

@@ -128,6 +128,7 @@ def test_effects_around_a_write_show_what_was_there() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "arm", "taken"),
     [

@@ -119,6 +119,7 @@ def test_partial_operator_in_the_untaken_arm(operator: str, reason: str) -> None
     declined(body, calls, reason)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", ["F.dropout(x)", "x + torch.rand(3)", "torch.rand_like(x)"])
 def test_random_numbers_in_an_arm(draw: str) -> None:
     body = f"""
@@ -225,6 +226,7 @@ def test_predicate_without_one_element(p: torch.Tensor) -> None:
     declined(body, [(UP, p)], "predicate-not-scalar")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("left", "right", "reason"),
     [

@@ -104,6 +104,7 @@ def test_the_rule_of_the_docs_mends() -> None:
         forked(re.sub(r"gm\.register_rule\(.*\)\n", "", example))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not IS_PINNED or sys.version_info[:2] != (3, 11), reason="They are drawn with other versions."
 )
@@ -214,6 +215,7 @@ MADE = sorted(
 )
 
 
+@pytest.mark.slow
 def test_targets_of_make_are_there() -> None:
     """Each call of make in the docs; nothing of it runs."""
     assert len(MADE) > 20

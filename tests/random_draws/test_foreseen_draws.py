@@ -45,6 +45,7 @@ HALF = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", HALF.values(), ids=HALF.keys())
 def test_each_value_has_a_version(condition: str) -> None:
     outcome = agrees(ARMS.format(condition=condition), [X] * 8)
@@ -52,6 +53,7 @@ def test_each_value_has_a_version(condition: str) -> None:
     assert "hoist@8" in outcome.mends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", HALF.values(), ids=HALF.keys())
 def test_no_check_fails(condition: str) -> None:
     source = ARMS.format(condition=condition)
@@ -67,6 +69,7 @@ def test_no_check_fails(condition: str) -> None:
     assert mended.rest.attempts == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [
@@ -89,6 +92,7 @@ def test_what_stands_around_the_condition(body: str, backend: str) -> None:
     agrees(f"{BEFORE}def f(x):\n    {body}\n", [X] * 8, backend=backend)
 
 
+@pytest.mark.slow
 def test_more_conditions_than_versions_are_left_to_stock() -> None:
     body = "".join(
         f"    if random.random() < 0.5:\n        x = torch.cat([x, x * {i}])\n" for i in range(4)
@@ -98,6 +102,7 @@ def test_more_conditions_than_versions_are_left_to_stock() -> None:
     assert "speculate" not in outcome.mends
 
 
+@pytest.mark.slow
 def test_a_bound_that_varies() -> None:
     source = f"""{BEFORE}
 def f(x, p):

@@ -273,6 +273,7 @@ LEFT_ALONE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "call", "reason"), [case[:3] for case in LEFT_ALONE])
 def test_what_is_left_alone(function: str, call: str, reason: str) -> None:
     """The rule is passed over; values are not compared, as stock draws from torch's generator."""
@@ -286,6 +287,7 @@ def test_what_is_left_alone(function: str, call: str, reason: str) -> None:
     assert "\ndraw " not in report, report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "call", "mends"), [(*case[:2], case[3]) for case in LEFT_ALONE]
 )

@@ -61,6 +61,7 @@ def test_numbers(body: str, mends: str, backend: str) -> None:
     drawn(body, mends, backend=backend)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "mends"),
     [
@@ -163,6 +164,7 @@ def test_an_exception_after_a_draw() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_list_of_the_programs_is_shuffled_once() -> None:
     """The graph fails after the shuffle, which the frame's own code makes again."""
     check(
@@ -193,6 +195,7 @@ def test_in_an_arm() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "mends", "declines", "breaks"),
     [

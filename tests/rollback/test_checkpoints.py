@@ -113,6 +113,7 @@ def _trained(
     return [*seen, out.getvalue(), torch.rand(2).tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "around", "backend"),
     [

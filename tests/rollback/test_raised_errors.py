@@ -90,6 +90,7 @@ def _alarms_are_put_back() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("start", "error"),
@@ -328,6 +329,7 @@ def f(x, i):
 CALLS = [(UP, torch.tensor([1])), (UP, torch.tensor([7])), (UP, torch.tensor([0]))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [*BACKENDS, _wrapping, _interpreting, _compiling])
 def test_operators_are_known_in_every_backend(backend: Any) -> None:
     check(INDEXES, CALLS, "defer@2 speculate@4", backend=backend, orders=1)

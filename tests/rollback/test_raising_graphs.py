@@ -86,6 +86,7 @@ def test_effects_before_a_write_to_memory_that_overlaps(write: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("between", "mends"),
     [
@@ -118,6 +119,7 @@ def test_what_was_set_before_a_graph_raises_is_kept(between: str, mends: str) ->
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("branch", "mends"),
     [
@@ -188,6 +190,7 @@ state = items
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "mends", "declines"),
     [

@@ -69,6 +69,7 @@ def test_it_is_one_graph() -> None:
     check(source, [X, -X], MENDED, fullgraph=True)
 
 
+@pytest.mark.slow
 @BACKENDS
 @pytest.mark.parametrize(
     "body",
@@ -115,6 +116,7 @@ def test_an_input_is_not_compiled_for_each_tensor() -> None:
     assert mended.total.graphs <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -68,6 +68,7 @@ def _of(body: str) -> str:
     return f"{CLASSES}\ndef f(x):\n{lines}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [
@@ -132,6 +133,7 @@ def f(x):
     check(source, [X, -X], grad=True, **_wanted("polyfill@13 polyfill@14"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

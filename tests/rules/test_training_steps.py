@@ -163,6 +163,7 @@ def test_gradients_that_are_equal_are_two_tensors() -> None:
     assert whole(body, before=before, backend="inductor") == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [
@@ -210,6 +211,7 @@ return first.detach(), second.detach()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize(
     ("body", "before"),
@@ -307,6 +309,7 @@ return loss.detach()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize(
     ("body", "before"),
@@ -391,6 +394,7 @@ def test_other_passes_are_left(body: str, before: str, reason: str) -> None:
     assert whole(body, before=before)[1] == reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -177,6 +177,7 @@ def test_the_environment_presets_settings_of_every_kind() -> None:
     assert ran.stdout.splitlines() == [f"16 {rest}", f"8 {rest}", f"{other} {rest}"], ran.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "valid"),
     [
@@ -194,6 +195,7 @@ def test_a_wrong_variable_is_refused(name: str, value: str, valid: str) -> None:
     assert ran.returncode == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "explain", "doctor"])
 @pytest.mark.parametrize("wrong", [("ARM_LIMIT", "1e3"), ("RULES_OFF", "conds")])
 def test_the_command_line_is_refused_with_it(

@@ -49,6 +49,7 @@ def test_what_is_rare_is_speculated_on(condition: str) -> None:
 OFTEN = {name: text for name, text in RARE.items() if "nearly" not in name}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", OFTEN.values(), ids=OFTEN.keys())
 def test_what_is_not_rare_is_left_to_stock(condition: str) -> None:
     for rare, often in (("3.8", "3"), ("-0.9", "0"), ("0.9", "0.5"), ("0.1", "0.5")):
@@ -72,6 +73,7 @@ TRIED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", TRIED.values(), ids=TRIED.keys())
 def test_what_rests_on_draws_alone_is_tried_out(condition: str) -> None:
     outcome = agrees(ARMS.format(condition=condition.format(0)), [X] * 6)
@@ -89,6 +91,7 @@ UNKNOWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", UNKNOWN.values(), ids=UNKNOWN.keys())
 def test_what_is_not_known_is_learnt(condition: str) -> None:
     outcome = agrees(ARMS.format(condition=condition), [X] * 6)

@@ -23,6 +23,7 @@ def _raising(body: str) -> str:
         """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

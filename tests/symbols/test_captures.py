@@ -128,6 +128,7 @@ NAN, INFINITE = torch.tensor([float("nan"), 1.0]), torch.tensor([float("inf"), 1
 FLOATS = [torch.tensor([1.0, 2.0]), NAN, INFINITE, torch.tensor([0.1, 1e30]), -INFINITE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "condition",
     [
@@ -429,3 +430,10 @@ def test_a_capture_is_not_to_blame_for_an_input_that_is_to_require_a_gradient() 
     check(
         source, CALLS, mends="capture@5 capture@6 speculate@7", declines=None, breaks=None, orders=1
     )
+
+
+@pytest.mark.parametrize("read", ["n.item()", "int(n)"])
+def test_a_number_of_an_input_is_told_of(read: str) -> None:
+    """Dynamo has a symbol for it before it is asked for."""
+    calls = [(MANY, torch.tensor(2)), (MANY, torch.tensor(5)), (NONE, torch.tensor(2))]
+    check(f"def f(x, n):\n    return x * {read} + 1", calls, "capture@2")

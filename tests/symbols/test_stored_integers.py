@@ -63,6 +63,7 @@ def test_counter(use: str, base: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first", ["0", "1", "-3", "2**31", "2**53 + 1", "2**62", "2**63 - 3", "2**70", "True"]
 )

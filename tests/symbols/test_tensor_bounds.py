@@ -48,6 +48,7 @@ STRANGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("result", STRANGE.values(), ids=STRANGE.keys())
 def test_range_that_is_strange(result: str) -> None:
     program = f"""

@@ -51,6 +51,11 @@ class Captures(Feature):
 
     def on_question(self, compilation: Compilation, tensor: VariableTracker, name: str) -> None:
         _check_question(tensor, name)
+        if name == "item" and _has_symbol(tensor):
+            tx = tensor.as_proxy().tracer.output_graph.current_tx
+            found = instruction_of(tx)
+            if found is not None and not tx.current_instruction.opname.startswith("LOAD_"):
+                self.sites[compilation.planner.note_capture(*found)] = None
 
     def give_up_numbers(self, detail: str) -> None:
         refuse_captured(detail)
@@ -63,6 +68,12 @@ class Captures(Feature):
 
     def mended(self) -> Mapping[Site, str]:
         return dict.fromkeys(self.sites, "capture")
+
+
+def _has_symbol(tensor: VariableTracker) -> bool:
+    """Whether Dynamo has made a symbol of a tensor's number already, as it does for an input's."""
+    example = tensor.as_proxy().node.meta.get("example_value")
+    return getattr(example, "item_memo", None) is not None
 
 
 def captured_in(trace: Trace) -> Collection[Site]:
@@ -78,6 +89,7 @@ def listen_to_captures(output: OutputGraph, compilation: Compilation) -> None:
     """Note in the running trace each of the user's instructions at which a symbol is made."""
     note = compilation.planner.note_capture
     compilation.trace.listen_ahead(output)
+    compilation.trace.of(Captures)
     assert compilation.trace.listener is not None
     compilation.trace.listener.memos = ValueMemos()
 

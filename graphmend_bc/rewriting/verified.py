@@ -105,9 +105,8 @@ def _end(writer: CallWriter, item: Emit, listener: Listener) -> list[Emit]:
 
 
 def _failure(writer: CallWriter, listener: Listener) -> list[Emit | Label]:
-    return [
-        writer.emit("PUSH_EXC_INFO"),
-        writer.emit("STORE_FAST", _RESULT),
+    ends = Label()
+    tells = [
         *_callee(writer, listener.fail),
         writer.emit("LOAD_FAST", _CALL),
         writer.emit("LOAD_FAST", _RESULT),
@@ -115,7 +114,14 @@ def _failure(writer: CallWriter, listener: Listener) -> list[Emit | Label]:
         writer.emit("POP_TOP"),
         writer.emit("LOAD_FAST", _RESULT),
         writer.emit("DELETE_FAST", _RESULT),
-        # What was being handled before is handled again: the frame does not end in its handler.
+    ]
+    return [
+        writer.emit("PUSH_EXC_INFO"),
+        writer.emit("STORE_FAST", _RESULT),
+        *(guarded(item, ends) for item in tells),
+        # What was being handled before is handled again, also after what the listener raises: the
+        # frame does not end in its handler.
+        ends,
         writer.emit("SWAP", 2),
         writer.emit("POP_EXCEPT"),
         writer.emit("RERAISE", 0),

@@ -10,7 +10,11 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CellType, CodeType, FunctionType
 from typing import Any, Final
 
-from graphmend_bc.runtime.deferral.call_places import CallPlace, call_at, callers, is_machinery
+from graphmend_bc.runtime.deferral.call_places import (
+    callers,
+    is_machinery,
+    shim_at,
+)
 from graphmend_bc.runtime.told_once import told_once
 
 _CALLERS_SHOWN: Final = 4
@@ -45,6 +49,36 @@ def compiles_anew() -> bool:
     return asked
 
 
+def deoptimising(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, which raises `Deoptimise` in the place of an error of ours.
+
+    Args:
+        function: what generated code calls before a graph.
+    """
+
+    def call(*values: Any) -> Any:
+        try:
+            return function(*values)
+        except Exception as error:
+            told_once("runs a frame's own code", error)
+            raise Deoptimise from None
+
+    return call
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recompiling:
+    """How original code runs that a compiler is to compile anew.
+
+    Attributes:
+        call: from a function, its arguments and keywords to what it gives, with the compiler on.
+        leave_out: has the compiler leave a code object of ours as it is.
+    """
+
+    call: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+    leave_out: Callable[[CodeType], object]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Deoptimizer:
     """Runs the original code object of a frame.
@@ -53,15 +87,13 @@ class Deoptimizer:
         code: the original code object.
         module_globals: its globals.
         roll_back: called first, to undo what was done before the graph.
-        call: what calls it at its callers' places, as `call_at` does.
-        entries: how many frames of ours are then in a traceback, besides those of the callers.
+        recompiling: how it is compiled anew; None if nothing is.
     """
 
     code: CodeType
     module_globals: dict[str, Any]
     roll_back: Callable[[], None] | None = None
-    call: Callable[..., Any] = call_at
-    entries: int = 2
+    recompiling: Recompiling | None = None
 
     def run(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> tuple[bool, Any]:
         """Run the code from its start.
@@ -88,27 +120,42 @@ class Deoptimizer:
         only = dict(zip(names, rest[count:], strict=True))
         function = FunctionType(code, self.module_globals, code.co_name, None, cells)
         charge, _raised.charge = getattr(_raised, "charge", None), None
-        places = self._callers()
+        args, kwargs = (*rest[:count], *extra), only | keywords
+        shims, compiled = self._shims(), self.recompiling
+        for shim in shims:
+            function, args, kwargs = shim, (function, args, kwargs), {}
         begun = time.perf_counter_ns()
         try:
-            return False, self.call(places, function, (*rest[:count], *extra), only | keywords)
+            if compiled is not None:
+                return False, compiled.call(function, args, kwargs)
+            return False, function(*args, **kwargs)
         except BaseException as error:
-            return True, _without_entries(error, self.entries + len(places))
+            try:
+                _cut_entries(error, len(shims) + (1 if compiled is None else 2))
+            except Exception as another:
+                told_once("leaves frames of its own in a traceback", another)
+            return True, error
         finally:
             if charge is not None:
                 charge(time.perf_counter_ns() - begun)
 
-    def _callers(self) -> list[CallPlace]:
+    def _shims(self) -> list[FunctionType]:
+        """What looks like the callers, innermost first."""
         try:  # the generated code is a frame of the user's, too
-            return callers(_CALLERS_SHOWN, 0 if is_machinery(self.module_globals) else 1)
+            below = 0 if is_machinery(self.module_globals) else 1
+            shims = [shim_at(place) for place in callers(_CALLERS_SHOWN, below)]
+            if self.recompiling is not None:
+                for shim in shims:
+                    self.recompiling.leave_out(shim.__code__)
+            return shims
         except Exception as error:
             told_once("shows a frame's original code without its callers", error)
             return []
 
 
-def _without_entries(error: BaseException, count: int) -> BaseException:
+def _cut_entries(error: BaseException, count: int) -> None:
     """Cut in a function of its own, as the traceback would hold a local that holds it."""
     entry = error.__traceback__
     for _ in range(count):
         entry = entry and entry.tb_next
-    return error.with_traceback(entry)
+    error.__traceback__ = entry

@@ -90,9 +90,19 @@ class Draws:
 
     _before: threading.local = field(default_factory=threading.local)
 
-    def begin(self) -> None:
-        """To be called before the first draw of a call."""
-        self._before.states = {}
+    def beginning(self, first: Callable[..., Any]) -> Callable[..., Any]:
+        """The first draw of a call, which forgets what the last call has drawn.
+
+        Args:
+            first: draws.
+        """
+        before = self._before
+
+        def draw(*values: Any) -> Any:
+            before.states = {}  # first of all, or else `roll_back` would go too far
+            return first(*values)
+
+        return draw
 
     def remember(self, generators: Iterable[Any]) -> None:
         """To be called before each draw; the first one from a generator counts."""
@@ -114,7 +124,6 @@ class Drawn:
 
     Attributes:
         draws: of the frame.
-        is_first: whether it is the frame's first.
         generators: from the values that the frame has to the generators it draws from; None if it
             would call something else than in the trace.
         call: from the values that the frame has to arrays, and what the graph rests on.
@@ -123,7 +132,6 @@ class Drawn:
     """
 
     draws: Draws
-    is_first: bool
     generators: Callable[..., Sequence[Any] | None]
     call: Callable[..., tuple[Any, Any]]
     wanted: Any
@@ -135,8 +143,6 @@ class Drawn:
         Raises:
             Deoptimise: it raised, or gave something that the graph is not made for.
         """
-        if self.is_first:
-            self.draws.begin()
         generators = self.generators(*values)
         if generators is None:
             raise Deoptimise

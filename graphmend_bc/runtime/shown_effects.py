@@ -7,9 +7,11 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+from graphmend_bc.runtime.told_once import told_once
 
 
 @dataclass(slots=True)
@@ -18,11 +20,11 @@ class Heard:
 
     Attributes:
         shown: what it printed and logged.
-        reran: whether its original code ran, because its graph was of no use.
+        problem: why it cannot be compared; empty if it can.
     """
 
     shown: list[str] = field(default_factory=list)
-    reran: bool = False
+    problem: str = ""
 
 
 class _Listening(threading.local):
@@ -49,7 +51,12 @@ def told_of_shown(run: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if (heard := _listening.heard) is None:
             return run(*args, **kwargs)
-        with noted(heard.shown, passes=True):
+        with ExitStack() as block:
+            try:
+                block.enter_context(noted(heard.shown, passes=True))
+            except Exception as error:
+                told_once("does not compare a call", error)
+                heard.problem = "What it shows was not noted."
             return run(*args, **kwargs)
 
     return call
@@ -61,7 +68,7 @@ def told_of_rerun(run: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run)
     def call(*args: Any, **kwargs: Any) -> Any:
         if _listening.heard is not None:
-            _listening.heard.reran = True
+            _listening.heard.problem = "A check failed, so that the original code ran."
         return run(*args, **kwargs)
 
     return call

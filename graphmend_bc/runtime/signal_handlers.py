@@ -33,7 +33,11 @@ def pass_on(error: BaseException) -> None:
     Raises:
         BaseException: it, or what it was caused by, if a handler raised that.
     """
-    if (raised := handlers_error(error)) is None:
+    try:
+        raised = handlers_error(error)
+    except Exception:  # whoever asks has an error of ours to tell of already
+        raised = None
+    if raised is None:
         return
     context = raised.__context__
     try:

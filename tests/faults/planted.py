@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import torch
-from torch._dynamo import utils
+from torch._dynamo import convert_frame, utils
 
 import graphmend_bc as gm
 from graphmend_bc import session
@@ -40,17 +40,33 @@ class Fault:
         kind: its class.
         always: False if it is raised once.
         raised: how often it was.
+        in_guards: how often of that in a guard, where torch takes whatever is raised for a no.
     """
 
     kind: type[BaseException]
     always: bool
     raised: int = 0
+    in_guards: int = 0
 
     def strike(self) -> None:
         """Raise it, if it is due."""
         if self.always or not self.raised:
             self.raised += 1
+            self.in_guards += _is_in_guard()
             raise self.kind("planted")
+
+
+_GUARDS = (
+    *("Slice.in_lookup", "Slice.__call__", "guard_by.<locals>.make.<locals>.still_holds"),
+    "guarding.<locals>.get_guard_manager_from_source.<locals>.<lambda>",
+)
+
+
+def _is_in_guard() -> bool:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_qualname not in _GUARDS:
+        frame = frame.f_back
+    return frame is not None
 
 
 _SHIM = """
@@ -123,22 +139,6 @@ def _plain(value: Any) -> FunctionType | None:
     return value if isinstance(value, FunctionType) else None
 
 
-def reached(functions: dict[str, FunctionType], run: Callable[[], object]) -> list[str]:
-    """Those that are called."""
-    codes: set[CodeType] = set()
-
-    def notice(frame: Any, event: str, arg: object) -> None:
-        if event == "call":
-            codes.add(frame.f_code)
-
-    sys.setprofile(notice)
-    try:
-        run()
-    finally:
-        sys.setprofile(None)
-    return [label for label, function in functions.items() if function.__code__ in codes]
-
-
 @dataclass(frozen=True)
 class Scenario:
     """A program and what is set around it.
@@ -188,6 +188,41 @@ class Scenario:
 
     def _calls(self) -> list[tuple[Any, ...]]:
         return [call if isinstance(call, tuple) else (call,) for call in self.calls]
+
+
+@dataclass
+class Reached:
+    """Functions that are called, by their labels.
+
+    Attributes:
+        all: of them.
+        in_calls: those that run while nothing is compiled: before a graph, around it or after it.
+    """
+
+    all: list[str]
+    in_calls: list[str]
+
+
+def reached(functions: dict[str, FunctionType], scenario: Scenario) -> Reached:
+    """Those that are called in the calls of a scenario."""
+    codes: tuple[set[CodeType], set[CodeType]] = set(), set()
+    compiles, depth = convert_frame.CatchErrorsWrapper.__call__.__code__, 0
+
+    def notice(frame: Any, event: str, arg: object) -> None:
+        nonlocal depth
+        if event == "call":
+            codes[depth > 0].add(frame.f_code)
+        if frame.f_code is compiles and event in ("call", "return"):
+            depth += 1 if event == "call" else -1
+
+    scenario.mended(
+        session.new_state(mends=True),
+        before_call=lambda: sys.setprofile(notice),
+        at_end=lambda: sys.setprofile(None),
+    )
+    known = {label: function.__code__ for label, function in functions.items()}
+    called = [label for label, code in known.items() if code in codes[0] | codes[1]]
+    return Reached(called, [label for label in called if known[label] in codes[0]])
 
 
 @dataclass

@@ -122,5 +122,33 @@ COMPARED = Scenario(
     CALLS,
     {"verify": 1},
 )
+ROLLED_BACK = Scenario(
+    "rolled back",
+    """
+    import contextvars, random, time
+    scale = contextvars.ContextVar("scale", default=2)
+    def f(x, y, at):
+        x.add_(y)
+        y.mul_(scale.get())
+        z = x * y
+        if z.sum() > 0:
+            time.time()
+        if random.random() < 0.5:
+            z = z + random.random()
+        w = x[at] * 2
+        if w.max() > 100:
+            raise OverflowError("large")
+        return x, z, w
+    """,
+    (
+        (UP, DOWN, torch.tensor([0, 1, 2])),
+        (DOWN, UP, torch.tensor([0, 1, 2])),
+        (UP, DOWN, torch.tensor([0, 1, 7])),
+        (UP * 90, UP, torch.tensor([0, 1, 2])),
+    ),
+)
 
-SCENARIOS: Final = (CHOICE, SPECULATION, EFFECTS, HOISTED, LOOP, BROKEN, KEPT, WRITTEN, COMPARED)
+SCENARIOS: Final = (
+    *(CHOICE, SPECULATION, EFFECTS, HOISTED, LOOP, BROKEN, KEPT, WRITTEN, COMPARED),
+    ROLLED_BACK,
+)

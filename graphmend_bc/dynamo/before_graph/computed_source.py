@@ -14,6 +14,7 @@ from torch._guards import GuardSource, Source
 
 from graphmend_bc.dynamo.before_graph.graph_slice import Slice
 from graphmend_bc.dynamo.before_graph.prologue import call_in_prologue
+from graphmend_bc.runtime.told_once import told_once
 
 _SLICES = "___graphmend_bc_slices"
 """The name under which the text of a guard finds the slices."""
@@ -118,7 +119,15 @@ def hoisted_source(tx: InstructionTranslatorBase, piece: Slice) -> HoistedSource
     What the graph does to the inputs must not change the value, so it is asked once.
     """
     piece = replace(piece, kept=True)
-    local = call_in_prologue(tx, piece.recent, piece.sources, "hoisted")
+
+    def recent(*arguments: Any) -> Any:
+        try:
+            return piece.recent(*arguments)
+        except Exception as error:
+            told_once("computes a value again", error)
+            return piece.run(arguments)
+
+    local = call_in_prologue(tx, recent, piece.sources, "hoisted")
     return HoistedSource(piece.label, piece, local)
 
 

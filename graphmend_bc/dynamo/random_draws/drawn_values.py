@@ -38,6 +38,7 @@ from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.deoptimise import deoptimising
 from graphmend_bc.runtime.draws import Drawn, Draws, not_drawn
 from graphmend_bc.runtime.signal_handlers import pass_on
 
@@ -83,7 +84,8 @@ class HostDraws(Feature):
             The variable of the generated code that holds what it gives.
         """
         mismatched = partial(compilation.outcomes.draw_mismatched, site)
-        call = Drawn(self.state, not self.sites, draw.generators, draw.call, wanted, mismatched)
+        drawn = deoptimising(Drawn(self.state, draw.generators, draw.call, wanted, mismatched))
+        call = drawn if self.sites else self.state.beginning(drawn)
         self.sites.append(site)
         self.draws.append(draw)
         compilation.trace.used[site] = "draw"

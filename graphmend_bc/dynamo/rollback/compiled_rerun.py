@@ -6,7 +6,7 @@ when it first meets the second value; so does this.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from types import CellType
 from typing import Any
@@ -14,8 +14,8 @@ from typing import Any
 from torch._C._dynamo.eval_frame import set_eval_frame
 from torch._dynamo.eval_frame import skip_code
 
-from graphmend_bc.runtime.deferral.call_places import CallPlace, call_at, code_at
-from graphmend_bc.runtime.deoptimise import Deoptimizer, compiles_anew
+from graphmend_bc.runtime.deoptimise import Deoptimizer, Recompiling, compiles_anew
+from graphmend_bc.runtime.told_once import told_once
 
 _Run = Callable[[tuple[CellType, ...], tuple[Any, ...]], tuple[bool, Any]]
 
@@ -32,12 +32,15 @@ def or_compiled(run: _Run, original: Deoptimizer) -> _Run:
     """
 
     def deoptimise(cells: tuple[CellType, ...], values: tuple[Any, ...]) -> tuple[bool, Any]:
-        former = set_eval_frame(None)
+        former, chosen = set_eval_frame(None), run
         try:
-            # Without a callback, nothing may be compiled beneath this call.
-            if compiles_anew() and callable(former):
-                return replace(original, call=_compiling(former), entries=3).run(cells, values)
-            return run(cells, values)
+            try:
+                # Without a callback, nothing may be compiled beneath this call.
+                if compiles_anew() and callable(former):
+                    chosen = replace(original, recompiling=_with(former)).run
+            except Exception as error:
+                told_once("compiles a frame anew in a later call", error)
+            return chosen(cells, values)
         finally:
             set_eval_frame(former)
 
@@ -45,16 +48,14 @@ def or_compiled(run: _Run, original: Deoptimizer) -> _Run:
     return deoptimise
 
 
-def _compiling(callback: Callable[..., Any]) -> Callable[..., Any]:
-    """`call_at`, with Dynamo's callback on. The frames that look like callers are not compiled."""
+def _with(callback: Callable[..., Any]) -> Recompiling:
+    """The code is called with Dynamo's callback on."""
 
-    def call(places: Sequence[CallPlace], *called: Any) -> Any:
-        for code in (call_at.__code__, *map(code_at, places)):
-            skip_code(code)
+    def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         set_eval_frame(callback)
         try:
-            return call_at(places, *called)
+            return function(*args, **kwargs)
         finally:
             set_eval_frame(None)
 
-    return call
+    return Recompiling(call, skip_code)

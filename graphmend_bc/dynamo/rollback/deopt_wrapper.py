@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
@@ -19,21 +17,19 @@ from graphmend_bc.dynamo.deferral.preflight import Preflight
 from graphmend_bc.dynamo.frames.generated_code import as_the_users
 from graphmend_bc.dynamo.frames.profiler_labels import deoptimisation
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
-from graphmend_bc.dynamo.graph.state_snapshot import Before, StateSnapshot
+from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
 from graphmend_bc.dynamo.rollback import checkpoints
 from graphmend_bc.dynamo.rollback.compiled_rerun import or_compiled
-from graphmend_bc.dynamo.rollback.quiet_errors import rolled_back
-from graphmend_bc.dynamo.rollback.raised_errors import let_go_of_graph, was_raised_by_operator
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
+from graphmend_bc.dynamo.rollback.watched_graph import Failed, not_run, rolling_back
 from graphmend_bc.dynamo.symbols.captures import captured_in
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.speculation_stats import Tally
 from graphmend_bc.rewriting.deopt import with_deopt
-from graphmend_bc.runtime.deferral.effect_preflight import EffectPreflight
 from graphmend_bc.runtime.deoptimise import Deoptimise, Deoptimizer
 from graphmend_bc.runtime.shown_effects import told_of_rerun
-from graphmend_bc.runtime.signal_handlers import pass_on
+from graphmend_bc.runtime.told_once import told_once
 
 log = logging.getLogger("graphmend_bc")
 
@@ -96,14 +92,15 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
         rollback.tally = tally = Tally(speculations, captured, functional, one_graph=one_graph)
         preflight = trace.known(Preflight)
         ahead = None if preflight is None else preflight.looks
-        graph = _rolling_back(graph, rollback.undo, tally, extra, compilation, ahead)
+        graph = rolling_back(graph, rollback.undo, tally, extra, compilation, ahead)
     elif extra:
         graph = _without_outputs(graph, extra)
+    failed = compilation.outcomes.failed
     if rollback.leaves_more:
-        graph = _outside_of_checkpoints(graph)
+        graph = _outside_of_checkpoints(graph, failed)
     for feature in trace.obliged(Feature.guarded):
         graph = feature.guarded(graph)
-    return graph if rollback.layout is None else _in_layout(graph, rollback.layout)
+    return graph if rollback.layout is None else _in_layout(graph, rollback.layout, failed)
 
 
 def keeping_modes(graph: Callable[..., Any], modes: StateSnapshot) -> Callable[..., Any]:
@@ -111,11 +108,16 @@ def keeping_modes(graph: Callable[..., Any], modes: StateSnapshot) -> Callable[.
 
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
-        before = modes.remember(args)
+        before = None
+        try:
+            before = modes.remember(args)
+        except Exception as error:
+            told_once("does not put modes back where a graph raises", error)
         try:
             return graph(*args, **kwargs)
         except BaseException:
-            before.restore()
+            if before is not None:
+                before.restore()
             raise
 
     return run_graph
@@ -129,10 +131,14 @@ def _without_outputs(graph: Callable[..., Any], extra: int) -> Callable[..., Any
     return run_graph
 
 
-def _in_layout(graph: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
+def _in_layout(graph: Callable[..., Any], layout: Layout, failed: Failed) -> Callable[..., Any]:
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
-        if not layout.holds(args):
+        try:
+            holds = layout.holds(args)
+        except Exception as error:
+            raise not_run(error, failed) from None
+        if not holds:
             log.info(
                 "Inputs that a graph changes share memory in another way than when it was compiled;"
                 " the original code of its frame runs."
@@ -143,139 +149,17 @@ def _in_layout(graph: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
     return run_graph
 
 
-def _outside_of_checkpoints(graph: Callable[..., Any]) -> Callable[..., Any]:
+def _outside_of_checkpoints(graph: Callable[..., Any], failed: Failed) -> Callable[..., Any]:
     """A recomputation that stops in the graph would lose what is done after it."""
 
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
-        if checkpoints.stops_early():
+        try:
+            stops_early = checkpoints.stops_early()
+        except Exception as error:
+            raise not_run(error, failed) from None
+        if stops_early:
             raise Deoptimise
         return graph(*args, **kwargs)
 
     return run_graph
-
-
-def _rolling_back(
-    graph: Callable[..., Any],
-    undo: StateSnapshot,
-    tally: Tally,
-    extra: int,
-    compilation: Compilation,
-    ahead: EffectPreflight | None,
-) -> Callable[..., Any]:
-    outcomes = compilation.outcomes
-    attempt = _attempt(graph, undo, tally, compilation.code, ahead, outcomes.failed)
-    shares, graph_failed = bool(undo.inputs or undo.draws), outcomes.graph_failed
-
-    def deoptimise(wrong: Sequence[int], begun: int) -> Deoptimise:
-        charge = tally.charge(wrong, time.perf_counter_ns() - begun)
-        graph_failed(tally, wrong)
-        # A recomputation runs the original code where the first run has.
-        compiles = tally.replaced_at_once and checkpoints.region() is None
-        tally.replaced_at_once = False
-        return Deoptimise(None if compiles else charge, compiles=compiles)
-
-    @functools.wraps(graph)
-    def run_graph(*args: Any, **kwargs: Any) -> Any:
-        begun = time.perf_counter_ns()
-        try:
-            if shares:
-                with undo.alone(args):
-                    results, wrong = attempt(args, kwargs)
-            else:
-                results, wrong = attempt(args, kwargs)
-        except _OperatorFailed as failed:
-            # No local may hold the error: its traceback holds them, and the graph's modes.
-            text, said = repr(failed.error), str(failed.error)
-            log.info("A compiled graph raised %s; the original code of its frame runs.", text)
-            asserts = "Runtime assertion failed" in said
-            wrong = tally.suspects(said) if asserts else ()
-            raise deoptimise(wrong, begun) from failed.error
-        if wrong:
-            raise deoptimise(wrong, begun)
-        return results[:-extra] if extra else results
-
-    return run_graph
-
-
-def _attempt(
-    graph: Callable[..., Any],
-    undo: StateSnapshot,
-    tally: Tally,
-    code: CodeType,
-    ahead: EffectPreflight | None,
-    failed: Callable[[Exception], None],
-) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, Sequence[int]]]:
-    single = len(tally.speculations) == 1  # then one output is both questions
-    speculates = bool(tally.speculations)
-
-    @rolled_back
-    def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Sequence[int]]:
-        """The results, or which speculations were wrong.
-
-        Raises:
-            _OperatorFailed: an operator raised.
-            Deoptimise: what the graph changes could not be copied.
-        """
-        region = checkpoints.region()
-        mark = None if region is None else region.begin(code, tally)
-        try:
-            before = undo.remember(args)
-        except Exception as error:
-            pass_on(error)
-            failed(error)
-            if mark is not None:
-                mark.thrown_away()
-            raise Deoptimise from None
-        tally.calls += 1
-        try:
-            results = graph(*args, **kwargs)
-        except BaseException as error:
-            let_go_of_graph(error)
-            if (mark is not None and mark.repeats) or not was_raised_by_operator(error):
-                before.restore_modes()  # as the program's `with` blocks would
-                raise
-            _throw_away(before, mark)
-            raise _OperatorFailed(error) from None
-        # The one transfer to the host; which speculations were wrong is asked only if one was.
-        if speculates and bool(results[-1]):
-            wrong = (
-                [0]
-                if single
-                else [i for i, is_wrong in enumerate(results[-2].tolist()) if is_wrong]
-            )
-            _throw_away(before, mark)
-            return None, wrong
-        if mark is not None:
-            mark.used()
-        if ahead is not None:
-            ahead.undone.restore = partial(_withdraw, before, mark)
-        return results, ()
-
-    return attempt
-
-
-def _throw_away(before: Before, mark: checkpoints.CheckpointMark | None) -> None:
-    """Undo a graph whose results are not used."""
-    before.restore()
-    if mark is not None:
-        mark.thrown_away()
-
-
-def _withdraw(before: Before, mark: checkpoints.CheckpointMark | None) -> None:
-    """Undo a graph whose results were about to be used."""
-    before.restore()
-    if mark is not None:
-        mark.withdrawn()
-
-
-class _OperatorFailed(BaseException):
-    """An operator of a graph raised, and the graph was rolled back.
-
-    Args:
-        error: what it raised.
-    """
-
-    def __init__(self, error: BaseException) -> None:
-        super().__init__()
-        self.error = error

@@ -6,6 +6,7 @@ Hooks on saved tensors, modes, handlers of signals and other threads may raise w
 from __future__ import annotations
 
 import opcode
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from torch.utils import checkpoint
 
 from graphmend_bc.dynamo.frames.generated_code import OURS, TORCH
-from graphmend_bc.runtime.signal_handlers import handlers_error
+from graphmend_bc.runtime.signal_handlers import handlers_error, pass_on
 
 
 def was_raised_by_operator(error: BaseException) -> bool:
@@ -42,6 +43,25 @@ def was_raised_by_operator(error: BaseException) -> bool:
         if not (is_backends or _is_subclass(frame)):
             return False
     return True
+
+
+def telling(failed: Callable[[Exception], None]) -> Callable[[BaseException], bool]:
+    """Says whether an operator raised what left a graph, and lets go of the graph.
+
+    Args:
+        failed: told of an error of ours. The original code is then to raise what was raised.
+    """
+
+    def is_operators(error: BaseException) -> bool:
+        try:
+            let_go_of_graph(error)
+            return was_raised_by_operator(error)
+        except Exception as another:
+            pass_on(another)
+            failed(another)
+            return isinstance(error, Exception)
+
+    return is_operators
 
 
 def comes_from_outside(error: BaseException) -> bool:

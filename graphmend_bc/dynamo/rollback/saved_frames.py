@@ -28,7 +28,7 @@ from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
 from graphmend_bc.dynamo.host_values.host_value import Reads
 from graphmend_bc.dynamo.host_values.readback import reading
 from graphmend_bc.dynamo.rollback.deopt_wrapper import switched_off
-from graphmend_bc.dynamo.rollback.raised_errors import let_go_of_graph, was_raised_by_operator
+from graphmend_bc.dynamo.rollback.raised_errors import telling
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
@@ -39,10 +39,13 @@ from graphmend_bc.runtime.deferral.code_uses import uses_of
 from graphmend_bc.runtime.deferral.effect_preflight import EffectPreflight
 from graphmend_bc.runtime.deferral.effects import naming_lost_effects
 from graphmend_bc.runtime.deoptimise import Deoptimise, Deoptimizer
+from graphmend_bc.runtime.told_once import told_once
 from graphmend_bc.versions import running_versions
 
 _OURS = "__gm_"
 _BUILTINS = "__builtins_dict__"
+_AS_IT_IS = partial(told_once, "runs a frame's own code")
+_is_operators = telling(_AS_IT_IS)
 
 
 def check_savable(compilation: Compilation, effects: SideEffects) -> None:
@@ -186,12 +189,15 @@ class SavedWatch:
         assert self.undo is not None
         self._check(args)
         with self.undo.alone(args):
-            before, results = self.undo.remember(args), None
+            try:
+                before, results = self.undo.remember(args), None
+            except Exception as error:
+                _AS_IT_IS(error)
+                raise Deoptimise from None
             try:
                 results = graph(*args)
             except BaseException as error:
-                let_go_of_graph(error)
-                if not was_raised_by_operator(error):
+                if not _is_operators(error):
                     before.restore_modes()
                     raise
             # Outside of the handler: what was raised is not the context of what comes now.
@@ -203,12 +209,16 @@ class SavedWatch:
             return self._without_ours(results)
 
     def _check(self, args: Sequence[Any]) -> None:
-        if self.layout is not None and not self.layout.holds(args):
+        try:
+            holds = self.layout is None or self.layout.holds(args)
+            for ask, answer in self.answers:
+                found = answer_of(ask)
+                holds = holds and type(found) is type(answer) and bool(found == answer)
+        except Exception as error:
+            _AS_IT_IS(error)
+            holds = False
+        if not holds:
             raise Deoptimise
-        for ask, answer in self.answers:
-            found = answer_of(ask)
-            if type(found) is not type(answer) or found != answer:
-                raise Deoptimise
 
     def _without_ours(self, results: Any) -> Any:
         return results[: -self.outputs] if self.outputs else results

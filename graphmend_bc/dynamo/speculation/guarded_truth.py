@@ -28,6 +28,7 @@ from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.deoptimise import deoptimising
 from graphmend_bc.runtime.draws import AsForeseen
 
 MOST_GUARDED = 2
@@ -65,7 +66,8 @@ def guarded_truth(
     value: bool = evaluated(tx, ahead)
     if ahead is not piece:
         # Another thread may draw between the guard and the frame's own draw.
-        call_in_prologue(tx, AsForeseen(piece.run, value), piece.sources, "foreseen")
+        asks = deoptimising(AsForeseen(piece.run, value))
+        call_in_prologue(tx, asks, piece.sources, "foreseen")
     again = _Asked(ahead.label, ahead.sources, ahead.function)
     install_guard(HoistedSource(again.label, again).make_guard(GuardBuilder.CONSTANT_MATCH))
     compilation.trace.of(GuardedTruths).values.append((site, value))

@@ -127,9 +127,13 @@ class Verifier:
         """
         if getattr(_holder, "busy", False) or next(self.calls) % self.frame.every:
             return None
-        problem = self.frame.isolation.problem or _problem_now()
-        if problem or not _one_at_a_time.acquire(blocking=False):
-            self.frame.note.note_left(problem or "Another thread has a call compared.")
+        try:
+            problem = self.frame.isolation.problem or _problem_now()
+            if problem or not _one_at_a_time.acquire(blocking=False):
+                self.frame.note.note_left(problem or "Another thread has a call compared.")
+                return None
+        except Exception as error:
+            told_once("does not compare a call", error)
             return None
         _holder.busy = True
         try:
@@ -146,13 +150,13 @@ class Verifier:
     def leave(self, checked: list[Checked] | None, value: Any) -> Any:
         """A call returns: compare it, and give what it returns."""
         if checked:
-            self._check(checked.pop(), False, value)
+            self._ends(checked.pop(), False, value)
         return value
 
     def fail(self, checked: list[Checked] | None, error: BaseException) -> None:
         """A call raises: compare it."""
         if checked:
-            self._check(checked.pop(), True, error)
+            self._ends(checked.pop(), True, error)
 
     def _begin(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> Checked:
         frame = self.frame
@@ -168,25 +172,41 @@ class Verifier:
         context, random = contextvars.copy_context(), RandomState.now()
         return Checked(cells, values, copies, random, modes, context, block, block.__enter__())
 
-    def _check(self, checked: Checked, raised: bool, value: Any) -> None:
-        checked.listening.__exit__(None, None, None)
+    def _ends(self, checked: Checked, raised: bool, value: Any) -> None:
+        """Compare a call that has ended.
+
+        Raises:
+            BaseException: what came from outside while the original code ran, or an AssertionError
+                if the settings want one.
+        """
         try:
-            if raised and comes_from_outside(value):
-                return
-            if checked.heard.reran:
-                raise NotCopied("A check failed, so that the original code ran.")
-            eager = self._eager(checked)
-            outside = eager.value if eager.raised and comes_from_outside(eager.value) else None
-            found = [] if outside else self._compared(checked, eager, raised, value)
+            outside, found = self._check(checked, raised, value)
         except Exception as error:
-            pass_on(error)
-            self._leave_out(error)
+            told_once("does not compare a call that has ended", error)
             return
-        finally:
-            _end()
         if outside is not None:
             raise outside
         self._tell(found)
+
+    def _check(
+        self, checked: Checked, raised: bool, value: Any
+    ) -> tuple[BaseException | None, list[Difference]]:
+        """What came from outside, and the differences."""
+        try:
+            checked.listening.__exit__(None, None, None)
+            if raised and comes_from_outside(value):
+                return None, []
+            if checked.heard.problem:
+                raise NotCopied(checked.heard.problem)
+            eager = self._eager(checked)
+            outside = eager.value if eager.raised and comes_from_outside(eager.value) else None
+            return outside, [] if outside else self._compared(checked, eager, raised, value)
+        except Exception as error:
+            pass_on(error)
+            self._leave_out(error)
+            return None, []
+        finally:
+            _end()
 
     def _eager(self, checked: Checked) -> Eager:
         """Run the original code on the copies, from where the call began."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FrameType, FunctionType
@@ -64,25 +63,12 @@ def _loaded(filename: str, name: str, qualname: str, lineno: int, module: str) -
     return CallPlace(filename, name, qualname, lineno, module_globals)
 
 
-def call_at(
-    places: Sequence[CallPlace],
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    """Call a function from frames that say they are at the places.
+def shim_at(place: CallPlace) -> FunctionType:
+    """A function that calls its first argument, from a frame that says it is at a place.
 
-    Args:
-        places: innermost first; at least one.
-        function: called with `args` and `kwargs` by the innermost frame.
-
-    Returns:
-        What the function returns.
+    Its other arguments are a tuple and a dict: those of the call.
     """
-    for place in places:
-        shim = FunctionType(code_at(place), place.module_globals, place.name)
-        function, args, kwargs = shim, (function, args, kwargs), {}
-    return function(*args, **kwargs)
+    return FunctionType(code_at(place), place.module_globals, place.name)
 
 
 def is_machinery(module_globals: dict[str, Any]) -> bool:

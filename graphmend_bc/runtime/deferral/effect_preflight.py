@@ -68,11 +68,18 @@ class EffectPreflight:
         Args:
             groups: predicates and objects of each effect that shows objects.
         """
-        for predicates, objects in groups:
-            if runs(predicates) and not all(map(can_be_shown, objects)):
-                if (restore := self.undone.__dict__.pop("restore", None)) is not None:
-                    restore()
-                raise Deoptimise
+        try:
+            is_fine = all(
+                not runs(predicates) or all(map(can_be_shown, objects))
+                for predicates, objects in groups
+            )
+        except Exception as error:
+            told_once("runs a frame's own code", error)
+            is_fine = False
+        if not is_fine:
+            if (restore := self.undone.__dict__.pop("restore", None)) is not None:
+                restore()
+            raise Deoptimise
         if not self.effects:
             self.undone.__dict__.clear()  # nobody else asks for it
 

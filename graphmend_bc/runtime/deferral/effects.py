@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
+from types import FunctionType
 from typing import Any
 
-from graphmend_bc.runtime.deferral.call_places import CallPlace, call_at, callers
+from graphmend_bc.runtime.deferral.call_places import CallPlace, callers, shim_at
 from graphmend_bc.runtime.told_once import told_once
 
 
@@ -30,6 +31,15 @@ class Effect:
     depth: int = 1
     in_users_frame: bool = True
     handled: bool = False
+    _shims: tuple[FunctionType, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the frames that are known, before anything runs."""
+        object.__setattr__(self, "_shims", tuple(map(shim_at, self.places[: self.depth])))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What is saved with code that is compiled ahead of time."""
+        return Effect, (self.places, self.depth, self.in_users_frame, self.handled)
 
     def run(
         self,
@@ -43,18 +53,24 @@ class Effect:
             function: what to call.
             args, kwargs: arguments as they were at the call.
         """
-        call_at(self.frames(), function, args, kwargs)
+        shims = self._shims
+        if len(shims) < self.depth:
+            try:
+                shims = (*shims, *map(shim_at, self._callers()))
+            except Exception as error:
+                told_once("shows a deferred call without its callers", error)
+        for shim in shims:
+            function, args, kwargs = shim, (function, args, kwargs), {}
+        function(*args, **kwargs)
 
     def frames(self) -> tuple[CallPlace, ...]:
         """The frames that the call may look at, innermost first; the compiled frame is running."""
-        missing = self.depth - len(self.places)
-        if missing <= 0:
-            return self.places[: self.depth]
-        try:
-            return (*self.places, *callers(missing, below=int(self.in_users_frame)))
-        except Exception as error:
-            told_once("shows a deferred call without its callers", error)
-            return self.places
+        known = self.places[: self.depth]
+        return known if len(known) == self.depth else (*known, *self._callers())
+
+    def _callers(self) -> list[CallPlace]:
+        """Those that the compiled frame was called from."""
+        return callers(self.depth - len(self.places), below=int(self.in_users_frame))
 
 
 def naming_lost_effects(graph: Callable[..., Any], sites: Sequence[object]) -> Callable[..., Any]:

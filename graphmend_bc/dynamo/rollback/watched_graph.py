@@ -1,0 +1,219 @@
+"""Watch a graph: use its results only if nothing was wrong, and leave nothing behind otherwise.
+
+Whatever of ours fails here, the graph is taken back and the frame's original code runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import CodeType
+from typing import Any
+
+from torch.utils.checkpoint import CheckpointError
+
+from graphmend_bc.dynamo.graph.state_snapshot import Before, StateSnapshot
+from graphmend_bc.dynamo.rollback import checkpoints
+from graphmend_bc.dynamo.rollback.quiet_errors import rolled_back
+from graphmend_bc.dynamo.rollback.raised_errors import telling
+from graphmend_bc.dynamo.trace.compilation import Compilation
+from graphmend_bc.dynamo.trace.planner import GraphOutcomes
+from graphmend_bc.reporting.speculation_stats import Tally
+from graphmend_bc.runtime.deferral.effect_preflight import EffectPreflight
+from graphmend_bc.runtime.deoptimise import Deoptimise
+from graphmend_bc.runtime.signal_handlers import pass_on
+
+log = logging.getLogger("graphmend_bc")
+
+Failed = Callable[[Exception], None]
+"""Is told of an error of ours."""
+
+
+def rolling_back(
+    graph: Callable[..., Any],
+    undo: StateSnapshot,
+    tally: Tally,
+    extra: int,
+    compilation: Compilation,
+    ahead: EffectPreflight | None,
+) -> Callable[..., Any]:
+    """A graph that raises `Deoptimise`, and leaves nothing behind, if it must not be used.
+
+    Args:
+        graph: the compiled graph.
+        undo: how to take it back.
+        tally: of its calls.
+        extra: how many of its outputs, the last ones, are for us.
+        compilation: what it is a graph of.
+        ahead: told how to take back what has just run.
+    """
+    outcomes = compilation.outcomes
+    attempt = _attempt(graph, undo, tally, compilation.code, ahead, outcomes.failed)
+    account = _accounting(tally, outcomes)
+    shares = bool(undo.inputs or undo.draws)
+
+    @functools.wraps(graph)
+    def run_graph(*args: Any, **kwargs: Any) -> Any:
+        begun, is_alone = time.perf_counter_ns(), False
+        try:
+            if shares:
+                with undo.alone(args):
+                    is_alone = True
+                    results, wrong = attempt(args, kwargs)
+            else:
+                results, wrong = attempt(args, kwargs)
+        except _OperatorFailed as raised:
+            # No local may hold the error: its traceback holds them, and the graph's modes.
+            text, said = repr(raised.args[0]), str(raised.args[0])
+            log.info("A compiled graph raised %s; the original code of its frame runs.", text)
+            raise account((), begun, said) from raised.args[0]
+        except Exception as error:
+            if is_alone or not shares:
+                raise
+            raise not_run(error, outcomes.failed) from None
+        if wrong:
+            raise account(wrong, begun, "")
+        return results[:-extra] if extra else results
+
+    return run_graph
+
+
+def not_run(error: Exception, failed: Failed) -> Deoptimise:
+    """What is raised in the place of an error of ours, where the graph's results are not used.
+
+    Args:
+        error: ours.
+        failed: told of it.
+    """
+    pass_on(error)
+    failed(error)
+    return Deoptimise()
+
+
+def _accounting(
+    tally: Tally, outcomes: GraphOutcomes
+) -> Callable[[Sequence[int], int, str], Deoptimise]:
+    """Notes that a graph ran for nothing. No result depends on it: an error of ours is told of.
+
+    Args:
+        tally: of the graph.
+        outcomes: of its frame.
+    """
+
+    def account(wrong: Sequence[int], begun: int, said: str) -> Deoptimise:
+        try:
+            if "Runtime assertion failed" in said:
+                wrong = tally.suspects(said)
+            charge = tally.charge(wrong, time.perf_counter_ns() - begun)
+            outcomes.graph_failed(tally, wrong)
+            # A recomputation runs the original code where the first run has.
+            compiles = tally.replaced_at_once and checkpoints.region() is None
+            tally.replaced_at_once = False
+            if compiles or charge is None:
+                return Deoptimise(compiles=compiles)
+            return Deoptimise(_contained(charge, outcomes.failed))
+        except Exception as error:
+            return not_run(error, outcomes.failed)
+
+    return account
+
+
+def _contained(charge: Callable[[int], None], failed: Failed) -> Callable[[int], None]:
+    def note(nanoseconds: int) -> None:
+        try:
+            charge(nanoseconds)
+        except Exception as error:
+            pass_on(error)
+            failed(error)
+
+    return note
+
+
+def _attempt(
+    graph: Callable[..., Any],
+    undo: StateSnapshot,
+    tally: Tally,
+    code: CodeType,
+    ahead: EffectPreflight | None,
+    failed: Failed,
+) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, Sequence[int]]]:
+    single = len(tally.speculations) == 1  # then one output is both questions
+    speculates = bool(tally.speculations)
+    take_back, is_operators = _taking_back(failed), telling(failed)
+
+    @rolled_back
+    def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Sequence[int]]:
+        """The results, or which speculations were wrong.
+
+        Raises:
+            _OperatorFailed: an operator raised.
+            Deoptimise: what the graph changes could not be copied.
+        """
+        mark = None
+        try:
+            if (region := checkpoints.region()) is not None:
+                mark = region.begin(code, tally)
+            before = undo.remember(args)
+            tally.calls += 1
+        except CheckpointError:  # torch's word for another recomputation than the forward pass
+            raise
+        except Exception as error:
+            left = not_run(error, failed)
+            take_back(None, mark)
+            raise left from None
+        try:
+            results = graph(*args, **kwargs)
+        except BaseException as error:
+            rolls_back = is_operators(error)
+            if (mark is not None and mark.repeats) or not rolls_back:
+                before.restore_modes()  # as the program's `with` blocks would
+                raise
+            take_back(before, mark)
+            raise _OperatorFailed(error) from None
+        # The one transfer to the host; which speculations were wrong is asked only if one was.
+        if speculates and bool(results[-1]):
+            wrong = (
+                [0]
+                if single
+                else [i for i, is_wrong in enumerate(results[-2].tolist()) if is_wrong]
+            )
+            take_back(before, mark)
+            return None, wrong
+        try:
+            if mark is not None:
+                mark.used()
+            if ahead is not None:
+                ahead.undone.restore = partial(take_back, before, mark, was_used=True)
+        except Exception as error:
+            left = not_run(error, failed)
+            take_back(before, mark)
+            raise left from None
+        return results, ()
+
+    return attempt
+
+
+def _taking_back(failed: Failed) -> Callable[..., None]:
+    def take_back(
+        before: Before | None, mark: checkpoints.CheckpointMark | None, *, was_used: bool = False
+    ) -> None:
+        """Undo a graph, which has not run if there is no `before`, and tell a checkpoint."""
+        if before is not None:
+            before.restore()
+        try:
+            if mark is not None and was_used:
+                mark.withdrawn()
+            elif mark is not None:
+                mark.thrown_away()
+        except Exception as error:
+            pass_on(error)
+            failed(error)
+
+    return take_back
+
+
+class _OperatorFailed(BaseException):
+    """An operator of a graph raised its argument, and the graph was rolled back."""

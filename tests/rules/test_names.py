@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.oracle import Change, agrees, check
-from tests.releases import STOCK_RAISES, since
+from tests.releases import STOCK_IS_WRONG, STOCK_RAISES, since
 
 pytestmark = pytest.mark.skipif(not since(2, 13), reason=STOCK_RAISES)
 
@@ -28,7 +28,7 @@ WEIGHT = "weight = nn.Parameter(torch.ones(3))\n"
 )
 def test_it_is_that_of_the_name(text: str) -> None:
     outcome = check(f"{WEIGHT}def f(x):\n    return x * weight, {text}", [X, -X], None)
-    assert "polyfill@" in outcome.mends
+    assert ("polyfill@" in outcome.mends) != since(2, 15)  # which traces it by itself
 
 
 def test_a_weight_of_another_class_is_another_version() -> None:
@@ -56,6 +56,7 @@ def f(x):
 """
 
 
+@pytest.mark.skipif(since(2, 15), reason=STOCK_IS_WRONG)
 def test_a_name_changes() -> None:
     change = Change("half.__name__ = 'other' if half.__name__ == 'half' else 'half'")
     check(NAMED, [X, change, X, X, change, X], "polyfill@7", orders=1)

@@ -27,8 +27,10 @@ from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.deferral.deferred_calls import KnownCallee
+from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, current
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
+from graphmend_bc.dynamo.trace.planner import GraphOutcomes
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.extension import Extension
 from graphmend_bc.reporting.reasons import Refused
@@ -87,13 +89,13 @@ class Filters(Feature):
         return True
 
     def wrapped(self, compilation: Compilation, graph: Callable[..., Any]) -> Callable[..., Any]:
-        return _silent(graph)
+        return _silent(graph, compilation.outcomes, self.sites[0])
 
     def _refused(self, detail: str) -> SiteRefused:
         return SiteRefused(Refused("flags-not-neutral", detail), *self.sites)
 
 
-def _silent(graph: Callable[..., Any]) -> Callable[..., Any]:
+def _silent(graph: Callable[..., Any], told: GraphOutcomes, site: Site) -> Callable[..., Any]:
     """A compiled graph that is rolled back if anything warns meanwhile.
 
     What torch says only once is said each time, and counts as not yet said. To enter the block
@@ -111,6 +113,7 @@ def _silent(graph: Callable[..., Any]) -> Callable[..., Any]:
             finally:
                 torch.set_warn_always(always)
         if caught:
+            told.site_failed(site, "flags-not-neutral", "An operator of the graph warned")
             raise RuntimeError(f"An operator warned: {caught[0].message}")
         return results
 
@@ -256,7 +259,15 @@ def _matches(site: BreakSite) -> Rewrites | None:
 EXTENSION: Final = Extension(
     "warnings",
     rules=(
-        Rule("filters", "flags", 7, _matches, handler=known_call("flags", _set), expects=_sets),
+        Rule(
+            "filters",
+            "flags",
+            7,
+            _matches,
+            handler=known_call("flags", _set),
+            needs=frozenset({capabilities.MODULE_FLAGS}),
+            expects=_sets,
+        ),
     ),
     callees=(KnownCallee(_is_filtered, _warning),),
 )

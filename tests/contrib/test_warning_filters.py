@@ -211,13 +211,8 @@ def test_calls_that_warn_are_left_to_eager_python_in_the_end() -> None:
     with gm.enabled(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         compiled = torch.compile(f, backend="eager")
-        for _ in range(12):
-            assert (
-                torch.equal(
-                    compiled(X),
-                    f(X),
-                )
-                or torch.isnan(compiled(X)).all()
-            )
+        for _ in range(gm.config.failed_check_limit):
+            assert torch.isnan(compiled(X)).all()
         assert not caught
-        assert [decline.reason for decline in gm.report().declines]
+        assert gm.report().declines[0].reason == "flags-not-neutral"
+        assert not gm.report().mends

@@ -82,7 +82,8 @@ class HostDraws(Feature):
         Returns:
             The variable of the generated code that holds what it gives.
         """
-        mismatched = partial(compilation.outcomes.draw_mismatched, site)
+        told = compilation.outcomes.site_failed
+        mismatched = partial(told, site, "hoist-varies", "It gave something else")
         call = Drawn(self.state, not self.sites, draw.generators, draw.call, wanted, mismatched)
         self.sites.append(site)
         self.draws.append(draw)

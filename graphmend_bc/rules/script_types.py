@@ -30,7 +30,8 @@ def _asked(
     known = kinds.as_python_constant() if kinds.is_python_constant() else None
     if not all(map(_is_plain, known if type(known) is tuple else (known,))):
         raise Refused("call-not-traced", "It is asked for something else than a plain class.")
-    return VariableTracker.build(tx, isinstance).call_function(tx, [args[0], kinds], {})
+    builtin: VariableTracker = VariableTracker.build(tx, isinstance)
+    return builtin.call_function(tx, [args[0], kinds], {})
 
 
 def _is_plain(kind: object) -> bool:

@@ -21,8 +21,8 @@ _SIGNATURE = (
 
 
 @cache
-def _library() -> torch.library.Library:
-    return torch.library.Library("graphmend_bc", "FRAGMENT")
+def _library() -> Any:
+    return torch.library.Library("graphmend_bc", "FRAGMENT")  # type: ignore[no-untyped-call]
 
 
 @cache

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tally import BAD, FOLLOW_UPS, is_whole, verdict
+from tally import BAD, FOLLOW_UPS, is_whole, verdict, why
 
 Row = dict[str, Any]
 Cells = list[str]
@@ -76,7 +76,7 @@ def causes(rows: Iterable[Row]) -> tuple[Cells, list[Cells]]:
         for kind, place, source in [*mended["causes"], *mended["later_causes"]]:
             if not kind.startswith(FOLLOW_UPS):
                 example = f"`{source[:80].replace('|', chr(92) + '|')}` ({place})"
-                key = kind[:80], declined.get(place, "no reason")
+                key = kind[:80], why(declined, kind, place)
                 found[key].setdefault(f"{row['library']}/{row['item']}", example)
     ranked = sorted(found.items(), key=lambda entry: (-len(entry[1]), entry[0]))
     return heads, [

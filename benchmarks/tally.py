@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 FOLLOW_UPS = ("Attempt to trace generator", "Missing tp_iternext")
 """Break types that only follow from an earlier break."""
+
+RAISED = "the program raises it"
+_OWN = {"Observed exception": RAISED}
+"""Break types that are no fault of the trace: nothing is declined there."""
 
 Row = dict[str, Any]
 
@@ -161,6 +165,17 @@ def _spread(values: Sequence[float], form: str) -> str:
     return f"median {middle}, nine in ten below {ninth}, worst {worst}"
 
 
+def why(declined: Mapping[str, str], kind: str, place: str) -> str:
+    """Why a break was left.
+
+    Args:
+        declined: the reason codes, by place.
+        kind: the break's type.
+        place: where it is.
+    """
+    return declined.get(place) or _OWN.get(kind, "no reason")
+
+
 def _ranked(rows: Iterable[Row], arm: str, by_place: bool, most: int = 60) -> list[str]:
     """Causes by how many models have them; the same source in several files is one cause."""
     models: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
@@ -168,7 +183,7 @@ def _ranked(rows: Iterable[Row], arm: str, by_place: bool, most: int = 60) -> li
         declined = {d["at"]: d["reason"] for d in row.get("declines", ())}
         for kind, place, source in row[arm]["causes"]:
             if not kind.startswith(FOLLOW_UPS):
-                reason = declined.get(place, "no reason") if arm == "mended" else ""
+                reason = why(declined, kind, place) if arm == "mended" else ""
                 key = kind, reason, source if by_place else ""
                 models[key].setdefault(row["model"], place)
     ranked = sorted(models.items(), key=lambda item: -len(item[1]))

@@ -11,6 +11,10 @@ LEFT: Final = MappingProxyType(
         "Attempted to use `torch.nn.Parameter()` constructor with Dynamo": (
             "A parameter made in every call is a new leaf of the autograd graph in every call."
         ),
+        "Attempted to use tensor creation function with requires_grad=True": (
+            "It makes a leaf of the autograd graph in every call. Where nobody reads its gradient,"
+            " make the tensor without requires_grad."
+        ),
         "Generator reconstruction with mutations": (
             "It follows from a break inside a generator; mending that one removes it."
         ),

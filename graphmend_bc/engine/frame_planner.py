@@ -129,9 +129,9 @@ class FrameOutcomes:
         with errors_reported(self.state, self.code):
             self.state.graph_failed(self.code, tally, wrong)
 
-    def draw_mismatched(self, site: Site) -> None:
+    def site_failed(self, site: Site, reason: str, what: str) -> None:
         with errors_reported(self.state, self.code):
-            self.state.draw_mismatched(self.code, site)
+            self.state.site_failed(self.code, site, reason, what)
 
     def failed(self, error: Exception) -> None:
         report_error(self.state, self.code, error)

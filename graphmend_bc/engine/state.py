@@ -73,7 +73,7 @@ class MendingState:
         selected: such branches where it is to do so, because their conditions flip.
         unselectable: such branches for which that was tried and did not do.
         frames: what was counted of mended frames.
-        draw_mismatches: how often a call before a graph gave what the graph is not made for.
+        site_failures: how often a graph was no good because of a site that is no speculation.
         eager_calls: how often a call of a frame was left to eager Python.
         left_to_stock: frames that are compiled as stock does, because their guards do not hold or
             mending does not pay.
@@ -108,7 +108,7 @@ class MendingState:
     inlined: set[CodeId] = field(default_factory=set)
     forgotten: set[CodeId] = field(default_factory=set)
     hoisted: Counter[tuple[CodeId, Site]] = field(default_factory=Counter)
-    draw_mismatches: Counter[Site] = field(default_factory=Counter)
+    site_failures: Counter[Site] = field(default_factory=Counter)
     eager_calls: Counter[CodeId] = field(default_factory=Counter)
     verified: dict[CodeId, Verification] = field(default_factory=dict)
     limit: int = _ENOUGH
@@ -123,7 +123,7 @@ class MendingState:
             self.history.clear()
             self.given_up.clear()
             self.hoisted.clear()
-            self.draw_mismatches.clear()
+            self.site_failures.clear()
             self.eager_calls.clear()
             self.left_to_stock.clear()
             self.guarded.clear()
@@ -150,7 +150,7 @@ class MendingState:
                 keys.difference_update([key for key in keys.copy() if not key.is_alive])
             for by_code in (self.proven, self.eager_calls, self.frames):
                 _drop(by_code, lambda key: key.is_alive)
-            for by_site in (self.history, self.given_up, self.draw_mismatches):
+            for by_site in (self.history, self.given_up, self.site_failures):
                 _drop(by_site, lambda site: site.code.is_alive)
             numbers = (self.numbers, self.selected, self.unselectable)
             for sites in (self.guarded, self.unexpected, *numbers):
@@ -178,7 +178,7 @@ class MendingState:
         counts = (
             *frames,
             *breaks,
-            self.draw_mismatches,
+            self.site_failures,
             self.eager_calls,
             self.report.mends,
             self.report.declines,
@@ -391,19 +391,21 @@ class MendingState:
                 self.given_up[site] = Refused("hoist-varies", detail)
                 self.frames.setdefault(site.code, FrameCounts()).varies = True
 
-    def draw_mismatched(self, code: CodeType, site: Site) -> None:
-        """A call before a graph gave what the graph is not made for.
+    def site_failed(self, code: CodeType, site: Site, reason: str, what: str) -> None:
+        """A graph was no good because of a site: give it up if that happens too often.
 
         Args:
             code: the frame's own code.
-            site: the call.
+            site: the site; no speculation.
+            reason: the reason code.
+            what: what was wrong, as a sentence without its end.
         """
         with self.lock:
-            self.draw_mismatches[site] += 1
-            is_bad = self.draw_mismatches[site] == config.failed_check_limit
+            self.site_failures[site] += 1
+            is_bad = self.site_failures[site] == config.failed_check_limit
         if is_bad:
-            detail = f"It gave something else {many(config.failed_check_limit, 'time')}."
-            refused = Refused("hoist-varies", detail)
+            detail = f"{what} {many(config.failed_check_limit, 'time')}."
+            refused = Refused(reason, detail)
             self._compile_anew(code, partial(self.given_up.update, {site: refused}))
 
     def function_of(self, code: CodeType) -> CodeType:

@@ -246,6 +246,9 @@ IN_PLACE: Final = frozenset(
 
 FOREIGN: Final = frozenset(
     {
+        "graphmend_bc::gru",
+        "graphmend_bc::rnn_relu",
+        "graphmend_bc::rnn_tanh",
         "torchvision::deform_conv2d",
         "torchvision::nms",
         "torchvision::ps_roi_align",

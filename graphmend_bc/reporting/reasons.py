@@ -315,8 +315,8 @@ _ALL = (
     ),
     Reason(
         "flags-not-neutral",
-        "The flags of the block may matter to what is inside it.",
-        ("Set the flags around the compiled function.",),
+        "The flags or filters of the block may matter to what is inside it, or stay after it.",
+        ("Set the flags or filters around the compiled function.",),
     ),
     Reason(
         "leaf-noticed",

@@ -1,28 +1,34 @@
-"""`nn.LSTM` where a backend has an operator for each of its layers: on the CPU, without gradients.
+"""`nn.LSTM`, `nn.GRU` and `nn.RNN` on the CPU, without gradients.
 
 Dynamo can trace recurrent modules, but does so only if it is told to: what AOTAutograd makes of
-most is a graph with each step of the sequence, and it forgets the dropout between layers.
+most is a graph with each step of the sequence, and it forgets the dropout between layers. For a
+layer of `nn.LSTM` backends have one operator; for the others there is one of ours.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.builder import VariableBuilder
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd import forward_ad
 from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.guarded_constants import guard_on
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.calls.markers import marker_as_python
+from graphmend_bc.dynamo.graph import recurrent_operators
 from graphmend_bc.dynamo.graph.fx_nodes import name_called, tensors_of
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import CallOperation, MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
@@ -35,11 +41,13 @@ class Recurrent(Feature):
 
     Attributes:
         sites: where they are called, or fetched to be called.
+        has_ours: whether an operator of ours may be put in the place of torch's.
     """
 
     order: ClassVar[int] = 43
 
     sites: list[Site] = field(default_factory=list)
+    has_ours: bool = False
 
     def on_graph(self, compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
         """Show that each of their operators is one that backends have, too."""
@@ -48,9 +56,10 @@ class Recurrent(Feature):
             raise SiteRefused(refused, *dict.fromkeys(self.sites))
 
 
-_OPERATORS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+_OPERATORS = ("lstm", *recurrent_operators.NAMES)
 
 
+_GRADIENT = "A gradient may be asked for."
 _FORGETS = "A backend would forget the dropout between its layers."
 _STEPS = (
     "A backend would make a graph with each step of the recurrent module; Dynamo traces it if"
@@ -69,7 +78,7 @@ def _problem(node: Node) -> Refused | None:
         return Refused("call-not-traced", _FORGETS)
     given = [tensor for each in node.all_input_nodes for tensor in tensors_of(each)]
     if any(tensor.requires_grad for tensor in tensors_of(node)):
-        return Refused("call-not-traced", "A gradient may be asked for.")
+        return Refused("call-not-traced", _GRADIENT)
     if {(tensor.device.type, tensor.dtype) for tensor in given} != {("cpu", torch.float32)}:
         return Refused("call-not-traced", "It is not about floats of 32 bits on the CPU.")
     return None
@@ -77,6 +86,42 @@ def _problem(node: Node) -> Refused | None:
 
 _ARGUMENTS = 9
 """Of the operator, from the sequence to whether batches come first."""
+
+
+def _put_ours(output: OutputGraph) -> None:
+    """From now on, put our operators into a graph in place of torch's, where they are the same."""
+    stock = output.create_proxy
+
+    def create_proxy(kind: str, target: Any, args: Any, kwargs: Any, *rest: Any) -> Any:
+        name = next((name for name in recurrent_operators.NAMES if target is _torchs(name)), "")
+        if name and not kwargs and _is_same(args):
+            target = recurrent_operators.one_operator(name)
+            args = ([tensor.requires_grad for tensor in _tensors(args)], *args)
+        return stock(kind, target, args, kwargs, *rest)
+
+    output.create_proxy = create_proxy  # type: ignore[method-assign]
+
+
+def _torchs(name: str) -> object:
+    """The function that a module of torch calls for a layer."""
+    found: object = getattr(torch._VF, name)
+    return found
+
+
+def _is_same(args: Sequence[Any]) -> bool:
+    """Whether an operator of ours does what torch's does with such arguments."""
+    if len(args) != _ARGUMENTS or not isinstance(args[2], (list, tuple)):  # a packed sequence
+        return False
+    given = _tensors(args)
+    _, _, _, _, layers, dropout, training, *_ = args
+    return (
+        len({tensor.dtype for tensor in given}) == 1
+        and given[0].dtype in (torch.float32, torch.float64)
+        and all(tensor.device.type == "cpu" for tensor in given)
+        and all(type(tensor) in (FakeTensor, torch.nn.Parameter) for tensor in given)
+        and not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given))
+        and not (training and dropout and layers != 1)
+    )
 
 
 def _traced(
@@ -127,6 +172,11 @@ class RecurrentCallee(MarkedCalleeVariable):
         return result
 
 
+def _tensors(args: Sequence[Any]) -> list[torch.Tensor]:
+    """The sequence, the state and the weights."""
+    return [found for arg in (args[0], args[1], *args[2]) for found in tensors_of(arg.node)]
+
+
 def _note(
     tx: InstructionTranslatorBase, compilation: Compilation, site: Site, module: object
 ) -> None:
@@ -138,22 +188,43 @@ def _note(
     if tx.export:
         raise Refused("under-export")
     _check_module(module)
-    guard_on("oneDNN is used", torch._C._get_mkldnn_enabled, True)
-    compilation.trace.of(Recurrent).sites.append(site)
+    known = compilation.trace.of(Recurrent)
+    if isinstance(module, torch.nn.LSTM):
+        guard_on("oneDNN is used", torch._C._get_mkldnn_enabled, True)
+    elif not known.has_ours:
+        _check_ours(tx, compilation)
+        _put_ours(tx.output)
+        known.has_ours = True
+    known.sites.append(site)
     compilation.trace.used[site] = "inline"
 
 
 def _check_module(module: object) -> None:
     """Refuse a module of which backends make a graph of its steps."""
-    if type(module) is not torch.nn.LSTM or module.proj_size:
+    if type(module) is torch.nn.LSTM:
+        if module.proj_size:
+            raise Refused("call-not-traced", _STEPS)
+        if not torch._C._get_mkldnn_enabled():
+            raise Refused("call-not-traced", "It does not run by oneDNN.")
+    elif type(module) not in (torch.nn.GRU, torch.nn.RNN):
         raise Refused("call-not-traced", _STEPS)
+    assert isinstance(module, torch.nn.RNNBase)
     plain = all(type(weight) is torch.nn.Parameter for weight in module.parameters())
     if not plain or (torch.is_grad_enabled() and any(w.requires_grad for w in module.parameters())):
-        raise Refused("call-not-traced", "A gradient may be asked for.")
+        raise Refused("call-not-traced", _GRADIENT)
     if module.training and module.dropout and module.num_layers > 1:
         raise Refused("call-not-traced", _FORGETS)
-    if not torch._C._get_mkldnn_enabled() or torch.is_autocast_enabled("cpu"):
-        raise Refused("call-not-traced", "It does not run by oneDNN.")
+    if torch.is_autocast_enabled("cpu"):
+        raise Refused("call-not-traced", "Under autocast it computes with numbers of other types.")
+
+
+def _check_ours(tx: InstructionTranslatorBase, compilation: Compilation) -> None:
+    """Refuse an operator of ours where somebody looks for torch's."""
+    check_is_outermost(tx)
+    if compilation.is_saved:
+        raise Refused("under-export", "Its operator is not there where the graph is loaded.")
+    if forward_ad._current_level >= 0:
+        raise Refused("call-not-traced", _GRADIENT)
 
 
 def _matches(site: BreakSite) -> Rewrites | None:

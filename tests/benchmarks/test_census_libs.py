@@ -119,6 +119,13 @@ def test_tables_count_what_rows_say() -> None:
     assert "| lib 1 | 3 of 3 |" in markdown(rows)
 
 
+def test_what_the_program_raises_itself_is_told_as_such() -> None:
+    raised = ["Observed exception", "lib/a.py:4", "raise ValueError()"]
+    rows = [row("a", arm(), arm(graphs=0, skipped=1, causes=[raised]))]
+    _, (line,) = causes(rows)
+    assert line[1:3] == ["Observed exception", "the program raises it"]
+
+
 def test_a_graph_that_compiles_later_or_is_never_used_is_not_whole() -> None:
     late, unused = row("a", arm(), arm(later_breaks=1)), row("b", arm(), arm())
     unused["failed_checks"] = ["a.py:3"]

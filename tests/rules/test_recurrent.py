@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import torch
 
-from tests.oracle import agrees
+from graphmend_bc.dynamo.graph import recurrent_operators
+from graphmend_bc.dynamo.graph.recurrent_operators import form_of_results, one_operator
+from tests.oracle import agrees, check
 from tests.releases import since
 from tests.surroundings import changing
 
@@ -78,6 +82,21 @@ WHOLE = {
     "of a model": of_module(mode="eval", grad="no_grad"),
     "of a model in inference mode": of_module(mode="train", grad="inference_mode"),
     "frozen": program(grad="enable_grad", mode="requires_grad_(False).eval"),
+    "GRU": program("GRU"),
+    "GRU, two layers, both ways": program("GRU", "num_layers=2, bidirectional=True, bias=False"),
+    "GRU from a state": program("GRU", given=", torch.ones(1, 2, 5)"),
+    "GRU of doubles": program("GRU", "dtype=torch.float64").replace("relu(x)", "relu(x.double())"),
+    "GRU, frozen, that trains": program(
+        "GRU", "num_layers=2", grad="enable_grad", mode="requires_grad_(False).train"
+    ),
+    "GRU of a model": of_module(mode="eval", grad="no_grad").replace("nn.LSTM", "nn.GRU"),
+    "RNN of relus": program("RNN", "nonlinearity='relu', bidirectional=True"),
+    "RNN of a model in inference mode": of_module(mode="train", grad="inference_mode").replace(
+        "nn.LSTM", "nn.RNN"
+    ),
+    "both": of_module(mode="eval", grad="no_grad")
+    .replace("nn.LSTM(5", "nn.GRU(5")
+    .replace("rnn(y, state)", "rnn(y, state[0])"),
 }
 
 
@@ -97,8 +116,23 @@ LEFT = {
     ).replace("relu(x)", "relu(x.clone().requires_grad_())"),
     "dropout": program(options="num_layers=2, dropout=0.5, batch_first=True", mode="train"),
     "projections": program(options="proj_size=2, batch_first=True"),
-    "GRU": program("GRU"),
-    "RNN": program("RNN"),
+    "GRU with dropout": program("GRU", "num_layers=2, dropout=0.5", mode="train"),
+    "GRU that learns": program("GRU", grad="enable_grad"),
+    "GRU of a class of its own": program("GRU").replace(
+        "rnn = nn.GRU", "class Own(nn.GRU):\n    pass\n\nrnn = Own"
+    ),
+    "GRU under autocast": program("GRU").replace(
+        "torch.no_grad()", "torch.no_grad(), torch.autocast('cpu')"
+    ),
+    "a gradient of the sequence of a GRU": program(
+        "GRU", mode="requires_grad_(False).eval", grad="enable_grad"
+    ).replace("relu(x)", "relu(x.clone().requires_grad_())"),
+    "GRU of halves": program("GRU", "dtype=torch.bfloat16").replace(
+        "relu(x)", "relu(x.bfloat16())"
+    ),
+    "GRU in a transform": program("GRU").replace(
+        "rnn(y)", "(torch.vmap(lambda t: rnn(t)[0])(y[None])[0], y)"
+    ),
     "doubles": program(options="batch_first=True, dtype=torch.float64").replace(
         "relu(x)", "relu(x.double())"
     ),
@@ -109,7 +143,89 @@ LEFT = {
 def test_what_becomes_a_graph_of_steps_is_left(source: str) -> None:
     outcome = agrees(source, [X, -X], grad=True)
     assert "inline" not in outcome.mends
-    assert outcome.declines.split("@")[0] in ("call-not-traced", "unhandled-instruction")
+    reasons = ("call-not-traced", "inside-transform", "unhandled-instruction")
+    assert outcome.declines.split("@")[0] in reasons
+
+
+def test_inductor_calls_the_operator() -> None:
+    outcome = agrees(WHOLE["GRU, two layers, both ways"], [X, -X, X[:, :2]], backend="inductor")
+    assert (outcome.breaks, outcome.declines) == (0, "")
+
+
+@pytest.mark.parametrize("options", ["", "batch_first=True", "bidirectional=True"])
+def test_sequences_of_other_lengths_are_one_graph(options: str) -> None:
+    calls = [torch.linspace(-1, 1, 12 * n).reshape(3, n, 4) for n in range(2, 7)]
+    if not options:
+        calls = [call.transpose(0, 1) for call in calls]
+    outcome = check(program("GRU", options), calls, None, orders=1)
+    assert (outcome.graphs, outcome.breaks) == (2, 0)
+
+
+@pytest.mark.parametrize("name", recurrent_operators.NAMES)
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("rows_first", [False, True])
+def test_results_have_the_form_that_is_foreseen(name: str, both: bool, rows_first: bool) -> None:
+    kind = torch.nn.GRU if name == "gru" else torch.nn.RNN
+    for layers, bias, turned in product((1, 2), *[(False, True)] * 2):
+        rnn = kind(4, 5, layers, bias=bias, batch_first=rows_first, bidirectional=both)
+        for steps, rows in ((2, 3), (1, 1), (1, 3), (3, 1), (2, 0)):
+            x = torch.ones((rows, steps, 4) if rows_first else (steps, rows, 4))
+            x = x.transpose(0, 1).contiguous().transpose(0, 1) if turned else x
+            state = torch.zeros(layers * (1 + both), rows, 5)
+            given = (x, state, rnn._flat_weights, bias, layers, 0.0, False, both, rows_first)
+            learn = [False] * 2 + [True] * len(rnn._flat_weights)
+            with torch.no_grad():
+                wanted, found = getattr(torch, name)(*given), one_operator(name)(learn, *given)
+                forms = form_of_results(learn, *given)
+            for tensor, same, foreseen in zip(wanted, found, forms, strict=True):
+                assert torch.equal(tensor, same)
+                assert len({(t.shape, t.stride(), t.dtype) for t in (tensor, same, foreseen)}) == 1
+
+
+def test_a_check_fails_after_the_module_ran() -> None:
+    source = """
+        torch.manual_seed(0)
+        rnn = nn.GRU(4, 5)
+
+        def f(x):
+            with torch.no_grad():
+                y, state = rnn(x)
+            if y.sum() > 1:
+                raise ValueError(f"Too large: {y.sum():.2f}")
+            print(state.sum())
+            return y * 2
+        """
+    outcome = agrees(source, [X, X * 20, -X, X * 30])
+    assert "speculate@" in outcome.mends
+    assert "defer@" in outcome.mends
+
+
+def test_what_raises_raises_as_in_eager_python() -> None:
+    source = program("GRU", options="", given=", h")
+    source = source.replace("def f(x)", "def f(x, h)")
+    good, wide, many = torch.zeros(1, 3, 5), torch.zeros(1, 3, 6), torch.zeros(2, 3, 5)
+    agrees(source, [(X, good), (X, wide), (X, many), (X[:, :, :3], good), (X.double(), good)])
+    agrees(source, [(X[:0], good), (X, good)])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "rnn.weight_ih_l0.data.add_(1)",
+        "rnn.register_forward_hook(lambda m, a, r: (r[0] + 1, r[1]))",
+        "rnn = nn.RNN(4, 5, batch_first=True)",
+        "rnn.weight_ih_l0.requires_grad_(True)",
+        "rnn.double()",
+        "rnn.train()",
+    ],
+)
+def test_a_gru_changes(change: str) -> None:
+    before = "torch.manual_seed(0)\nrnn = nn.GRU(4, 5, 2, dropout=0.5).requires_grad_(False).eval()"
+    body = """
+y, state = rnn(x.reshape(1, 3, 1).expand(1, 3, 4))
+return y * 2, state
+"""
+    changing(before, body, change)
 
 
 @pytest.mark.parametrize(
@@ -134,10 +250,11 @@ return y * 2, state
     changing(before, body, change)
 
 
-def test_packed_sequences_are_left() -> None:
-    source = """
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_packed_sequences_are_left(kind: str) -> None:
+    source = f"""
         torch.manual_seed(0)
-        rnn = nn.LSTM(4, 5, batch_first=True)
+        rnn = nn.{kind}(4, 5, batch_first=True)
         pack = nn.utils.rnn.pack_padded_sequence
 
         def f(x):

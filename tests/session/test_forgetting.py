@@ -68,7 +68,7 @@ def fill(state: MendingState, code: CodeType) -> None:
     state.remember_plan(key, widest_plan(code), {site: "Data-dependent branching"})
     state.remember_tally(code, Tally((Speculation(site, 0, True, False),)))
     state.given_up[site] = Refused("speculation-missed")
-    state.draw_mismatches[site] += 1
+    state.site_failures[site] += 1
     state.note_hoist(code, site)
     state.leaves_call(code)
     state.unguarded(code, RuntimeError())

@@ -83,7 +83,8 @@ class HostDraws(Feature):
         Returns:
             The variable of the generated code that holds what it gives.
         """
-        mismatched = partial(compilation.outcomes.draw_mismatched, site)
+        told = compilation.outcomes.site_failed
+        mismatched = partial(told, site, "hoist-varies", "It gave something else")
         drawn = deoptimising(Drawn(self.state, draw.generators, draw.call, wanted, mismatched))
         call = drawn if self.sites else self.state.beginning(drawn)
         self.sites.append(site)

@@ -106,8 +106,8 @@ class GraphOutcomes(Protocol):
     def graph_failed(self, tally: Tally, wrong: Sequence[int]) -> None:
         """Speculations were wrong, of which the tally has the numbers; none if the graph raised."""
 
-    def draw_mismatched(self, site: Site) -> None:
-        """A call before a graph gave what the graph is not made for."""
+    def site_failed(self, site: Site, reason: str, what: str) -> None:
+        """The graph was no good because of a site that is no speculation; what was wrong there."""
 
     def failed(self, error: Exception) -> None:
         """An error of ours, while a graph ran: the original code of the frame runs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from tests.library_suites.suites import CONSTRAINTS, Suite, version_of
 
@@ -49,6 +50,8 @@ def fetched(suite: Suite, folder: Path) -> Path:
         subprocess.run(command, check=True)
         with tarfile.open(folder / f"{wanted}.tar.gz") as archive:
             archive.extractall(folder, filter="data")
+        # With this file pytest takes the folder of the distribution for a package.
+        (home / "__init__.py").unlink(missing_ok=True)
     return home
 
 
@@ -83,45 +86,42 @@ def rows_of(suite: Suite, way: Way, arm: str, names: Sequence[str]) -> dict[str,
 
 
 def _child(suite: Suite, way: Way, arm: str, names: Sequence[str], files: Iterable[str]) -> Any:
+    """The rows of one process."""
     home = fetched(suite, way.folder)
     with tempfile.TemporaryDirectory() as temporary:
         chosen, rows, settings = (Path(temporary) / name for name in ("chosen", "rows", "p.ini"))
         chosen.write_text(json.dumps(names))
-        settings.write_text("[pytest]\n")
+        settings.write_text("[pytest]\n")  # not the library's: its options may want other plugins
         rows.touch()
-        options = {"arm": arm, "chosen": chosen, "rows": rows, "packages": ",".join(suite.packages)}
-        options |= {"compiled": way.compiled, "backend": way.backend, "limit": way.limit}
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-c",
-            str(settings),
-            "--rootdir",
-            str(home),
-        ]
+        options = {
+            **{"arm": arm, "chosen": chosen, "rows": rows, "beside": way.packages},
+            **{"compiled": way.compiled, "backend": way.backend, "limit": way.limit},
+            **{"functions-of": ",".join(suite.packages), "rootdir": home},
+        }
+        command = [sys.executable, "-m", "pytest", "-q", "-c", str(settings)]
         command += ["-p", "library_test_arm", "-p", "no:cacheprovider"]
         command += [f"--{name}={value}" for name, value in options.items()]
         with (way.folder / f"{suite.library}-{arm}.log").open("w") as log:
-            subprocess.run(
-                [*command, *files],
-                cwd=home,
-                env=_environment(home, way.packages),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                timeout=60 + way.limit * max(len(names), 10),
-                check=False,
-            )
+            _run([*command, *files], home, log, 60 + way.limit * max(len(names), 10))
         return [json.loads(line) for line in rows.read_text().splitlines()]
 
 
-def _environment(home: Path, packages: Path) -> dict[str, str]:
-    paths = (home, packages.resolve(), _CHILD, _TREE)
+def _run(command: Sequence[str], home: Path, log: TextIO, limit: float) -> None:
+    """Run a process to its end, or to the limit of what all tests together may take."""
+    environment = _environment(home)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        subprocess.run(
+            command, cwd=home, env=environment, stdout=log, stderr=log, timeout=limit, check=False
+        )
+
+
+def _environment(home: Path) -> dict[str, str]:
+    paths = (home, _CHILD, _TREE, _TREE / "benchmarks")
     return os.environ | {
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
         "PYTHONHASHSEED": "0",
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
+        "EINOPS_TEST_BACKENDS": "numpy,torch",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }

@@ -26,6 +26,7 @@ import pytest
 import torch
 from bytecode import Bytecode, Instr
 from digests_of_variables import digests
+from libs import add_packages
 
 import graphmend_bc
 from graphmend_bc.code import facts
@@ -39,15 +40,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--arm", choices=("list", "eager", "stock", "mended"))
     group.addoption("--chosen", type=Path, help="JSON: names of the tests that are run")
     group.addoption("--rows", type=Path, help="file that rows are added to")
-    group.addoption("--packages", default="", help="whose functions are compiled")
+    group.addoption("--functions-of", default="", help="packages whose functions are compiled")
+    group.addoption("--beside", type=Path, help="folder of what the library depends on")
     group.addoption("--compiled", choices=("library", "tests"), default="library")
     group.addoption("--backend", default="eager")
     group.addoption("--limit", type=int, default=60, help="seconds for a test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(_Arm(config))
     torch.set_num_threads(1)
+    add_packages(config.option.beside)
+    config.pluginmanager.register(_Arm(config))
 
 
 class _Arm:
@@ -59,7 +62,7 @@ class _Arm:
         self.tests_too = options.compiled == "tests"
         self.backend: str = options.backend
         self.limit: int = options.limit
-        self.packages = [name for name in options.packages.split(",") if name]
+        self.packages = [name for name in options.functions_of.split(",") if name]
         self.chosen = options.chosen and json.loads(options.chosen.read_text())
         self.rows: Path = options.rows
         self.row: dict[str, Any] = {}

@@ -3,9 +3,9 @@
     python -m tests.library_suites --packages build/libs --sample 40 --seed 1
 
 The source distributions of constraints/library_tests.txt are fetched, and a sample of the tests of
-each is run in eager Python twice, with stock `torch.compile` and with mending. Compared are whether
-a test passes and, bit by bit, what its variables hold when it returns. The exit status is 1 if mending
-differs where stock does not.
+each is run in eager Python and with mending, and where these differ in eager Python once more and with
+stock `torch.compile`. Compared are whether a test passes and, bit by bit, what its variables hold when
+it returns. The exit status is 1 if mending differs where stock does not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from tests.fuzz.record import commit
-from tests.library_suites.arms import Row, Way, listed, rows_of
+from tests.library_suites.arms import Row, Way, arms_of, listed
 from tests.library_suites.suites import SUITES, Suite, version_of
 from tests.library_suites.tally import MENDING, keep, run_of, write_table
 
@@ -63,10 +63,15 @@ def _options() -> argparse.ArgumentParser:
         help="calls of the library's functions, or the tests themselves",
     )
     parser.add_argument("--backend", default="eager", help="of torch.compile (eager)")
-    parser.add_argument("--limit", type=int, default=60, help="seconds for a test (60)")
+    parser.add_argument(
+        "--limit", type=int, default=60, help="seconds of a processor for a test (60)"
+    )
     parser.add_argument("--filter", default="", help="part of the tests' names")
     parser.add_argument("--packages", type=Path, default=Path("build/libs"))
     parser.add_argument("--folder", type=Path, default=Path("build/library_tests"))
+    parser.add_argument(
+        "--stock", action="store_true", help="all tests with stock, not only where mending differs"
+    )
     parser.add_argument("--record", action="store_true", help="keep the result in docs/results")
     parser.add_argument("--table", action="store_true", help="only write the table of the docs")
     return parser
@@ -80,9 +85,7 @@ def _run(suite: Suite, way: Way, options: argparse.Namespace) -> Row:
     if 0 < options.sample < len(names):
         chosen = set(random.Random(options.seed).sample(names, options.sample))
     names = [name for name in names if name in chosen]
-    arms = {"eager": "eager", "again": "eager", "stock": "stock", "mended": "mended"}
-    rows = {label: rows_of(suite, way, arm, names) for label, arm in arms.items()}
-    tests = {name: {label: of_arm[name] for label, of_arm in rows.items()} for name in names}
+    tests = arms_of(suite, way, names, with_stock=options.stock)
     (way.folder / f"{suite.library}.json").write_text(json.dumps(tests, indent=1))
     about = {
         "library": suite.library,
@@ -102,7 +105,14 @@ def _run(suite: Suite, way: Way, options: argparse.Namespace) -> Row:
 
 def _command(suite: Suite, options: argparse.Namespace) -> str:
     """What runs the same tests again, `make`'s arguments."""
-    given = {"sample": 0, "seed": 0, "compiled": "library", "backend": "eager", "filter": ""}
+    given = {
+        "sample": 0,
+        "seed": 0,
+        "compiled": "library",
+        "backend": "eager",
+        "filter": "",
+        "limit": 60,
+    }
     parts = [
         f"--{name} {value}" for name in given if (value := getattr(options, name)) != given[name]
     ]

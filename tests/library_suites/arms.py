@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tests.library_suites.suites import CONSTRAINTS, Suite, version_of
+from tests.library_suites.tally import has_difference
 
 _TREE = Path(__file__).parents[2]
 _CHILD = Path(__file__).parent / "child"
@@ -30,7 +31,7 @@ class Way:
         packages: folder of what the libraries depend on.
         compiled: "library" if outermost calls of its functions are compiled, "tests" if the tests are.
         backend: of `torch.compile`.
-        limit: seconds for a test.
+        limit: seconds of a processor for a test.
     """
 
     folder: Path
@@ -59,6 +60,30 @@ def listed(suite: Suite, way: Way) -> list[str]:
     """The names of all its tests, in the order of pytest."""
     rows = _child(suite, way, "list", [], [suite.folder])
     return [name for name in rows[-1] if not any(part in name for part in suite.leave)]
+
+
+def arms_of(
+    suite: Suite, way: Way, names: Sequence[str], *, with_stock: bool = False
+) -> dict[str, dict[str, Row]]:
+    """The rows of each test: "eager" and "mended", and where these differ "again" and "stock".
+
+    Args:
+        suite: the library.
+        way: how tests are run.
+        names: of the tests, in the order of pytest.
+        with_stock: whether "stock" is there for all tests that pass in eager Python.
+    """
+    tests = {name: {"eager": row} for name, row in rows_of(suite, way, "eager", names).items()}
+    passed = [name for name in names if tests[name]["eager"]["outcome"] == "passed"]
+    for arm in ("mended", "stock") if with_stock else ("mended",):
+        for name, row in rows_of(suite, way, arm, passed).items():
+            tests[name][arm] = row
+    differing = [name for name in passed if has_difference(tests[name])]
+    for label, arm in (("again", "eager"), ("stock", "stock")):
+        asked = [name for name in differing if label not in tests[name]]
+        for name, row in rows_of(suite, way, arm, asked).items():
+            tests[name][label] = row
+    return tests
 
 
 def rows_of(suite: Suite, way: Way, arm: str, names: Sequence[str]) -> dict[str, Row]:
@@ -102,7 +127,7 @@ def _child(suite: Suite, way: Way, arm: str, names: Sequence[str], files: Iterab
         command += ["-p", "library_test_arm", "-p", "no:cacheprovider"]
         command += [f"--{name}={value}" for name, value in options.items()]
         with (way.folder / f"{suite.library}-{arm}.log").open("w") as log:
-            _run([*command, *files], home, log, 60 + way.limit * max(len(names), 10))
+            _run([*command, *files], home, log, 60 + 2 * way.limit * max(len(names), 10))
         return [json.loads(line) for line in rows.read_text().splitlines()]
 
 

@@ -23,28 +23,38 @@ NOT_COUNTED, SAME, STOCK, MENDING = (
 VERDICTS: Final = (NOT_COUNTED, SAME, STOCK, MENDING)
 
 
+def has_difference(arms: Mapping[str, Row]) -> bool:
+    """Whether it has to be found out whom a test's rows "eager" and "mended" speak against."""
+    return bool(_internal_errors(arms["mended"]) or differences(arms["eager"], arms["mended"]))
+
+
 def verdict(arms: Mapping[str, Row]) -> tuple[str, str]:
     """Whether mending does as eager Python, whom a difference is due to, and what it is.
 
     Args:
-        arms: the rows of "eager", of "again", which is the same once more, "stock" and "mended".
+        arms: the rows of "eager" and "mended", and if these differ of "again", which is eager Python
+            once more, and of "stock".
     """
-    eager, mended = arms["eager"], arms["mended"]
+    eager = arms["eager"]
     if eager["outcome"] != "passed":
         return NOT_COUNTED, str(eager["outcome"])
+    if not has_difference(arms):
+        return SAME, ""
+    mended, stock = arms["mended"], arms["stock"]
     if unsteady := differences(eager, arms["again"]):
         return NOT_COUNTED, f"eager Python does otherwise the second time: {', '.join(unsteady)}"
-    if internal := [text for text in mended.get("declines", ()) if "internal-error" in text]:
+    if internal := _internal_errors(mended):
         return MENDING, internal[0]
-    found, of_stock = differences(eager, mended), differences(eager, arms["stock"])
-    if not found:
-        return SAME, ""
-    told = ", ".join(found)
-    if arms["stock"]["outcome"] != "passed" or (
+    found, of_stock = differences(eager, mended), differences(eager, stock)
+    if stock["outcome"] != "passed" or (
         mended["outcome"] == "passed" and set(found) <= set(of_stock)
     ):
-        return STOCK, told
-    return MENDING, told
+        return STOCK, ", ".join(found)
+    return MENDING, ", ".join(found)
+
+
+def _internal_errors(row: Row) -> list[str]:
+    return [text for text in row.get("declines", ()) if text.startswith("internal-error")]
 
 
 def differences(eager: Row, other: Row) -> list[str]:
@@ -72,8 +82,6 @@ def run_of(about: Row, tests: Mapping[str, Mapping[str, Row]], shown: int = 200)
         "compiled": sum(bool(arms["mended"].get("graphs")) for arms in counted),
         "mended": sum(bool(arms["mended"].get("mends")) for arms in counted),
         "strategies": _counted(arm["mended"].get("mends", ()) for arm in counted),
-        "stock_alone": sum(bool(differences(arms["eager"], arms["stock"])) for arms in counted)
-        - sum(known == STOCK for known, _ in found.values()),
         "differ": [
             {"test": name, "verdict": known, "what": what[:shown]}
             for name, (known, what) in found.items()

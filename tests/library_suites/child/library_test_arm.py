@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--beside", type=Path, help="folder of what the library depends on")
     group.addoption("--compiled", choices=("library", "tests"), default="library")
     group.addoption("--backend", default="eager")
-    group.addoption("--limit", type=int, default=60, help="seconds for a test")
+    group.addoption("--limit", type=int, default=60, help="seconds of a processor")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -81,8 +81,8 @@ class _Arm:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.row = {"test": item.nodeid, "outcome": "passed"}
         self._write({"begun": item.nodeid})
-        signal.signal(signal.SIGALRM, self._give_up)
-        signal.alarm(self.limit)
+        signal.signal(signal.SIGPROF, self._give_up)
+        signal.setitimer(signal.ITIMER_PROF, self.limit)
         torch._dynamo.reset()
         torch._dynamo.utils.counters.clear()
         _seed(item.nodeid)
@@ -96,7 +96,7 @@ class _Arm:
             done = yield
             if self.arm == "mended":
                 self._note_mends()
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         self.row["graphs"] = torch._dynamo.utils.counters["stats"]["unique_graphs"]
         self._write(self.row)
         return done
@@ -129,7 +129,9 @@ class _Arm:
     def _note_mends(self) -> None:
         report = graphmend_bc.report()
         self.row["mends"] = [f"{mend.strategy} {mend.site}" for mend in report.mends]
-        self.row["declines"] = [f"{one.reason} {one.site}" for one in report.declines]
+        self.row["declines"] = [
+            f"{one.reason} {one.site}: {one.explanation}"[:300] for one in report.declines
+        ]
 
     def _give_up(self, number: int, frame: FrameType | None) -> None:
         self._write({**self.row, "outcome": "too long"})

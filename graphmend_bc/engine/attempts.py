@@ -16,7 +16,7 @@ from typing import Any
 from graphmend_bc.dynamo.corrections.finalisers import FrameLeft
 from graphmend_bc.dynamo.frames import attempt
 from graphmend_bc.dynamo.frames.generated_code import OURS
-from graphmend_bc.dynamo.frames.internal_errors import InternalError, is_internal
+from graphmend_bc.dynamo.frames.internal_errors import InternalError, is_internal, is_too_deep
 from graphmend_bc.dynamo.graph.cuda_graphs import frame_records_cuda_graphs
 from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.speculation.survey import Survey, Surveyed
@@ -266,7 +266,7 @@ def _known_as_ours(compilation: Compilation, outcome: Outcome) -> Outcome:
     """What came of an attempt, as an error of ours if it is one."""
     error = outcome.error if isinstance(outcome, Failed) else None
     failure = compilation.trace.failure
-    if failure is None and error is not None and is_internal(error):
+    if failure is None and error is not None and (is_internal(error) or is_too_deep(error)):
         failure = error
     if failure is None:
         return outcome

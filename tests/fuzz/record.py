@@ -68,7 +68,7 @@ def run_of(
     faults, kinds, met = (dict(sorted(counter.items())) for counter in counts)
     return Run(
         command=" ".join(["python -m tests.fuzz", *arguments]),
-        commit=_commit(),
+        commit=commit(),
         python=platform.python_version(),
         torch=torch.__version__.partition("+")[0],
         device=device,
@@ -81,7 +81,7 @@ def run_of(
     )
 
 
-def _commit() -> str:
+def commit() -> str:
     """The commit of this tree, with "+" after it if something in it was changed since."""
     try:
         commit = _git("rev-parse", "--short", "HEAD")

@@ -136,11 +136,13 @@ def _local(frame: FrameType, name: str) -> object:
 
 
 def offset_of(translator: InstructionTranslatorBase, instruction: Instruction) -> int | None:
-    """Byte offset of one of a translator's instructions, as `dis` reports it."""
+    """Byte offset of one of a translator's instructions, as `dis` has it; None before the first."""
     known = real_offsets(translator.f_code)
     if instruction.offset is not None and instruction.offset in known:
         return known[instruction.offset]
     theirs = translator.instructions
+    if instruction not in theirs:  # the one that a translator has while it is made
+        return None
     return _offsets(theirs, translator.f_code)[theirs.index(instruction)]
 
 

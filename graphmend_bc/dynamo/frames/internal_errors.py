@@ -34,6 +34,8 @@ class InternalError(Exception):
     def refused(self) -> Refused:
         """The reason that is reported."""
         failure = self.failure
+        if is_too_deep(failure):
+            return Refused("does-not-compile", f"{type(failure).__name__}: {first_line(failure)}.")
         where = next(
             (
                 f" at {os.path.relpath(frame.f_code.co_filename, OURS)}:{line}"
@@ -44,6 +46,16 @@ class InternalError(Exception):
         )
         said = f"It raised {type(failure).__name__}{where}: {first_line(failure)}"
         return Refused("internal-error", said if said.endswith(".") else f"{said}.")
+
+
+def is_too_deep(error: BaseException) -> bool:
+    """True if the stack was too short for an attempt: what is ours takes a part of it.
+
+    Args:
+        error: what was raised while a frame was traced, or an error of ours.
+    """
+    failure = error.failure if isinstance(error, InternalError) else error
+    return isinstance(failure, RecursionError)
 
 
 def is_ours(error: Exception) -> bool:

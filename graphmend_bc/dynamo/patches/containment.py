@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import get_ident
@@ -16,7 +17,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from graphmend_bc.dynamo.frames.internal_errors import is_internal
+from graphmend_bc.dynamo.frames.internal_errors import is_internal, is_too_deep
 from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.runtime.signal_handlers import handlers_error, pass_on
@@ -100,6 +101,7 @@ def _left_to_stock(
 
     def at_seam(*args: Any, **kwargs: Any) -> Any:
         if get_ident() not in _LEFT:
+            is_deep = False
             try:
                 return ours(*args, **kwargs)
             except Exception as error:
@@ -107,6 +109,10 @@ def _left_to_stock(
                 if not is_internal(error):
                     raise
                 tell(next((arg for arg in args if isinstance(arg, CodeType)), None), error)
+                is_deep = is_too_deep(error)
+            if is_deep:
+                with _without_us(), _more_stack():
+                    return stock(*args, **kwargs)
         with _without_us():
             return stock(*args, **kwargs)
 
@@ -143,3 +149,14 @@ def _without_us() -> Iterator[None]:
     finally:
         if not is_left:
             _LEFT.discard(thread)
+
+
+@contextmanager
+def _more_stack() -> Iterator[None]:
+    """A block in which calls may be nested twice as deep: each seam takes a frame of the stack."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(2 * limit)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)

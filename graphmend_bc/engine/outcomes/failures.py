@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType
 
-from graphmend_bc.dynamo.frames.internal_errors import InternalError
+from graphmend_bc.dynamo.frames.internal_errors import InternalError, is_too_deep
 from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.reporting.reasons import Refused
@@ -33,6 +33,9 @@ def report_failure(
     """
     if isinstance(error, InternalError):
         why, refused, shown = "of an error of its own", error.refused, error
+        if is_too_deep(error):
+            why, shown = "its calls are nested too deep to be traced with mending", None
+            error = error.failure
     else:
         why, shown = "tracing its rewritten code failed", None
         refused = Refused("does-not-compile", f"{type(error).__name__}: {_said(error)}")

@@ -25,6 +25,8 @@ from graphmend_bc.dynamo.rollback.compiled_rerun import or_compiled
 from graphmend_bc.dynamo.rollback.quiet_errors import rolled_back
 from graphmend_bc.dynamo.rollback.raised_errors import let_go_of_graph, was_raised_by_operator
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
+from graphmend_bc.dynamo.speculation.check_outputs import CheckOutputs
+from graphmend_bc.dynamo.speculation.checks import Checks
 from graphmend_bc.dynamo.symbols.captures import captured_in
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
@@ -96,7 +98,8 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
         rollback.tally = tally = Tally(speculations, captured, functional, one_graph=one_graph)
         preflight = trace.known(Preflight)
         ahead = None if preflight is None else preflight.looks
-        graph = _rolling_back(graph, rollback.undo, tally, extra, compilation, ahead)
+        checks = trace.of(Checks).outputs if speculations else None
+        graph = _rolling_back(graph, rollback.undo, tally, extra, compilation, ahead, checks)
     elif extra:
         graph = _without_outputs(graph, extra)
     if rollback.leaves_more:
@@ -162,9 +165,10 @@ def _rolling_back(
     extra: int,
     compilation: Compilation,
     ahead: EffectPreflight | None,
+    checks: CheckOutputs | None,
 ) -> Callable[..., Any]:
     outcomes = compilation.outcomes
-    attempt = _attempt(graph, undo, tally, compilation.code, ahead, outcomes.failed)
+    attempt = _attempt(graph, undo, tally, compilation.code, ahead, checks, outcomes.failed)
     shares, graph_failed = bool(undo.inputs or undo.draws), outcomes.graph_failed
 
     def deoptimise(wrong: Sequence[int], begun: int) -> Deoptimise:
@@ -204,11 +208,9 @@ def _attempt(
     tally: Tally,
     code: CodeType,
     ahead: EffectPreflight | None,
+    checks: CheckOutputs | None,
     failed: Callable[[Exception], None],
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, Sequence[int]]]:
-    single = len(tally.speculations) == 1  # then one output is both questions
-    speculates = bool(tally.speculations)
-
     @rolled_back
     def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Sequence[int]]:
         """The results, or which speculations were wrong.
@@ -237,13 +239,7 @@ def _attempt(
                 raise
             _throw_away(before, mark)
             raise _OperatorFailed(error) from None
-        # The one transfer to the host; which speculations were wrong is asked only if one was.
-        if speculates and bool(results[-1]):
-            wrong = (
-                [0]
-                if single
-                else [i for i, is_wrong in enumerate(results[-2].tolist()) if is_wrong]
-            )
+        if checks is not None and (wrong := checks.wrong(results)):
             _throw_away(before, mark)
             return None, wrong
         if mark is not None:

@@ -332,7 +332,7 @@ def _needed(operands: Sequence[Node], written: Counter[int]) -> tuple[list[Node]
             if not inputs.isdisjoint(changed & storages([node])):
                 raise Refused("hoist-not-input", f"{node.name} was changed in place before.")
         for storage in changed:
-            known = [node for node in graph.nodes if _writes(node) and storage in _target(node)]
+            known = [node for node in graph.nodes if is_writing(node) and storage in _target(node)]
             if len(known) != written[storage]:
                 raise Refused("hoist-not-input", "Memory was changed in place before.")
             writers.update(known)
@@ -350,7 +350,8 @@ def _with_ancestors(found: set[Node], operands: Iterable[Node]) -> set[Node]:
     return found
 
 
-def _writes(node: Node) -> bool:
+def is_writing(node: Node) -> bool:
+    """True if a node changes its first argument."""
     return is_in_place(node) or name_called(node) in _ASSIGNMENTS
 
 
@@ -388,7 +389,7 @@ def _check(node: Node, limits: Limits, *, writes: bool) -> None:
         or is_opaque(target)
         or "functorch" in str(getattr(target, "__module__", ""))  # means nothing without its level
     )
-    if foreign or has_out(node) or (_writes(node) and not writes):
+    if foreign or has_out(node) or (is_writing(node) and not writes):
         raise Refused("hoist-not-input", f"{name} is not run twice.")
     if not limits.dear and any(part in name for part in _DEAR):
         raise Refused("hoist-too-dear", f"It needs the result of {name}.")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +34,7 @@ class StateSnapshot:
         """True if the graph leaves nothing behind but its results."""
         return not (self.inputs or self.draws or self.switches)
 
-    @contextmanager
-    def alone(self, args: Sequence[Any]) -> Iterator[None]:
+    def alone(self, args: Sequence[Any]) -> AbstractContextManager[object]:
         """Keep other threads' graphs from what would be put back.
 
         A write or a draw of theirs between `remember` and `restore` would be lost.
@@ -43,6 +42,8 @@ class StateSnapshot:
         Args:
             args: the graph's arguments.
         """
+        if not self.inputs:
+            return _STRIPES[0]
         try:
             places = {_stripe(args[position]) for position in self.inputs}
         except Exception as error:
@@ -50,10 +51,7 @@ class StateSnapshot:
             places = set(range(len(_STRIPES)))
         if self.draws:
             places.add(0)
-        with ExitStack() as held:
-            for place in sorted(places):
-                held.enter_context(_STRIPES[place])
-            yield
+        return _STRIPES[places.pop()] if len(places) == 1 else _all_of(places)
 
     def remember(self, args: Sequence[Any]) -> Before:
         """Remember; to be called right before the graph runs.
@@ -62,22 +60,30 @@ class StateSnapshot:
             args: the graph's arguments.
         """
         layers = torch._C._functorch.get_dynamic_layer_stack_depth()
-        if self.is_nothing and layers == 0:
-            return _GRAD_ON if torch.is_grad_enabled() else _GRAD_OFF
-        tensors = [args[position] for position in self.inputs]
-        # In another call they may share memory, or not.
-        memories = {t.untyped_storage().data_ptr(): t for t in tensors}
-        return Before(
-            torch.is_grad_enabled(),
-            _Switches.now() if self.switches else None,
-            layers,
-            [(g := _generator(device), g.get_state()) for device in self.draws],
-            [(t, _version(t)) for t in tensors],
-            [(t, _copy(t)) for t in memories.values()],
-        )
+        grad = torch.is_grad_enabled()
+        if not (self.inputs or self.draws or self.switches or layers):
+            return _GRAD_ON if grad else _GRAD_OFF
+        before = Before(grad, _Switches.now() if self.switches else None, layers)
+        if self.draws:
+            before.generators = [(g := _generator(d), g.get_state()) for d in self.draws]
+        if self.inputs:
+            tensors = [args[position] for position in self.inputs]
+            # In another call they may share memory, or not.
+            memories = {t.untyped_storage().data_ptr(): t for t in tensors}
+            before.versions = [(t, _version(t)) for t in tensors]
+            before.memory = [(t, _copy(t)) for t in memories.values()]
+        return before
 
 
-@dataclass(frozen=True, slots=True)
+@contextmanager
+def _all_of(places: Collection[int]) -> Iterator[None]:
+    with ExitStack() as held:
+        for place in sorted(places):
+            held.enter_context(_STRIPES[place])
+        yield
+
+
+@dataclass(slots=True)
 class Before:
     """How things were before a graph ran.
 

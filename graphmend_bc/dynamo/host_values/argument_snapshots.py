@@ -41,12 +41,14 @@ class Snapshots(Feature):
 
     Attributes:
         copies: nodes that copy an effect's argument, with the number of writes before.
+        read: the same of what is read as soon as the graph has run.
         formatted: copies of what texts were made of, as it was then.
         texts: those that are shown by an effect, which was shown to be exact.
         texts_of_objects: whether one of them is made of an object.
     """
 
     copies: list[tuple[Node, int]] = field(default_factory=list)
+    read: list[tuple[Node, int]] = field(default_factory=list)
     formatted: list[VariableTracker] = field(default_factory=list)
     texts: list[VariableTracker] = field(default_factory=list)
     texts_of_objects: bool = False
@@ -55,18 +57,20 @@ class Snapshots(Feature):
         """An effect's argument is copied only if something writes to it before the effect runs.
 
         Two inputs may be views of the same memory in another call, so a write to one may reach all.
+        Of an input's memory what is read stays a copy: backends make views of outputs anew.
         """
         dropped = False
         alive = set(gm.graph.nodes)
         inputs = input_storages(gm.graph)
-        for copy, since in self.copies:
+        for copy, since in [*self.copies, *self.read]:
             if copy not in alive or opaque:
                 continue
             source = copy.args[0]
             assert isinstance(source, Node)
             storage, later = storage_of(source.meta["example_value"]), set(written[since:])
             reached = storage in later or (storage in inputs and later & inputs)
-            if not is_input(source) and not reached:
+            is_view = storage in inputs and (copy, since) in self.read
+            if not (is_input(source) or is_view or reached):
                 copy.replace_all_uses_with(source)
                 gm.graph.erase_node(copy)
                 dropped = True

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 import torch
 from torch._dynamo import variables as vts
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
-from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.tensor import TensorVariable, UnspecializedPythonVariable
 
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
-from graphmend_bc.dynamo.host_values.argument_snapshots import Snapshotter
+from graphmend_bc.dynamo.graph.emit import method
+from graphmend_bc.dynamo.host_values.argument_snapshots import Snapshots, Snapshotter
 from graphmend_bc.dynamo.host_values.host_value import (
     ComputedVariable,
     HostVariable,
     Reads,
     ReadVariable,
 )
-from graphmend_bc.dynamo.trace.compilation import Compilation
+from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
+from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.runtime import Site
@@ -104,16 +105,28 @@ def read(
     example = tensor.as_proxy().node.meta.get("example_value")
     if tensor.python_type() is not torch.Tensor or not _is_readable(example, method):
         return None
-    value: VariableTracker = tensor
-    for step in ("detach", "clone"):
-        proxy = tx.output.create_proxy("call_method", step, (value.as_proxy(),), {})
-        value = wrap_fx_proxy(tx, proxy)
-    recorder = compilation.trace.recorder
-    if recorder is not None and recorder.checks:
+    recorder = compilation.trace.listen(tx.output)
+    value = _copied(tx, compilation.trace, recorder, cast(TensorVariable, tensor))
+    if recorder.checks:
         # A backend that drops what nobody uses would drop an exception, which may be handled.
         compilation.trace.kept.append(value)
     kind = list if method == "tolist" and example.dim() else _kind(example.dtype)
     return ReadVariable(site, kind, value, method, compilation.trace)
+
+
+def _copied(
+    tx: InstructionTranslatorBase, trace: Trace, recorder: Recorder, tensor: TensorVariable
+) -> TensorVariable:
+    """A tensor as it is now, without a gradient; the same until something is written."""
+    node, copies = tensor.as_proxy().node, trace.of(Reads).copies
+    moment = node, len(recorder.written)
+    if moment not in copies:
+        if node.meta["example_value"].requires_grad:
+            copies[moment] = method(tx, "clone", method(tx, "detach", tensor))
+        else:
+            copies[moment] = method(tx, "clone", tensor)
+            trace.of(Snapshots).read.append((copies[moment].as_proxy().node, moment[1]))
+    return copies[moment]
 
 
 def _is_readable(example: torch.Tensor, method: str) -> bool:

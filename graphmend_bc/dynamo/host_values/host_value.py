@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NoReturn, cast
 from torch._dynamo.bytecode_transformation import create_call_function
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
 from graphmend_bc.dynamo.host_values.opaque_variable import refuse_questions
@@ -32,12 +33,14 @@ class Reads(Feature):
     Attributes:
         methods: by the position of the output, "item" or "tolist".
         predicates: the values read from predicates, by their nodes.
+        copies: what is read, by the node it is a copy of and the number of writes before.
     """
 
     order: ClassVar[int] = 80
 
     methods: dict[int, str] = field(default_factory=dict)
     predicates: dict[Node, VariableTracker] = field(default_factory=dict)
+    copies: dict[tuple[Node, int], TensorVariable] = field(default_factory=dict)
     _codegen: object = None
 
     def note(self, codegen: object, index: int, method: str) -> None:
@@ -52,8 +55,10 @@ class Reads(Feature):
 
     def with_question(self, trace: Trace) -> dict[int, str]:
         """The methods; the question whether a speculation was wrong joins the others' transfer."""
-        question = {-1: "item"} if self.methods and trace.questions else {}
-        return {**self.methods, **question}
+        if not self.methods or not trace.questions:
+            return self.methods
+        asked = trace.questions[-1].as_proxy().node.meta["example_value"]
+        return self.methods if asked.is_cpu else {**self.methods, -1: "item"}
 
 
 class HostVariable(VariableTracker):

@@ -22,6 +22,7 @@ from graphmend_bc.dynamo.rollback import checkpoints
 from graphmend_bc.dynamo.rollback.compiled_rerun import or_compiled
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.rollback.watched_graph import Failed, not_run, rolling_back
+from graphmend_bc.dynamo.speculation.checks import Checks
 from graphmend_bc.dynamo.symbols.captures import captured_in
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
@@ -92,7 +93,8 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
         rollback.tally = tally = Tally(speculations, captured, functional, one_graph=one_graph)
         preflight = trace.known(Preflight)
         ahead = None if preflight is None else preflight.looks
-        graph = rolling_back(graph, rollback.undo, tally, extra, compilation, ahead)
+        checks = trace.of(Checks).outputs if speculations else None
+        graph = rolling_back(graph, rollback.undo, tally, extra, compilation, ahead, checks)
     elif extra:
         graph = _without_outputs(graph, extra)
     failed = compilation.outcomes.failed

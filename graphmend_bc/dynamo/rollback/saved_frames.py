@@ -30,6 +30,8 @@ from graphmend_bc.dynamo.host_values.readback import reading
 from graphmend_bc.dynamo.rollback.deopt_wrapper import switched_off
 from graphmend_bc.dynamo.rollback.raised_errors import telling
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
+from graphmend_bc.dynamo.speculation.check_outputs import CheckOutputs
+from graphmend_bc.dynamo.speculation.checks import Checks
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
@@ -118,7 +120,7 @@ def _watch_of(trace: Trace) -> SavedWatch | None:
         answers,
         undo,
         layout,
-        bool(trace.speculations),
+        trace.of(Checks).outputs if trace.speculations else None,
         None if ahead is None or undo is None else ahead.looks,
         tuple(map(str, trace.effects)),
     )
@@ -150,7 +152,7 @@ class SavedWatch:
         answers: what the process must be asked and answer.
         undo: how to take it back; None if there is no need to.
         layout: how its inputs must share memory; None if it does not matter.
-        speculates: whether its last output says if a speculation was wrong.
+        checks: what its last outputs say of speculations; None if there are none.
         ahead: told how to take back what has just run.
         lost: the deferred calls that do not run if it raises.
     """
@@ -160,7 +162,7 @@ class SavedWatch:
     answers: Sequence[tuple[Callable[[], Any], object]]
     undo: StateSnapshot | None
     layout: Layout | None
-    speculates: bool
+    checks: CheckOutputs | None
     ahead: EffectPreflight | None
     lost: Sequence[str]
     _watched: tuple[Any, Callable[..., Any]] | None = field(default=None, init=False)
@@ -201,7 +203,7 @@ class SavedWatch:
                     before.restore_modes()
                     raise
             # Outside of the handler: what was raised is not the context of what comes now.
-            if results is None or (self.speculates and bool(results[-1])):
+            if results is None or (self.checks is not None and self.checks.wrong(results)):
                 before.restore()
                 raise Deoptimise
             if self.ahead is not None:

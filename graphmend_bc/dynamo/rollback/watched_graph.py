@@ -19,6 +19,7 @@ from graphmend_bc.dynamo.graph.state_snapshot import Before, StateSnapshot
 from graphmend_bc.dynamo.rollback import checkpoints
 from graphmend_bc.dynamo.rollback.quiet_errors import rolled_back
 from graphmend_bc.dynamo.rollback.raised_errors import telling
+from graphmend_bc.dynamo.speculation.check_outputs import CheckOutputs
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.planner import GraphOutcomes
 from graphmend_bc.reporting.speculation_stats import Tally
@@ -39,6 +40,7 @@ def rolling_back(
     extra: int,
     compilation: Compilation,
     ahead: EffectPreflight | None,
+    checks: CheckOutputs | None,
 ) -> Callable[..., Any]:
     """A graph that raises `Deoptimise`, and leaves nothing behind, if it must not be used.
 
@@ -49,9 +51,10 @@ def rolling_back(
         extra: how many of its outputs, the last ones, are for us.
         compilation: what it is a graph of.
         ahead: told how to take back what has just run.
+        checks: which of its outputs say whether a speculation was wrong, if it rests on any.
     """
     outcomes = compilation.outcomes
-    attempt = _attempt(graph, undo, tally, compilation.code, ahead, outcomes.failed)
+    attempt = _attempt(graph, undo, tally, compilation.code, ahead, checks, outcomes.failed)
     account = _accounting(tally, outcomes)
     shares = bool(undo.inputs or undo.draws)
 
@@ -138,10 +141,9 @@ def _attempt(
     tally: Tally,
     code: CodeType,
     ahead: EffectPreflight | None,
+    checks: CheckOutputs | None,
     failed: Failed,
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, Sequence[int]]]:
-    single = len(tally.speculations) == 1  # then one output is both questions
-    speculates = bool(tally.speculations)
     take_back, is_operators = _taking_back(failed), telling(failed)
 
     @rolled_back
@@ -173,25 +175,19 @@ def _attempt(
                 raise
             take_back(before, mark)
             raise _OperatorFailed(error) from None
-        # The one transfer to the host; which speculations were wrong is asked only if one was.
-        if speculates and bool(results[-1]):
-            wrong = (
-                [0]
-                if single
-                else [i for i, is_wrong in enumerate(results[-2].tolist()) if is_wrong]
-            )
-            take_back(before, mark)
-            return None, wrong
         try:
-            if mark is not None:
+            wrong = () if checks is None else checks.wrong(results)
+            if mark is not None and not wrong:
                 mark.used()
-            if ahead is not None:
+            if ahead is not None and not wrong:
                 ahead.undone.restore = partial(take_back, before, mark, was_used=True)
         except Exception as error:
             left = not_run(error, failed)
             take_back(before, mark)
             raise left from None
-        return results, ()
+        if wrong:
+            take_back(before, mark)
+        return results, wrong
 
     return attempt
 

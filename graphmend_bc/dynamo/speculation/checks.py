@@ -1,13 +1,14 @@
 """The checks of what a graph assumes.
 
 Each speculation adds a 0-dim bool tensor to the graph: True if the speculation was wrong and
-mattered. At the end of the graph they become two outputs, which were wrong and whether any was,
-that only the wrapper around the compiled graph sees (deopt_wrapper.py). A single speculation is
-one output.
+mattered. At the end of the graph they become outputs that only the wrapper around the compiled
+graph sees (deopt_wrapper.py). On an accelerator there are two, which were wrong and whether any
+was. On the CPU each is one, and often the condition itself, which needs no operator of ours.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
@@ -15,10 +16,12 @@ import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.tensor import TensorVariable
+from torch.fx import Node
 
 from graphmend_bc.dynamo.frames.inlined_frames import InlinedFrames
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.random_draws.odds import chance_of
+from graphmend_bc.dynamo.speculation.check_outputs import CheckOutputs
 from graphmend_bc.dynamo.speculation.index_bounds import check_index_bounds
 from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
 from graphmend_bc.dynamo.trace.features import Feature
@@ -27,6 +30,9 @@ from graphmend_bc.runtime import Site
 _MOST_MISSED = 1 / 4
 """In how many calls of one checks may fail because of random numbers. Where they fail more often,
 the pieces that a break leaves are the cheaper way."""
+
+_MOST_READ = 32
+"""Checks that are read one by one from the CPU; more of them are put together in the graph."""
 
 
 @dataclass(slots=True, eq=False)
@@ -38,6 +44,9 @@ class Checks(Feature):
         places: where each of the speculations was made, in their order.
         first: how many nodes the graph had when a site was reached first.
         missed: in how many calls of one a check fails because random numbers decide.
+        conditions: by the nodes that say whether a speculation was wrong, the condition and its
+            value, if there are no arms around it.
+        outputs: what the outputs mean that the checks become.
     """
 
     order: ClassVar[int] = 30
@@ -46,6 +55,8 @@ class Checks(Feature):
     places: list[InlinedFrames] = field(default_factory=list)
     first: dict[Site, int] = field(default_factory=dict)
     missed: float = 0.0
+    conditions: dict[Node, tuple[TensorVariable, bool]] = field(default_factory=dict)
+    outputs: CheckOutputs = field(default_factory=CheckOutputs)
 
     def missed_with(self, odds: float) -> float:
         """In how many calls of one a check fails with one more condition, as likely as that."""
@@ -71,9 +82,15 @@ class Checks(Feature):
             return
         wrongs = [wrong for _, wrong in trace.speculations]
         home = _device(wrongs[0])
+        if len(wrongs) <= _MOST_READ and all(_device(w).type == "cpu" for w in wrongs):
+            asked = [self.conditions.get(_node(wrong), (wrong, False)) for wrong in wrongs]
+            trace.questions = [value for value, _ in asked]
+            self.outputs = CheckOutputs(tuple(right for _, right in asked))
+            _drop_unused(tx, map(_node, wrongs))
+            return
         moved = [w if _device(w) == home else method(tx, "to", w, home) for w in wrongs]
         if len(moved) == 1:
-            trace.questions = [*moved]
+            trace.questions, self.outputs = [*moved], CheckOutputs((False,))
             return
         stack = tx.output.create_proxy(
             "call_function", torch.stack, ([w.as_proxy() for w in moved],), {}
@@ -94,5 +111,16 @@ def is_left_to_chance(tx: InstructionTranslatorBase, trace: Trace, truth: Tensor
     return odds is not None and trace.of(Checks).misses_too_often(odds)
 
 
+def _node(value: TensorVariable) -> Node:
+    return value.as_proxy().node
+
+
 def _device(value: TensorVariable) -> torch.device:
-    return cast(torch.device, value.as_proxy().node.meta["example_value"].device)
+    return cast(torch.device, _node(value).meta["example_value"].device)
+
+
+def _drop_unused(tx: InstructionTranslatorBase, nodes: Iterable[Node]) -> None:
+    """Take negations out of the graph in whose place the condition is asked."""
+    for node in dict.fromkeys(nodes):
+        if node.target is torch.logical_not and not node.users:
+            tx.output.remove_node(node)

@@ -12,7 +12,7 @@ import torch
 from torch._dynamo.guards import GuardBuilder, install_guard
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.tensor import TensorVariable
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo.before_graph.apart_guards import guard_apart
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
@@ -20,6 +20,7 @@ from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, reader, 
 from graphmend_bc.dynamo.before_graph.guarded_constants import answer_of
 from graphmend_bc.dynamo.before_graph.hoist import evaluated
 from graphmend_bc.dynamo.before_graph.prologue import call_in_prologue
+from graphmend_bc.dynamo.before_graph.unused_nodes import drop_unused
 from graphmend_bc.dynamo.graph.fx_nodes import storages
 from graphmend_bc.dynamo.random_draws.foreseen_draws import foreseen, place_in_draws
 from graphmend_bc.dynamo.trace.compilation import Compilation
@@ -40,11 +41,22 @@ _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter, int, float, bool))
 
 @dataclass(slots=True, eq=False)
 class GuardedTruths(Feature):
-    """The conditions of a trace that are guarded, with their values, in the order of the trace."""
+    """The conditions of a trace that are guarded, in the order of the trace.
+
+    Attributes:
+        values: where they are asked, with what they are.
+        nodes: of the graph that compute them.
+    """
 
     order: ClassVar[int] = 56
 
     values: list[tuple[Site, bool]] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+
+    def on_proof(self, gm: GraphModule, written: list[int], opaque: list[Node]) -> None:
+        """What only the conditions used has run in the guards of the call, and need not again."""
+        if drop_unused(gm.graph, self.nodes):
+            gm.recompile()
 
 
 def guarded_truth(
@@ -70,7 +82,9 @@ def guarded_truth(
         call_in_prologue(tx, asks, piece.sources, "foreseen")
     again = _Asked(ahead.label, ahead.sources, ahead.function)
     install_guard(HoistedSource(again.label, again).make_guard(GuardBuilder.CONSTANT_MATCH))
-    compilation.trace.of(GuardedTruths).values.append((site, value))
+    truths = compilation.trace.of(GuardedTruths)
+    truths.values.append((site, value))
+    truths.nodes += truth.as_proxy().node, *truth.as_proxy().node.all_input_nodes
     compilation.trace.used[site] = "hoist"
     return value
 

@@ -27,7 +27,7 @@ from graphmend_bc.dynamo.speculation.guarded_truth import (
     can_be_guarded,
     guarded_truth,
 )
-from graphmend_bc.dynamo.trace.compilation import Compilation
+from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
 from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
@@ -89,10 +89,7 @@ def speculate(
     else:
         value = odds >= 0.5
         trace.of(Checks).missed = trace.of(Checks).missed_with(odds)
-    wrong = call(tx, "logical_not", truth) if value else truth
-    for predicate, taken in trace.predicates:
-        around = predicate if taken else call(tx, "logical_not", predicate)
-        wrong = call(tx, "logical_and", wrong, around)
+    wrong = _wrong(tx, trace, truth, value)
     assert trace.recorder is not None
     trace.recorder.speculated = True
     text = "" if asserted is None else _text(asserted, value)
@@ -109,6 +106,19 @@ def speculate(
     trace.speculations.append((known, wrong))
     trace.used[site] = "speculate"
     return value
+
+
+def _wrong(
+    tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable, value: bool
+) -> TensorVariable:
+    """Whether a condition has another value than is assumed, and the arms around it were taken."""
+    wrong = call(tx, "logical_not", truth) if value else truth
+    if not trace.predicates:
+        trace.of(Checks).conditions[wrong.as_proxy().node] = truth, value
+    for predicate, taken in trace.predicates:
+        around = predicate if taken else call(tx, "logical_not", predicate)
+        wrong = call(tx, "logical_and", wrong, around)
+    return wrong
 
 
 def _is_guardable(

@@ -14,10 +14,12 @@ from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import SymNodeVariable
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc.dynamo.frames.attempt import capturing
 from graphmend_bc.dynamo.frames.breaks import instruction_of
+from graphmend_bc.dynamo.symbols.idle_asserts import drop_idle_asserts
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace, current
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.truth_overrides import is_under_mode
@@ -65,6 +67,10 @@ class Captures(Feature):
 
     def blamed(self) -> Iterable[Site]:
         return self.sites
+
+    def on_proof(self, gm: GraphModule, written: list[int], opaque: list[Node]) -> None:
+        if drop_idle_asserts(gm.graph):
+            gm.recompile()
 
     def mended(self) -> Mapping[Site, str]:
         return dict.fromkeys(self.sites, "capture")

@@ -1,0 +1,37 @@
+"""What only a guarded value used: the guards of a call have run it, so the graph need not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch.fx import Graph, Node
+
+from graphmend_bc.dynamo.before_graph.graph_slice import is_writing
+from graphmend_bc.dynamo.graph.fx_nodes import has_out, tensors_of
+
+
+def drop_unused(graph: Graph, nodes: Iterable[Node]) -> bool:
+    """Take nodes of a slice out of a graph that nothing uses, and what only they use.
+
+    What autograd may know of stays: hooks on saved tensors are told of it.
+
+    Args:
+        graph: the complete graph.
+        nodes: those to begin with, if they are still in it.
+
+    Returns:
+        Whether there were any.
+    """
+    work, alive, dropped = list(nodes), set(graph.nodes), False
+    while work:
+        node = work.pop()
+        calls = node.op in ("call_function", "call_method") and not is_writing(node)
+        if node not in alive or node.users or not calls or has_out(node):
+            continue
+        if any(tensor.requires_grad for tensor in tensors_of(node)):
+            continue
+        work += node.all_input_nodes
+        alive.discard(node)
+        graph.erase_node(node)
+        dropped = True
+    return dropped

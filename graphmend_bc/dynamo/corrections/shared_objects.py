@@ -10,9 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from torch._dynamo import config
 from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import is_from_optimizer_source
-from torch._guards import Source
+from torch._guards import Guard, Source
 
 from graphmend_bc.dynamo.graph.lambda_guards import asking, guard_by
 from graphmend_bc.dynamo.trace.compilation import current
@@ -29,8 +30,16 @@ def guard_shared_objects(stock: Callable[..., Any]) -> Callable[..., Any]:
             return partial(GuardBuilder.DUPLICATE_INPUT, source_b=dupe_source)
         # Stock has no frame that uses a model and its optimizer, and leaves this guard out.
         if is_from_optimizer_source(obj_source) is not is_from_optimizer_source(dupe_source):
+            if config.use_lamba_guard_for_object_aliasing:
+                return partial(_ask_at_end, other=dupe_source)
             same = f"{obj_source.name} is {dupe_source.name}"
             guard_by(asking(same, {}), same)
         return guard
 
     return make_dupe_guard
+
+
+def _ask_at_end(builder: Any, guard: Guard, other: Source) -> None:
+    """Ask it with all such questions in one function, as Dynamo does: a model has many parameters."""
+    same = f"{other.name} is {guard.name}"
+    builder.object_aliasing_guard_codes.append((same, same))

@@ -123,9 +123,9 @@ def test_sizes_are_asserted_only_as_far_as_something_is_assumed() -> None:
 @pytest.mark.parametrize(
     ("source", "call", "most"),
     [
-        (SPECULATED, (UP,), 12),
-        (READ_TWICE, (UP,), 18),
-        (DRAWN, (UP,), 15),
+        (SPECULATED, (UP,), 10),
+        (READ_TWICE, (UP,), 14),
+        (DRAWN, (UP,), 13),
     ],
     ids=["speculated", "read", "drawn"],
 )

@@ -99,10 +99,10 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
         preflight = trace.known(Preflight)
         ahead = None if preflight is None else preflight.looks
         checks = trace.of(Checks).outputs if speculations else None
-        graph = _rolling_back(graph, rollback.undo, tally, extra, compilation, ahead, checks)
+        graph = _rolling_back(graph, rollback, tally, extra, compilation, ahead, checks)
     elif extra:
         graph = _without_outputs(graph, extra)
-    if rollback.leaves_more:
+    if rollback.leaves_more and rollback.undo is None:
         graph = _outside_of_checkpoints(graph)
     for feature in trace.obliged(Feature.guarded):
         graph = feature.guarded(graph)
@@ -160,16 +160,17 @@ def _outside_of_checkpoints(graph: Callable[..., Any]) -> Callable[..., Any]:
 
 def _rolling_back(
     graph: Callable[..., Any],
-    undo: StateSnapshot,
+    rollback: Rollback,
     tally: Tally,
     extra: int,
     compilation: Compilation,
     ahead: EffectPreflight | None,
     checks: CheckOutputs | None,
 ) -> Callable[..., Any]:
-    outcomes = compilation.outcomes
-    attempt = _attempt(graph, undo, tally, compilation.code, ahead, checks, outcomes.failed)
-    shares, graph_failed = bool(undo.inputs or undo.draws), outcomes.graph_failed
+    undo, graph_failed = rollback.undo, compilation.outcomes.graph_failed
+    assert undo is not None
+    attempt = _attempt(graph, rollback, tally, compilation, ahead, checks)
+    shares = bool(undo.inputs or undo.draws)
 
     def deoptimise(wrong: Sequence[int], begun: int) -> Deoptimise:
         charge = tally.charge(wrong, time.perf_counter_ns() - begun)
@@ -204,22 +205,25 @@ def _rolling_back(
 
 def _attempt(
     graph: Callable[..., Any],
-    undo: StateSnapshot,
+    rollback: Rollback,
     tally: Tally,
-    code: CodeType,
+    compilation: Compilation,
     ahead: EffectPreflight | None,
     checks: CheckOutputs | None,
-    failed: Callable[[Exception], None],
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, Sequence[int]]]:
+    undo, code, failed = rollback.undo, compilation.code, compilation.outcomes.failed
+    assert undo is not None
+    around = checkpoints.whole_region if rollback.leaves_more else checkpoints.region
+
     @rolled_back
     def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Sequence[int]]:
         """The results, or which speculations were wrong.
 
         Raises:
             _OperatorFailed: an operator raised.
-            Deoptimise: what the graph changes could not be copied.
+            Deoptimise: what the graph changes could not be copied, or it must not run here.
         """
-        region = checkpoints.region()
+        region = around()
         mark = None if region is None else region.begin(code, tally)
         try:
             before = undo.remember(args)

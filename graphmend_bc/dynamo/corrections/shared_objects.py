@@ -40,6 +40,6 @@ def guard_shared_objects(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _ask_at_end(builder: Any, guard: Guard, other: Source) -> None:
-    """Ask it with all such questions in one function, as Dynamo does: a model has many parameters."""
+    """Ask it in one function with all such questions: a model has many parameters."""
     same = f"{other.name} is {guard.name}"
     builder.object_aliasing_guard_codes.append((same, same))

@@ -10,9 +10,11 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import CodeType
 from typing import Any
 
+import torch._dynamo
 from torch._C._profiler import _RecordFunctionFast
 from torch._dynamo.output_graph import OutputGraph
 from torch.autograd import profiler
@@ -53,6 +55,22 @@ def graph_with_label(
         return graph
     called = with_stack_room(_generated(graph), launched)
     return _named(called, f"{PREFIX} graph of {_title(output.root_tx.f_code)}")
+
+
+def without_torchs_marks(leaves_out: bool) -> AbstractContextManager[Any]:
+    """A block in which generated code does not tell a profiler what it does before a graph.
+
+    It would call two functions of torch's beneath `torch._dynamo.disable` in each call, whether a
+    profiler runs or not, which takes as long as an operator. The graph has a label of ours.
+
+    Args:
+        leaves_out: False for a block that changes nothing.
+    """
+    if not leaves_out:
+        return nullcontext()
+    settings: Any = torch._dynamo.config
+    block: AbstractContextManager[Any] = settings.patch(record_runtime_overhead=False)
+    return block
 
 
 def annotated_epilogue(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 import torch
 
 from graphmend_bc.runtime.told_once import told_once
+
+_is_on_cpu: Final = attrgetter("is_cpu")
 
 
 def reading(graph: Callable[..., Any], methods: Mapping[int, str]) -> Callable[..., Any]:
@@ -46,6 +49,8 @@ def on_host(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     Args:
         tensors: strided, without a gradient.
     """
+    if all(map(_is_on_cpu, tensors)):
+        return tensors
     found = list(tensors)
     on_devices: dict[torch.device, list[int]] = {}
     for i, tensor in enumerate(tensors):

@@ -15,7 +15,7 @@ from graphmend_bc.dynamo.arguments import Args, Keywords
 from graphmend_bc.dynamo.deferral.called_effects import listen_for_effects
 from graphmend_bc.dynamo.frames.generated_code import TORCH
 from graphmend_bc.dynamo.frames.inlined_frames import is_in_coroutine
-from graphmend_bc.dynamo.frames.profiler_labels import graph_with_label
+from graphmend_bc.dynamo.frames.profiler_labels import graph_with_label, without_torchs_marks
 from graphmend_bc.dynamo.frames.stack_room import launched_by
 from graphmend_bc.dynamo.graph.fx_nodes import keep_unused_indexing
 from graphmend_bc.dynamo.host_values import host_arithmetic
@@ -133,7 +133,8 @@ def compile_subgraph(stock: Callable[..., Any]) -> Callable[..., Any]:
                 feature.on_graph_end(compilation, tx, is_break)
         if tx is not root and root.debug_locals:
             tx.debug_locals, root.debug_locals = root.debug_locals + tx.debug_locals, []
-        return stock(self, tx, reason, *args, **kwargs)
+        with without_torchs_marks(compilation is not None and compilation.is_mended):
+            return stock(self, tx, reason, *args, **kwargs)
 
     return compile_subgraph
 

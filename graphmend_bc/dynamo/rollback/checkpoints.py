@@ -65,6 +65,11 @@ class CheckpointRegion:
     region: Any
     group: object = None
 
+    @property
+    def stops_early(self) -> bool:
+        """Whether its recomputation may end before its code does."""
+        return bool(getattr(self.region, "early_stop", True))
+
     def begin(self, code: CodeType, tally: Tally) -> CheckpointMark:
         """A graph that may be rolled back is about to be called.
 
@@ -160,10 +165,22 @@ def region() -> CheckpointRegion | None:
     return CheckpointRegion(known.get("frame"))
 
 
+def whole_region() -> CheckpointRegion | None:
+    """As `region`, for a graph after which something is done.
+
+    Raises:
+        Deoptimise: a recomputation may stop in the graph, and would lose that.
+    """
+    around = region()
+    if around is not None and around.stops_early:
+        raise Deoptimise
+    return around
+
+
 def stops_early() -> bool:
     """Whether there is a checkpoint around whose recomputation may end before its code does."""
     around = region()
-    return around is not None and bool(getattr(around.region, "early_stop", True))
+    return around is not None and around.stops_early
 
 
 def is_awaited(code: CodeType) -> bool:

@@ -94,11 +94,11 @@ def watched(graph: Callable[..., Any], compilation: Compilation) -> Callable[...
         preflight = trace.known(Preflight)
         ahead = None if preflight is None else preflight.looks
         checks = trace.of(Checks).outputs if speculations else None
-        graph = rolling_back(graph, rollback.undo, tally, extra, compilation, ahead, checks)
+        graph = rolling_back(graph, rollback, tally, extra, compilation, ahead, checks)
     elif extra:
         graph = _without_outputs(graph, extra)
     failed = compilation.outcomes.failed
-    if rollback.leaves_more:
+    if rollback.leaves_more and rollback.undo is None:
         graph = _outside_of_checkpoints(graph, failed)
     for feature in trace.obliged(Feature.guarded):
         graph = feature.guarded(graph)

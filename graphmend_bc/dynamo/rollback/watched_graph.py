@@ -10,15 +10,15 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import CodeType
 from typing import Any
 
 from torch.utils.checkpoint import CheckpointError
 
-from graphmend_bc.dynamo.graph.state_snapshot import Before, StateSnapshot
+from graphmend_bc.dynamo.graph.state_snapshot import Before
 from graphmend_bc.dynamo.rollback import checkpoints
 from graphmend_bc.dynamo.rollback.quiet_errors import rolled_back
 from graphmend_bc.dynamo.rollback.raised_errors import telling
+from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.speculation.check_outputs import CheckOutputs
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.planner import GraphOutcomes
@@ -35,7 +35,7 @@ Failed = Callable[[Exception], None]
 
 def rolling_back(
     graph: Callable[..., Any],
-    undo: StateSnapshot,
+    rollback: Rollback,
     tally: Tally,
     extra: int,
     compilation: Compilation,
@@ -46,15 +46,16 @@ def rolling_back(
 
     Args:
         graph: the compiled graph.
-        undo: how to take it back.
+        rollback: how to take it back.
         tally: of its calls.
         extra: how many of its outputs, the last ones, are for us.
         compilation: what it is a graph of.
         ahead: told how to take back what has just run.
         checks: which of its outputs say whether a speculation was wrong, if it rests on any.
     """
-    outcomes = compilation.outcomes
-    attempt = _attempt(graph, undo, tally, compilation.code, ahead, checks, outcomes.failed)
+    outcomes, undo = compilation.outcomes, rollback.undo
+    assert undo is not None
+    attempt = _attempt(graph, rollback, tally, compilation, ahead, checks)
     account = _accounting(tally, outcomes)
     shares = bool(undo.inputs or undo.draws)
 
@@ -137,14 +138,16 @@ def _contained(charge: Callable[[int], None], failed: Failed) -> Callable[[int],
 
 def _attempt(
     graph: Callable[..., Any],
-    undo: StateSnapshot,
+    rollback: Rollback,
     tally: Tally,
-    code: CodeType,
+    compilation: Compilation,
     ahead: EffectPreflight | None,
     checks: CheckOutputs | None,
-    failed: Failed,
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, Sequence[int]]]:
+    undo, code, failed = rollback.undo, compilation.code, compilation.outcomes.failed
+    assert undo is not None
     take_back, is_operators = _taking_back(failed), telling(failed)
+    around = checkpoints.whole_region if rollback.leaves_more else checkpoints.region
 
     @rolled_back
     def attempt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Sequence[int]]:
@@ -152,11 +155,11 @@ def _attempt(
 
         Raises:
             _OperatorFailed: an operator raised.
-            Deoptimise: what the graph changes could not be copied.
+            Deoptimise: what the graph changes could not be copied, or it must not run here.
         """
         mark = None
         try:
-            if (region := checkpoints.region()) is not None:
+            if (region := around()) is not None:
                 mark = region.begin(code, tally)
             before = undo.remember(args)
             tally.calls += 1

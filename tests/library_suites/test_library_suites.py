@@ -47,7 +47,7 @@ def waits():
         pass
 """
 TESTS = """
-import pytest, torch, toy
+import pytest, torch, toy, unittest
 
 x = torch.ones(2)
 
@@ -75,6 +75,11 @@ def test_address():
 @pytest.mark.skip
 def test_skipped():
     pass
+
+class TestCase(unittest.TestCase):
+    def test_mended_too(self):
+        z = toy.mended(x)
+        self.assertEqual(len(z), 2)
 """
 ENDING = """
 import toy
@@ -96,6 +101,7 @@ WHO = {
     "test_draws": SAME,
     "test_address": NOT_COUNTED,
     "test_skipped": NOT_COUNTED,
+    "TestCase::test_mended_too": MENDING,
 }
 
 
@@ -126,8 +132,17 @@ def test_arms_of_a_library(toy: Suite, tmp_path: Path) -> None:
     assert {name: known for name, (known, _) in found.items()} == WHO
     assert found["test_mended"][1] == "z"
     run = run_of({}, tests)
-    assert (run["compiled"], run["mended"]) == (4, 1)
+    assert (run["compiled"], run["mended"]) == (5, 1)
     assert run["strategies"] == {"where": 1}
+
+
+@pytest.mark.slow
+def test_tests_that_are_compiled_themselves(toy: Suite, tmp_path: Path) -> None:
+    names = [f"checks/test_toy.py::{name}" for name in ("test_twice", "TestCase::test_mended_too")]
+    tests = arms_of(toy, way(tmp_path, compiled="tests"), names)
+    assert [verdict(arms)[0] for arms in tests.values()] == [SAME, SAME]
+    assert [bool(tests[name]["mended"]["graphs"]) for name in names] == [True, True]
+    assert "saw" not in tests[names[0]]["mended"]
 
 
 @pytest.mark.slow

@@ -102,13 +102,13 @@ class _Arm:
         return done
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Iterator[object]:
-        if self.tests_too and self.arm != "eager":
-            with graphmend_bc.attach(pyfuncitem.function, backend=self.backend):
-                return (yield)
-        test = None if self.tests_too else _function_of(pyfuncitem.function)
-        if test is None:
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        test = _function_of(getattr(item, "function", None))
+        if test is None or (self.tests_too and self.arm == "eager"):
             return (yield)
+        if self.tests_too:
+            with graphmend_bc.attach(test, backend=self.backend):
+                return (yield)
         code = test.__code__
         test.__code__ = _showing_locals(code, self._see)
         try:

@@ -20,6 +20,7 @@ from tests.library_suites.tally import (
     PAGE,
     SAME,
     STOCK,
+    TOO_LONG,
     VERDICTS,
     kept,
     run_of,
@@ -47,7 +48,7 @@ def waits():
         pass
 """
 TESTS = """
-import pytest, torch, toy
+import pytest, torch, toy, unittest
 
 x = torch.ones(2)
 
@@ -75,6 +76,11 @@ def test_address():
 @pytest.mark.skip
 def test_skipped():
     pass
+
+class TestCase(unittest.TestCase):
+    def test_mended_too(self):
+        z = toy.mended(x)
+        self.assertEqual(len(z), 2)
 """
 ENDING = """
 import toy
@@ -96,6 +102,7 @@ WHO = {
     "test_draws": SAME,
     "test_address": NOT_COUNTED,
     "test_skipped": NOT_COUNTED,
+    "TestCase::test_mended_too": MENDING,
 }
 
 
@@ -126,8 +133,17 @@ def test_arms_of_a_library(toy: Suite, tmp_path: Path) -> None:
     assert {name: known for name, (known, _) in found.items()} == WHO
     assert found["test_mended"][1] == "z"
     run = run_of({}, tests)
-    assert (run["compiled"], run["mended"]) == (4, 1)
+    assert (run["compiled"], run["mended"]) == (5, 1)
     assert run["strategies"] == {"where": 1}
+
+
+@pytest.mark.slow
+def test_tests_that_are_compiled_themselves(toy: Suite, tmp_path: Path) -> None:
+    names = [f"checks/test_toy.py::{name}" for name in ("test_twice", "TestCase::test_mended_too")]
+    tests = arms_of(toy, way(tmp_path, compiled="tests"), names)
+    assert [verdict(arms)[0] for arms in tests.values()] == [SAME, SAME]
+    assert [bool(tests[name]["mended"]["graphs"]) for name in names] == [True, True]
+    assert "saw" not in tests[names[0]]["mended"]
 
 
 @pytest.mark.slow
@@ -160,7 +176,8 @@ OTHER_Y: dict[str, object] = {"saw": {"x": "a", "y": "c"}}
         (_arms(mended=OTHER_X, stock=OTHER_X), STOCK),
         (_arms(mended=OTHER_X, stock=OTHER_Y), MENDING),
         (_arms(mended=OTHER_X, stock=FAILED), STOCK),
-        (_arms(mended={"outcome": "too long"}), MENDING),
+        (_arms(mended={"outcome": "too long"}), TOO_LONG),
+        (_arms(mended={"outcome": "too long"}, stock=FAILED), STOCK),
         (_arms(mended={"declines": ["internal-error a.py:1"]}), MENDING),
         (_arms(eager=FAILED), NOT_COUNTED),
         (_arms(again=OTHER_X, mended=OTHER_X), NOT_COUNTED),
@@ -204,7 +221,7 @@ def test_numbers_of_kept_runs_agree(run: dict) -> None:
     of = run["verdicts"]
     assert run["tests"] == sum(of.values())
     assert of.keys() <= set(VERDICTS)
-    assert len(run["differ"]) == of.get(STOCK, 0) + of.get(MENDING, 0)
+    assert len(run["differ"]) == sum(of.get(known, 0) for known in (STOCK, TOO_LONG, MENDING))
     assert run["mended"] <= run["compiled"] <= run["tests"] - of.get(NOT_COUNTED, 0)
 
 

@@ -86,7 +86,9 @@ class _Arm:
         torch._dynamo.reset()
         torch._dynamo.utils.counters.clear()
         _seed(item.nodeid)
-        mending = graphmend_bc.enabled() if self.arm == "mended" else contextlib.nullcontext()
+        mending: Any = contextlib.nullcontext()
+        if self.arm == "mended":  # whatever earlier processes found out
+            mending = graphmend_bc.enabled(cache=False)
         with mending, contextlib.ExitStack() as attached:
             for package in self.packages if self.arm != "eager" and not self.tests_too else ():
                 target = f"{package}.*"
@@ -102,13 +104,13 @@ class _Arm:
         return done
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Iterator[object]:
-        if self.tests_too and self.arm != "eager":
-            with graphmend_bc.attach(pyfuncitem.function, backend=self.backend):
-                return (yield)
-        test = None if self.tests_too else _function_of(pyfuncitem.function)
-        if test is None:
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        test = _function_of(getattr(item, "function", None))
+        if test is None or (self.tests_too and self.arm == "eager"):
             return (yield)
+        if self.tests_too:
+            with graphmend_bc.attach(test, backend=self.backend):
+                return (yield)
         code = test.__code__
         test.__code__ = _showing_locals(code, self._see)
         try:

@@ -12,7 +12,9 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import RLock
 from types import CodeType
 from typing import Any, ClassVar, Final
 
@@ -20,7 +22,10 @@ import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
-from torch._dynamo.variables.ctx_manager import CatchWarningsCtxManagerVariable
+from torch._dynamo.variables.ctx_manager import (
+    CatchWarningsCtxManagerVariable,
+    WithExitFunctionVariable,
+)
 
 from graphmend_bc.code.analysis.blocks import graph_of
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
@@ -72,7 +77,7 @@ class Filters(Feature):
     def on_graph_end(
         self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
     ) -> None:
-        if is_break and _block(tx) is not None:
+        if is_break and any(item is known for item in warnings.filters for known in self.own):
             raise self._refused("The graph breaks inside the block.")
         if compilation.trace.effects:
             raise self._refused("A call that runs after the graph may warn.")
@@ -96,41 +101,71 @@ class Filters(Feature):
 
 
 def _silent(graph: Callable[..., Any], told: GraphOutcomes, site: Site) -> Callable[..., Any]:
-    """A compiled graph that is rolled back if anything warns meanwhile.
-
-    What torch says only once is said each time, and counts as not yet said. To enter the block
-    makes `warnings` forget what it has shown, as the program's block does.
-    """
+    """A compiled graph that is rolled back if anything warns meanwhile."""
 
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
-        always = torch.is_warn_always_enabled()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            torch.set_warn_always(True)
-            try:
-                results = graph(*args, **kwargs)
-            finally:
-                torch.set_warn_always(always)
-        if caught:
+        with _recorded() as said:
+            results = graph(*args, **kwargs)
+        if said:
             told.site_failed(site, "flags-not-neutral", "An operator of the graph warned")
-            raise RuntimeError(f"An operator warned: {caught[0].message}")
+            raise RuntimeError(f"An operator warned: {said[0]}")
         return results
 
     return run_graph
 
 
-def _around(tx: InstructionTranslatorBase | None) -> Iterator[CatchWarningsCtxManagerVariable]:
-    """The blocks that are open, innermost first."""
+_alone: Final = RLock()
+
+
+@contextmanager
+def _recorded() -> Iterator[list[object]]:
+    """Record all that is said meanwhile, in place of showing it.
+
+    What torch says only once is said each time, and counts as not yet said. To set filters makes
+    `warnings` forget what it has shown, as the program's block does. Another thread may enter a
+    block meanwhile and leave it later: it then puts back what shows as before.
+    """
+    said: list[object] = []
+    with _alone:
+        filters, show, always = (
+            warnings.filters,
+            warnings.showwarning,
+            torch.is_warn_always_enabled(),
+        )
+        is_open = True
+
+        def record(message: Any, *args: Any, **kwargs: Any) -> None:
+            if is_open:
+                said.append(message)
+            else:
+                show(message, *args, **kwargs)
+
+        ours: Any = [*filters]
+        warnings.filters, warnings.showwarning = ours, record
+        _SETTERS[0]("always")
+        torch.set_warn_always(True)
+        try:
+            yield said
+        finally:
+            is_open = False
+            torch.set_warn_always(always)
+            ours[:] = filters
+            if warnings.filters is ours:
+                warnings.filters = filters
+            if warnings.showwarning is record:
+                warnings.showwarning = show
+
+
+def _block(tx: InstructionTranslatorBase | None) -> CatchWarningsCtxManagerVariable | None:
+    """The innermost block that is open; until it ends, what leaves it is on the stack."""
     while tx is not None:
-        for entry in reversed(tx.block_stack):
-            if isinstance(entry.with_context, CatchWarningsCtxManagerVariable):
-                yield entry.with_context
+        for item in reversed(tx.stack):
+            ctx = item.ctx if isinstance(item, WithExitFunctionVariable) else None
+            if isinstance(ctx, CatchWarningsCtxManagerVariable):
+                return ctx
         tx = getattr(tx, "parent", None)
-
-
-def _block(tx: InstructionTranslatorBase) -> CatchWarningsCtxManagerVariable | None:
-    return next(_around(tx), None)
+    return None
 
 
 def _set(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from graphmend_bc.contrib.warning_filters import _recorded
+from graphmend_bc.contrib.warning_filters.recorded import recorded
 from tests.oracle import Change, agrees, check
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -71,6 +71,20 @@ def test_what_the_graph_did_before_it_warned_is_undone() -> None:
             return x + noise
         """
     agrees(source, [(X, X.clone()), (-X, X.clone()), (X, X.clone())])
+
+
+def test_an_operator_raises() -> None:
+    source = """
+        import warnings
+
+        def f(x, places):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                y = x.index_select(0, places)
+            return y + 1
+        """
+    good, bad = torch.tensor([0, 1]), torch.tensor([0, 9])
+    check(source, [(X, good), (X, bad), (X, good), (X, bad)], "flags@5")
 
 
 CALLEE = """
@@ -254,7 +268,7 @@ def test_a_block_of_another_thread_that_ends_later_leaves_no_trace() -> None:
     filters, show = list(warnings.filters), warnings.showwarning
     others = warnings.catch_warnings()
     with warnings.catch_warnings():
-        with _recorded() as said:
+        with recorded() as said:
             warnings.warn("recorded", stacklevel=1)
             others.__enter__()
         others.__exit__(None, None, None)
@@ -267,7 +281,8 @@ def test_a_block_of_another_thread_that_ends_later_leaves_no_trace() -> None:
     assert not torch.is_warn_always_enabled()
 
 
-def test_calls_that_warn_are_left_to_eager_python_in_the_end() -> None:
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_calls_that_warn_are_left_to_python_unless_that_is_an_error(fullgraph: bool) -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -275,9 +290,9 @@ def test_calls_that_warn_are_left_to_eager_python_in_the_end() -> None:
 
     with gm.enabled(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        compiled = torch.compile(f, backend="eager")
-        for _ in range(gm.config.failed_check_limit):
+        compiled = torch.compile(f, backend="eager", fullgraph=fullgraph)
+        for _ in range(gm.config.failed_check_limit + 2):
             assert torch.isnan(compiled(X)).all()
         assert not caught
-        assert gm.report().declines[0].reason == "flags-not-neutral"
-        assert not gm.report().mends
+        assert ("flags-not-neutral" in {d.reason for d in gm.report().declines}) != fullgraph
+        assert [mend.strategy for mend in gm.report().mends] == ["flags"] * fullgraph

@@ -96,7 +96,9 @@ def _put_ours(output: OutputGraph) -> None:
         name = next((name for name in recurrent_operators.NAMES if target is _torchs(name)), "")
         if name and not kwargs and _is_same(args):
             target = recurrent_operators.one_operator(name)
-            args = ([tensor.requires_grad for tensor in _tensors(args)], *args)
+            learn = [tensor.requires_grad for tensor in _tensors(args)]
+            # The dropout between layers is off; its rate may be a symbol.
+            args = (learn, *args[:5], 0.0, *args[6:])
         return stock(kind, target, args, kwargs, *rest)
 
     output.create_proxy = create_proxy  # type: ignore[method-assign]
@@ -113,14 +115,18 @@ def _is_same(args: Sequence[Any]) -> bool:
     if len(args) != _ARGUMENTS or not isinstance(args[2], (list, tuple)):  # a packed sequence
         return False
     given = _tensors(args)
-    _, _, _, _, layers, dropout, training, *_ = args
+    _, _, _, has_biases, layers, dropout, training, both, rows_first = args
+    if not all(
+        type(each) in (bool, int) for each in (has_biases, layers, training, both, rows_first)
+    ):
+        return False
     return (
         len({tensor.dtype for tensor in given}) == 1
         and given[0].dtype in (torch.float32, torch.float64)
         and all(tensor.device.type == "cpu" for tensor in given)
         and all(type(tensor) in (FakeTensor, torch.nn.Parameter) for tensor in given)
         and not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given))
-        and not (training and dropout and layers != 1)
+        and not (training and layers != 1 and (not isinstance(dropout, float) or dropout))
     )
 
 

@@ -53,6 +53,19 @@ PROGRAMS = {
         "flags@2",
         "call-not-traced",
     ),
+    "warnings": Program(
+        """
+        import warnings
+
+        def f(x):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                y = x.exp()
+            return y + 1
+        """,
+        "flags@5",
+        "call-not-traced",
+    ),
     "ctc": Program(
         """
         def f(log_probs, labels):
@@ -213,7 +226,7 @@ def test_tensorboard() -> None:
 
 def test_every_extension_comes_and_goes() -> None:
     ours = {rule.name for extension in extensions() for rule in extension.rules}
-    assert ours == {"flags", "polyfill", "hits", "rows"}
+    assert ours == {"flags", "filters", "polyfill", "hits", "rows"}
     places = [place for ext in extensions() for seam in ext.seams for place in seam.places()]
     for is_on in (True, False, True):
         before = [place.value() for place in places]

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc.contrib.warning_filters.recorded import recorded
 from tests.oracle import Change, agrees, check
 
 X = torch.tensor([1.0, -2.0, 3.0])
@@ -72,6 +73,20 @@ def test_what_the_graph_did_before_it_warned_is_undone() -> None:
     agrees(source, [(X, X.clone()), (-X, X.clone()), (X, X.clone())])
 
 
+def test_an_operator_raises() -> None:
+    source = """
+        import warnings
+
+        def f(x, places):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                y = x.index_select(0, places)
+            return y + 1
+        """
+    good, bad = torch.tensor([0, 1]), torch.tensor([0, 9])
+    check(source, [(X, good), (X, bad), (X, good), (X, bad)], "flags@5")
+
+
 CALLEE = """
 import warnings
 
@@ -116,6 +131,53 @@ def test_a_warning_that_the_filter_hides_is_left_out(filter: str, said: str) -> 
 )
 def test_another_warning_is_left_to_python(filter: str, said: str) -> None:
     assert "flags@4" not in agrees(CALLEE.format(filter=filter, said=said), [X, -X]).mends
+
+
+QUIET = """
+import contextlib, functools, warnings
+
+@contextlib.contextmanager
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+def quietly(g):
+    @functools.wraps(g)
+    def inner(*args):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return g(*args)
+    return inner
+
+def old(x):
+    warnings.warn("hidden")
+    return x * 2
+"""
+
+PLACES = {
+    "a function that is inlined": "return quietly(old)(x) + 1",
+    "a context manager": "with quiet():\n        y = old(x)\n    return y + 1",
+    "a loop": "for k in range(3):\n        x = quietly(old)(x) + k\n    return x",
+    "after a break": "torch._dynamo.graph_break()\n    return quietly(old)(x) + 1",
+    "blocks in a block": "with quiet():\n        x = quietly(old)(x)\n        return old(x)",
+    "an exception that is caught": "try:\n        with quiet():\n            raise KeyError\n"
+    "    except KeyError:\n        x = quietly(old)(x)\n    return x",
+}
+
+
+@pytest.mark.parametrize("body", PLACES.values(), ids=PLACES.keys())
+def test_blocks_in_many_places(body: str) -> None:
+    outcome = agrees(f"{QUIET}\ndef f(x):\n    {body}\n", [X, -X, X[:2]])
+    assert "flags@" in outcome.mends
+    assert outcome.declines in ("", "break-requested@22")
+
+
+def test_an_arm_in_a_block_is_assumed_and_checked() -> None:
+    inside = "if x.sum() > 3:\n            raise ValueError(f'{x.sum()}')"
+    outcome = agrees(program(inside=inside), [X, X + 1, -X, X + 2])
+    assert "flags@" in outcome.mends
+    assert "speculate@" in outcome.mends
 
 
 LEFT = {
@@ -202,7 +264,25 @@ def test_what_was_shown_is_shown_again_after_a_block() -> None:
         assert [mend.strategy for mend in gm.report().mends] == ["flags"]
 
 
-def test_calls_that_warn_are_left_to_eager_python_in_the_end() -> None:
+def test_a_block_of_another_thread_that_ends_later_leaves_no_trace() -> None:
+    filters, show = list(warnings.filters), warnings.showwarning
+    others = warnings.catch_warnings()
+    with warnings.catch_warnings():
+        with recorded() as said:
+            warnings.warn("recorded", stacklevel=1)
+            others.__enter__()
+        others.__exit__(None, None, None)
+        assert [str(each) for each in said] == ["recorded"]
+        assert warnings.filters == filters
+        with pytest.warns(UserWarning, match="shown"):
+            warnings.warn("shown", stacklevel=1)
+        assert len(said) == 1
+    assert (list(warnings.filters), warnings.showwarning) == (filters, show)
+    assert not torch.is_warn_always_enabled()
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_calls_that_warn_are_left_to_python_unless_that_is_an_error(fullgraph: bool) -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -210,9 +290,9 @@ def test_calls_that_warn_are_left_to_eager_python_in_the_end() -> None:
 
     with gm.enabled(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        compiled = torch.compile(f, backend="eager")
-        for _ in range(gm.config.failed_check_limit):
+        compiled = torch.compile(f, backend="eager", fullgraph=fullgraph)
+        for _ in range(gm.config.failed_check_limit + 2):
             assert torch.isnan(compiled(X)).all()
         assert not caught
-        assert gm.report().declines[0].reason == "flags-not-neutral"
-        assert not gm.report().mends
+        assert ("flags-not-neutral" in {d.reason for d in gm.report().declines}) != fullgraph
+        assert [mend.strategy for mend in gm.report().mends] == ["flags"] * fullgraph

@@ -182,6 +182,35 @@ def test_results_have_the_form_that_is_foreseen(name: str, both: bool, rows_firs
                 assert len({(t.shape, t.stride(), t.dtype) for t in (tensor, same, foreseen)}) == 1
 
 
+BODIES = {
+    "in both arms": "y, state = rnn(x if x.sum() > 0 else -x)\n    return y * 2, state",
+    "in a loop": "for _ in range(3):\n        x = torch.tanh(rnn(x)[0][..., :4])\n    return x",
+    "before a layer that learns": "return last(rnn(x)[0])",
+    "results are written to": "y, state = rnn(x)\n    y.add_(1)\n    x.add_(y[..., :4])\n"
+    "    return rnn(x)[0], y, state",
+    "of a sequence with a gradient": "x = x.clone().requires_grad_()\n    with torch.no_grad():\n"
+    "        y = rnn(x)[0]\n    return (x * 2).sum() + y.sum()",
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+def test_it_stands_among_other_code(body: str) -> None:
+    source = f"""
+torch.manual_seed(0)
+rnn, last = nn.GRU(4, 5, batch_first=True).requires_grad_(False), nn.Linear(5, 2)
+
+def f(x):
+    {body}
+"""
+    outcome = agrees(source, [X, -X, X[:, :2]], backend="aot_eager", grad=True)
+    assert "inline@" in outcome.mends
+
+
+def test_settings_of_a_module_may_be_symbols() -> None:
+    outcome = agrees(program("GRU"), [X, -X, X[:, :2]], dynamic=True)
+    assert (outcome.breaks, outcome.declines) == (0, "")
+
+
 def test_a_check_fails_after_the_module_ran() -> None:
     source = """
         torch.manual_seed(0)

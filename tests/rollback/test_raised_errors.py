@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import graphmend_bc as gm
 from graphmend_bc.dynamo.rollback.raised_errors import was_raised_by_operator
+from graphmend_bc.runtime.deoptimise import deoptimising
 from graphmend_bc.runtime.draws import Drawn, Draws
 from tests.oracle import check
 
@@ -137,12 +138,11 @@ def test_while_a_frame_is_compiled() -> None:
 def test_while_numbers_are_drawn_before_the_graph() -> None:
     missed: list[int] = []
     generator = numpy.random.mtrand._rand  # type: ignore[attr-defined]
-    drawn = Drawn(
-        Draws(), True, lambda: [generator], lambda: time.sleep(1), None, lambda: missed.append(1)
-    )
+    state = Draws()
+    drawn = Drawn(state, lambda: [generator], lambda: time.sleep(1), None, lambda: missed.append(1))
     _by_alarm(Late, 0.01)
     with pytest.raises(Late):
-        drawn()
+        state.beginning(deoptimising(drawn))()
     assert not missed
 
 

@@ -186,25 +186,28 @@ class Verifier:
             return
         if outside is not None:
             raise outside
-        self._tell(found)
+        if found is not None:
+            self._tell(found)
 
     def _check(
         self, checked: Checked, raised: bool, value: Any
-    ) -> tuple[BaseException | None, list[Difference]]:
-        """What came from outside, and the differences."""
+    ) -> tuple[BaseException | None, list[Difference] | None]:
+        """What came from outside, or the differences; neither if it cannot be compared."""
         try:
             checked.listening.__exit__(None, None, None)
             if raised and comes_from_outside(value):
-                return None, []
+                return None, None
             if checked.heard.problem:
                 raise NotCopied(checked.heard.problem)
             eager = self._eager(checked)
             outside = eager.value if eager.raised and comes_from_outside(eager.value) else None
-            return outside, [] if outside else self._compared(checked, eager, raised, value)
+            if outside is not None:
+                return outside, None
+            return None, self._compared(checked, eager, raised, value)
         except Exception as error:
             pass_on(error)
             self._leave_out(error)
-            return None, []
+            return None, None
         finally:
             _end()
 

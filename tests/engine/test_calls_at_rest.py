@@ -171,6 +171,23 @@ def test_condition_is_a_result_and_an_input(backend: str) -> None:
     )
 
 
+@pytest.mark.parametrize("first", [UP, DOWN])
+def test_condition_that_the_program_negates(first: torch.Tensor) -> None:
+    check(
+        """
+        def f(x):
+            d = torch.logical_not(x.sum() > 0)
+            a = (torch.square if d else torch.neg)(x)
+            b = (torch.ceil if torch.logical_not(d) else torch.neg)(a)
+            return b, d
+        """,
+        [first, UP, DOWN, UP],
+        mends=None,
+        declines=None,
+        breaks=None,
+    )
+
+
 def test_an_input_that_is_a_condition_is_written_to() -> None:
     agrees(
         """

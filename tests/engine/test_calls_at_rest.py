@@ -64,14 +64,14 @@ def python_calls(source: str, call: tuple[Any, ...]) -> int:
 
 SPECULATED = """
 def f(x):
-    a = (torch.sin if x[0] > 0 else torch.cos)(x)
-    b = (torch.exp if x[1] > 0 else torch.neg)(a)
+    a = (torch.square if x[0] > 0 else torch.neg)(x)
+    b = (torch.ceil if x[1] > 0 else torch.neg)(a)
     return b + 1
 """
 
 ASKED_OF_INPUT = """
 def f(x, flag):
-    a = (torch.sin if flag else torch.cos)(x)
+    a = (torch.square if flag else torch.neg)(x)
     return a + 1
 """
 
@@ -95,7 +95,7 @@ def f(x):
 
 def test_conditions_on_the_cpu_are_outputs_without_operators_of_ours() -> None:
     (graph,) = graphs_of(SPECULATED, [(UP,)])
-    assert graph == ["getitem", "gt", "sin", "getitem", "gt", "exp", "add"]
+    assert graph == ["getitem", "gt", "square", "getitem", "gt", "ceil", "add"]
 
 
 def test_what_is_read_is_an_output_without_operators_of_ours() -> None:
@@ -143,7 +143,7 @@ def test_condition_is_written_to_later(change: str, backend: str) -> None:
         f"""
         def f(x):
             c = x.sum() > 0
-            y = (torch.abs if c else torch.neg)(x)
+            y = (torch.square if c else torch.neg)(x)
             c.{change}
             return y, c
         """,
@@ -158,9 +158,9 @@ def test_condition_is_a_result_and_an_input(backend: str) -> None:
     check(
         """
         def f(x, flag):
-            a = (torch.relu if flag else torch.neg)(x)
+            a = (torch.square if flag else torch.neg)(x)
             c = a.sum() > 1
-            b = (torch.abs if c else torch.neg)(a)
+            b = (torch.ceil if c else torch.neg)(a)
             return b, c, flag
         """,
         [(x, torch.tensor(flag)) for x in (UP, DOWN) for flag in (True, False)],
@@ -171,13 +171,30 @@ def test_condition_is_a_result_and_an_input(backend: str) -> None:
     )
 
 
+@pytest.mark.parametrize("first", [UP, DOWN])
+def test_condition_that_the_program_negates(first: torch.Tensor) -> None:
+    check(
+        """
+        def f(x):
+            d = torch.logical_not(x.sum() > 0)
+            a = (torch.square if d else torch.neg)(x)
+            b = (torch.ceil if torch.logical_not(d) else torch.neg)(a)
+            return b, d
+        """,
+        [first, UP, DOWN, UP],
+        mends=None,
+        declines=None,
+        breaks=None,
+    )
+
+
 def test_an_input_that_is_a_condition_is_written_to() -> None:
     agrees(
         """
         def f(x, flag):
-            a = (torch.sin if flag else torch.cos)(x)
+            a = (torch.square if flag else torch.neg)(x)
             flag.logical_not_()
-            b = (torch.exp if flag else torch.neg)(a)
+            b = (torch.ceil if flag else torch.neg)(a)
             return b
         """,
         [(UP, torch.tensor(flag)) for flag in (True, False, True)],
@@ -189,7 +206,7 @@ def test_each_check_is_told_apart(conditions: int) -> None:
     source = f"""
     def f(x):
         for i in range({conditions}):
-            x = (torch.sin if x[i] > 9 else torch.cos)(x)
+            x = (torch.square if x[i] > 9 else torch.neg)(x)
         return x
     """
     x = torch.linspace(0, 1, conditions)
@@ -204,9 +221,9 @@ def test_condition_of_another_type() -> None:
     check(
         """
         def f(x):
-            y = (torch.sin if x[0] else torch.cos)(x)
+            y = (torch.square if x[0] else torch.neg)(x)
             n = x[0].nan_to_num().int()
-            return (torch.exp if n else torch.neg)(y)
+            return (torch.ceil if n else torch.neg)(y)
         """,
         calls,
         mends=None,

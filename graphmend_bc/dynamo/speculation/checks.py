@@ -86,7 +86,8 @@ class Checks(Feature):
             asked = [self.conditions.get(_node(wrong), (wrong, False)) for wrong in wrongs]
             trace.questions = [value for value, _ in asked]
             self.outputs = CheckOutputs(tuple(right for _, right in asked))
-            _drop_unused(tx, map(_node, wrongs))
+            negated = (w for w, (_, right) in zip(wrongs, asked, strict=True) if right)
+            _drop_unused(tx, map(_node, negated))
             return
         moved = [w if _device(w) == home else method(tx, "to", w, home) for w in wrongs]
         if len(moved) == 1:
@@ -120,7 +121,7 @@ def _device(value: TensorVariable) -> torch.device:
 
 
 def _drop_unused(tx: InstructionTranslatorBase, nodes: Iterable[Node]) -> None:
-    """Take negations out of the graph in whose place the condition is asked."""
+    """Take negations of ours out of the graph in whose place the condition is asked."""
     for node in dict.fromkeys(nodes):
-        if node.target is torch.logical_not and not node.users:
+        if not node.users:
             tx.output.remove_node(node)

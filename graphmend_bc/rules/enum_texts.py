@@ -33,7 +33,7 @@ def _of_text(
     callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
 ) -> VariableTracker | None:
     """What the method gives for the plain text: a member is one object, and its text is fixed."""
-    owner, name = _read(callee.callee.realize())
+    owner, name = method_read(callee.callee.realize())
     member = owner.value if isinstance(owner, UserDefinedObjectVariable) else None
     if not isinstance(member, enum.Enum) or not isinstance(member, str):
         return None
@@ -55,7 +55,7 @@ def _of_text(
         raise Refused("call-not-traced", "Dynamo would raise its error without a text.") from raised
 
 
-def _read(callee: VariableTracker) -> tuple[VariableTracker | None, str]:
+def method_read(callee: VariableTracker) -> tuple[VariableTracker | None, str]:
     """The object whose method is called, and the name of that."""
     if (read := facts.method_read(callee)) is not None:
         return read[0].realize(), read[1]

@@ -14,13 +14,12 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.misc import GetAttrVariable
 
-from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.guarded_constants import guard_on
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee
-from graphmend_bc.rules.enum_texts import METHODS
+from graphmend_bc.rules.enum_texts import METHODS, method_read
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
 _NAMES = ("__module__", "__name__", "__qualname__")
@@ -30,9 +29,8 @@ def _of_name(
     callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
 ) -> VariableTracker | None:
     """What the method gives for the name, which is a constant of the trace."""
-    read = facts.method_read(callee.callee.realize())
-    text = None if read is None else read[0].realize()
-    if read is None or not isinstance(text, GetAttrVariable) or read[1] not in METHODS:
+    text, method = method_read(callee.callee.realize())
+    if not isinstance(text, GetAttrVariable) or method not in METHODS:
         return None
     named, name = getattr(text.obj.realize(), "value", None), text.name
     known = getattr(named, name) if name in _NAMES and _is_plain(named) else None
@@ -44,7 +42,7 @@ def _of_name(
     guard_on(f"{name} of {id(named)}", lambda: getattr(again(), name, None), known)
     constant: VariableTracker = ConstantVariable.create(known)
     try:
-        return constant.call_method(tx, read[1], args, kwargs)
+        return constant.call_method(tx, method, args, kwargs)
     except exc.ObservedException as raised:
         exc.handle_observed_exception(tx)
         raise Refused("call-not-traced", "Dynamo would raise its error without a text.") from raised

@@ -7,6 +7,7 @@ from typing import Final
 
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.misc import StringFormatVariable
 
 from graphmend_bc.contrib.warning_filters.blocks import Filters
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
@@ -52,7 +53,7 @@ def _said(args: Args, kwargs: Keywords) -> tuple[str | None, type[Warning]]:
     given = dict(zip(("message", "category"), args, strict=False)) | kwargs
     message, category = given.get("message"), given.get("category")
     said = None if message is None else message.realize()
-    if said is None or said.python_type() is not str:
+    if said is None or not _is_text(said):
         raise Refused("effect-moved", "The function catches warnings.")
     kind = None if category is None else category.realize()
     known = kind.as_python_constant() if kind is not None and kind.is_python_constant() else None
@@ -60,6 +61,12 @@ def _said(args: Args, kwargs: Keywords) -> tuple[str | None, type[Warning]]:
         raise Refused("effect-moved", "The function catches warnings.")
     text = said.as_python_constant() if said.is_python_constant() else None
     return text, known or UserWarning
+
+
+def _is_text(said: VariableTracker) -> bool:
+    if isinstance(said, StringFormatVariable):
+        return True
+    return said.is_python_constant() and type(said.as_python_constant()) is str
 
 
 def is_filtered(function: object) -> bool:

@@ -2,7 +2,7 @@
 
 Each speculation adds a 0-dim bool tensor to the graph: True if the speculation was wrong and
 mattered. At the end of the graph they become two outputs, which were wrong and whether any was,
-that only the wrapper around the compiled graph sees (deopt_wrapper.py). A single speculation is
+that only the wrapper around the compiled graph sees (watched_graph.py). A single speculation is
 one output.
 """
 

@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
         for scenario in chosen:
             found = steps(scenario, in_calls=given.calls)
             functions += len(found)
-            for what, said in attempts(scenario, found, given.every):
+            for what, said in attempts(scenario, found, given.every, given.kind):
                 tried += 1
                 noticed += bool(said)
                 if said:
@@ -44,6 +44,7 @@ def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.everything")
     parser.add_argument("--calls", action="store_true", help="only what runs in compiled calls")
     parser.add_argument("--every", type=int, default=1, help="one function of so many")
+    parser.add_argument("--kind", help="only errors of one class, such as RuntimeError")
     parser.add_argument("--scenario", help="only one program", choices=[s.name for s in SCENARIOS])
     return parser
 

@@ -126,12 +126,21 @@ WAYS = ((True, 0), (False, 0), (True, 2), (False, 2))
 
 
 def attempts(
-    scenario: Scenario, functions: dict[str, FunctionType], every: int = 1
+    scenario: Scenario,
+    functions: dict[str, FunctionType],
+    every: int = 1,
+    only: str | None = None,
 ) -> Iterator[tuple[str, str]]:
     """An error in each function, in all ways, or in one of so many functions, in some ways.
 
     Which functions that are and how they fail rests on their names alone: another function of the
     library's changes nothing.
+
+    Args:
+        scenario: the program.
+        functions: by their labels.
+        every: one of so many is tried.
+        only: the name of the class of all errors; None for several classes.
 
     Yields:
         What was tried, and what the program or its user notices; empty if nothing.
@@ -141,10 +150,15 @@ def attempts(
         if rest:
             continue
         kinds = KINDS if every == 1 else (KINDS[number % len(KINDS)],)
+        passing = PASSING if every == 1 else (PASSING[number % len(PASSING)],)
+        if only is not None:
+            kinds, passing = (
+                tuple(kind for kind in known if kind.__name__ == only) for known in (KINDS, PASSING)
+            )
         for kind, (always, from_call) in itertools.product(kinds, WAYS):
             said = problem(scenario, function, Fault(kind, always), from_call)
             yield f"{label}: {kind.__name__}, always {always}, from call {from_call}", said
-        for interrupt in PASSING if every == 1 else (PASSING[number % len(PASSING)],):
+        for interrupt in passing:
             said = passes(scenario, function, Fault(interrupt, False))
             yield f"{label}: {interrupt.__name__}", said
 

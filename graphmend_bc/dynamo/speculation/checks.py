@@ -2,7 +2,7 @@
 
 Each speculation adds a 0-dim bool tensor to the graph: True if the speculation was wrong and
 mattered. At the end of the graph they become outputs that only the wrapper around the compiled
-graph sees (deopt_wrapper.py). On an accelerator there are two, which were wrong and whether any
+graph sees (watched_graph.py). On an accelerator there are two, which were wrong and whether any
 was. On the CPU each is one, and often the condition itself, which needs no operator of ours.
 """
 

@@ -21,6 +21,10 @@ LEFT: Final = MappingProxyType(
         "Import failure": (
             "A module that is imported raises, or what the import finds cannot be guarded on."
         ),
+        "failed to bind arguments when attempting to inline": (
+            "The arguments do not fit the function, as Dynamo passes them. It passes the class"
+            " twice where forward of a torch.autograd.Function is a class method: make it static."
+        ),
         "mapping proxy affected by dictionary mutation": (
             "The dict behind the proxy may have been changed, as other code refers to it too."
         ),
@@ -33,7 +37,8 @@ LEFT: Final = MappingProxyType(
             "A module is built in forward; its parameters would be new in every call."
         ),
         "Unsupported Tensor.requires_grad_() call": (
-            "It makes an input a leaf that requires a gradient, which its caller sees."
+            "It makes an input a leaf that requires a gradient, which its caller sees. Nothing"
+            " breaks where the tensor requires one already: make the call before, once."
         ),
         "Unsupported python_type() call": "Dynamo does not support objects of this type.",
     }

@@ -199,16 +199,9 @@ def test_catch_warnings_inside_the_function() -> None:
                 warnings.simplefilter("ignore")
                 warnings.warn("hidden")
             return x + 1
-
-        def g(x):
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.warn("recorded")
-            return x + len(caught)
         """,
         BOTH,
-        mends="",
-        declines=None,
-        breaks=None,
+        mends="flags@5 flags@6",
     )
 
 

@@ -112,8 +112,8 @@ def _wrong_speculation_unnoticed(monkeypatch: pytest.MonkeyPatch, likely: bool) 
 
     def watched(graph: Callable[..., Any], compilation: Any) -> Callable[..., Any]:
         def blind(*args: Any, **kwargs: Any) -> Any:
-            *results, wrong = graph(*args, **kwargs)
-            return *results, torch.zeros_like(wrong)
+            *results, condition = graph(*args, **kwargs)
+            return *results, torch.full_like(condition, likely)
 
         speculations = [speculation.likely for speculation, _ in compilation.trace.speculations]
         return stock(blind if speculations == [likely] else graph, compilation)

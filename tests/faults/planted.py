@@ -21,6 +21,7 @@ from graphmend_bc.dynamo.patches import containment
 from graphmend_bc.dynamo.patches.installer import Installer
 from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.trace.compilation import current
+from graphmend_bc.dynamo.verification import verifier
 from graphmend_bc.engine import compile_time
 from graphmend_bc.engine.decisions.decision_cache import DecisionCache
 from graphmend_bc.engine.state import MendingState
@@ -293,6 +294,7 @@ def surroundings() -> list[object]:
         current(),
         eager_fallback._CURRENT.get(),
         compile_time._thread.compiles,
+        getattr(verifier._holder, "busy", False),
         set(containment._LEFT),
         list(logging.getLogger("torch._subclasses.fake_tensor").filters),
     ]

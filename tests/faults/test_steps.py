@@ -43,8 +43,10 @@ LIMITS: dict[str, str] = {
     "dynamo.frames.attempt:may_compile": "It reads two attributes of torch's, in every call.",
     "dynamo.graph.state_snapshot:Before.restore": "What a graph did cannot be undone.",
     "dynamo.graph.state_snapshot:Before.restore_modes": "Modes cannot be put back.",
+    "dynamo.verification.verifier:Verifier._ends": "What it calls may fail, it may not.",
     "dynamo.verification.verifier:Verifier.enter": "What it calls may fail, it may not.",
     "dynamo.verification.verifier:Verifier.leave": "What it calls may fail, it may not.",
+    "dynamo.verification.verifier:_end": "It gives a lock back.",
     "runtime.deferral.effect_preflight:EffectPreflight.check": "What it calls may fail, it may not.",
     "runtime.deferral.effects:Effect.run": "It makes the call: what it calls before may fail.",
     "runtime.deoptimise:Deoptimise.__init__": "It sets two attributes, and the results must not be used.",
@@ -52,6 +54,7 @@ LIMITS: dict[str, str] = {
     "runtime.deoptimise:Deoptimizer.run": "It is the last resort: what it calls may fail.",
     "runtime.draws:Draws.roll_back": "A generator's state cannot be put back.",
     "runtime.draws:_set_state": "A generator's state cannot be put back.",
+    "runtime.shown_effects:_Noted.write": "It writes what the program writes.",
 }
 """What cannot be mended, and why: the error reaches the program."""
 

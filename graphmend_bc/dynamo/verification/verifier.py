@@ -180,36 +180,34 @@ class Verifier:
                 if the settings want one.
         """
         try:
-            outside, found = self._check(checked, raised, value)
-        except Exception as error:
-            told_once("does not compare a call that has ended", error)
+            try:
+                error = self._check(checked, raised, value)
+            finally:
+                _end()
+        except Exception as ours:
+            told_once("does not compare a call", ours)
             return
-        if outside is not None:
-            raise outside
-        if found is not None:
-            self._tell(found)
+        if error is not None:
+            raise error
 
-    def _check(
-        self, checked: Checked, raised: bool, value: Any
-    ) -> tuple[BaseException | None, list[Difference] | None]:
-        """What came from outside, or the differences; neither if it cannot be compared."""
+    def _check(self, checked: Checked, raised: bool, value: Any) -> BaseException | None:
+        """Compare it, and say what is to be raised."""
         try:
             checked.listening.__exit__(None, None, None)
             if raised and comes_from_outside(value):
-                return None, None
+                return None
             if checked.heard.problem:
                 raise NotCopied(checked.heard.problem)
             eager = self._eager(checked)
-            outside = eager.value if eager.raised and comes_from_outside(eager.value) else None
-            if outside is not None:
-                return outside, None
-            return None, self._compared(checked, eager, raised, value)
+            if eager.raised and comes_from_outside(eager.value):
+                outside: BaseException = eager.value
+                return outside
+            found = self._compared(checked, eager, raised, value)
         except Exception as error:
             pass_on(error)
             self._leave_out(error)
-            return None, None
-        finally:
-            _end()
+            return None
+        return self._tell(found)
 
     def _eager(self, checked: Checked) -> Eager:
         """Run the original code on the copies, from where the call began."""
@@ -231,16 +229,13 @@ class Verifier:
             modes.restore_modes()
             drawn.restore()
 
-    def _tell(self, found: list[Difference]) -> None:
-        try:
-            is_first, text = self.frame.note.note(found), self.frame.note.warning()
-        except Exception as error:
-            told_once("does not count a call that it has compared", error)
-            return
+    def _tell(self, found: list[Difference]) -> AssertionError | None:
+        is_first, text = self.frame.note.note(found), self.frame.note.warning()
         if found and self.frame.raises:
-            raise AssertionError(text)
+            return AssertionError(text)
         if is_first:
             log.warning("%s", text)
+        return None
 
     def _leave_out(self, error: Exception) -> None:
         said = str(error) if isinstance(error, NotCopied) else f"Comparing it raises {error!r}."

@@ -138,10 +138,10 @@ OF_FRAMES: Final = MappingProxyType(
             "n = 1\nif x.sum() > 0: n = 2\nreturn x * 1, n", steps=(DOWN,), mends="speculate"
         ),
         "OutputGraph.compile_subgraph (frames.compile_subgraph)": Program(
-            "n = 1\nif x.sum() > 0: n = 2\nreturn x * 1, n", steps=(DOWN,), mends="speculate"
+            "n = 1\nif x.sum() > 0: n = 2\nreturn x.sum() * 0, n", steps=(DOWN,), mends="speculate"
         ),
         "OutputGraph.compile_and_call_fx_graph (frames.compile_and_call)": Program(
-            "n = 1\nif x.sum() > 0: n = 2\nreturn x * 1, n", steps=(DOWN,), mends="speculate"
+            "n = 1\nif x.sum() > 0: n = 2\nreturn x.sum() * 0, n", steps=(DOWN,), mends="speculate"
         ),
         "OutputGraph.remove_unused_graphargs (frames.remove_unused)": Program(
             f"{PRINT}\nx[i]\nreturn x + 1",

@@ -123,7 +123,12 @@ def table(runs: list[Row]) -> str:
             *(of.get(known, 0) for known in VERDICTS[1:]),
         )
         lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join([*lines, ""])
+    of = sum((Counter(run["verdicts"]) for run in runs), Counter[str]())
+    told = ", ".join(f"{of[known]:,} {known}" for known in VERDICTS)
+    names = {run["library"] for run in runs}
+    mended = sum(run["mended"] for run in runs)
+    together = f"Of {of.total():,} tests of {len(names)} libraries: {told}; in {mended:,} something was mended."
+    return "\n".join([*lines, "", together, ""])
 
 
 def write_table() -> None:

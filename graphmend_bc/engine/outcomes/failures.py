@@ -31,13 +31,14 @@ def report_failure(
         error: what tracing or compiling its rewritten code ended with, or an error of ours.
         place: the user's instruction at which that was, if it was at one.
     """
+    shown: Exception | None = None
     if isinstance(error, InternalError):
         why, refused, shown = "of an error of its own", error.refused, error
         if is_too_deep(error):
             why, shown = "its calls are nested too deep to be traced with mending", None
             error = error.failure
     else:
-        why, shown = "tracing its rewritten code failed", None
+        why = "tracing its rewritten code failed"
         refused = Refused("does-not-compile", f"{type(error).__name__}: {_said(error)}")
     if _is_new(state, Decline.of(refused, place or start)):
         log.warning(

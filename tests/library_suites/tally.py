@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ PAGE: Final = _TREE / "docs/testing.md"
 BEGIN, END = "<!-- tests of libraries -->\n", "<!-- end of tests -->"
 
 Row = dict[str, Any]
+_FOLDERS: Final = re.compile(r"[^\s\"]*/(site-packages/|library_tests/|(?=tests/))")
+"""The part of a file's name that is of this machine."""
 NOT_COUNTED, SAME, STOCK = "not counted", "as eager", "stock differs too"
 TOO_LONG, MENDING = "takes too long", "mending differs"
 """Too long: mending compiles for longer than a test may take, and nothing is known of results."""
@@ -82,7 +85,7 @@ def run_of(about: Row, tests: Mapping[str, Mapping[str, Row]], shown: int = 200)
         "mended": sum(bool(arms["mended"].get("mends")) for arms in counted),
         "strategies": _counted(arm["mended"].get("mends", ()) for arm in counted),
         "differ": [
-            {"test": name, "verdict": known, "what": what[:shown]}
+            {"test": name, "verdict": known, "what": _FOLDERS.sub("", what)[:shown]}
             for name, (known, what) in found.items()
             if known in (STOCK, TOO_LONG, MENDING)
         ],
@@ -123,7 +126,12 @@ def table(runs: list[Row]) -> str:
             *(of.get(known, 0) for known in VERDICTS[1:]),
         )
         lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join([*lines, ""])
+    of = sum((Counter(run["verdicts"]) for run in runs), Counter[str]())
+    told = ", ".join(f"{of[known]:,} {known}" for known in VERDICTS)
+    names = {run["library"] for run in runs}
+    mended = sum(run["mended"] for run in runs)
+    together = f"Of {of.total():,} tests of {len(names)} libraries: {told}; in {mended:,} something was mended."
+    return "\n".join([*lines, "", together, ""])
 
 
 def write_table() -> None:

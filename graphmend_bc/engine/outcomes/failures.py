@@ -38,7 +38,7 @@ def report_failure(
             why, shown = "its calls are nested too deep to be traced with mending", None
             error = error.failure
     else:
-        why, shown = "tracing its rewritten code failed", None
+        why = "tracing its rewritten code failed"
         refused = Refused("does-not-compile", f"{type(error).__name__}: {_said(error)}")
     if _is_new(state, Decline.of(refused, place or start)):
         log.warning(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy
@@ -18,7 +19,7 @@ def digests(variables: Mapping[str, Any]) -> dict[str, str]:
     """A digest of each variable; equal ones have equal tensors, numbers and texts in equal places.
 
     Args:
-        variables: by name. Addresses, functions and classes do not count.
+        variables: by name. Addresses, functions, classes and Python's modules do not count.
     """
     return {name: _digest(value) for name, value in variables.items()}
 
@@ -40,7 +41,7 @@ def _parts(value: Any, depth: int, seen: set[int]) -> Iterator[bytes]:
         yield f"{value.dtype}{value.shape}".encode() + value.tobytes()
     elif value is None or isinstance(value, bool | int | float | complex | str | bytes):
         yield f"{kind}:{value!r}".encode()
-    elif depth and id(value) not in seen:
+    elif depth and id(value) not in seen and not isinstance(value, ModuleType):
         seen.add(id(value))
         yield kind.encode()
         for name, part in _held(value):

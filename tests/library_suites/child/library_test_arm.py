@@ -47,9 +47,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--limit", type=int, default=60, help="seconds of a processor")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Files named conftest.py import the library."""
+    add_packages(early_config.known_args_namespace.beside)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     torch.set_num_threads(1)
-    add_packages(config.option.beside)
     config.pluginmanager.register(_Arm(config))
 
 

@@ -141,7 +141,9 @@ OF_FRAMES: Final = MappingProxyType(
             "n = 1\nif x.sum() > 0: n = 2\nreturn x.sum() * 0, n", steps=(DOWN,), mends="speculate"
         ),
         "OutputGraph.compile_and_call_fx_graph (frames.compile_and_call)": Program(
-            "n = 1\nif x.sum() > 0: n = 2\nreturn x.sum() * 0, n", steps=(DOWN,), mends="speculate"
+            "n = 1\nif x.sum() > 0: n = 2\nreturn x.sum() * 0 + 1, n",
+            steps=(DOWN,),
+            mends="speculate",
         ),
         "OutputGraph.remove_unused_graphargs (frames.remove_unused)": Program(
             f"{PRINT}\nx[i]\nreturn x + 1",

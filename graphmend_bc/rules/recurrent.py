@@ -59,7 +59,10 @@ class Recurrent(Feature):
 _OPERATORS = ("lstm", *recurrent_operators.NAMES)
 
 
-_GRADIENT = "A gradient may be asked for."
+_GRADIENT = (
+    "A gradient may be asked for; without one, as under torch.no_grad(), the recurrent module is"
+    " traced. With one Dynamo traces it if torch._dynamo.config.allow_rnn is set."
+)
 _FORGETS = "A backend would forget the dropout between its layers."
 _STEPS = (
     "A backend would make a graph with each step of the recurrent module; Dynamo traces it if"

@@ -59,8 +59,8 @@ class BreakSite:
 
     @property
     def is_call(self) -> bool:
-        """True for a call whose callee can be marked."""
-        return self.op.name in CALLS
+        """True for a call whose callee can be marked: `super()` is asked of no other callee."""
+        return self.op.name in CALLS and name_of_callee(self.graph, self.op) != "super"
 
     @cached_property
     def callee(self) -> str:

@@ -39,7 +39,7 @@ FILTERS = (
     "warnings.filterwarnings('ignore', message='.*degrees.*')",
     "warnings.filterwarnings('ignore', '.*freedom.*', UserWarning)",
     "warnings.filterwarnings('error', category=DeprecationWarning)",
-    "warnings.simplefilter('always'); warnings.simplefilter('ignore', UserWarning)",
+    "warnings.simplefilter('always', FutureWarning); warnings.simplefilter('ignore', UserWarning)",
 )
 DEVIATION = "y = y + x[:1].std(correction=x.shape[0])"
 """Warns for tensors of one or more elements."""
@@ -127,10 +127,57 @@ def test_a_warning_that_the_filter_hides_is_left_out(filter: str, said: str) -> 
         ("filterwarnings('ignore', '.*-.*')", "f'{x.sum()}'"),
         ("simplefilter('ignore')", "UserWarning('old')"),
         ("simplefilter('ignore')", "'old', int"),
+        ("simplefilter('ignore')", "'old', stacklevel='2'"),
+        ("simplefilter('ignore')", "'old', level=2"),
+        ("simplefilter('ignore')", "'old', UserWarning, 1, None, 5, 6"),
     ],
 )
 def test_another_warning_is_left_to_python(filter: str, said: str) -> None:
     assert "flags@4" not in agrees(CALLEE.format(filter=filter, said=said), [X, -X]).mends
+
+
+def test_a_text_that_runs_code_is_left_to_python() -> None:
+    source = """
+        import warnings
+
+        class Meter:
+            shown = 0
+            def __format__(self, spec):
+                Meter.shown += 1
+                return "meter"
+
+        meter = Meter()
+
+        def f(x):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                y = x * 2
+                warnings.warn(f"of {meter}")
+            return y, Meter.shown
+        """
+    assert "flags@" not in agrees(source, [X, -X]).mends
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_an_operator_says_is_an_error(backend: str) -> None:
+    source = """
+        import warnings
+
+        def f(x):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    y = x.std()
+            except UserWarning:
+                return x + 1
+            return y
+        """
+    assert "flags@" not in agrees(source, [X[:1], X, X[:1]], backend=backend).mends
+
+
+def test_a_warning_after_the_block_has_its_line_in_every_call() -> None:
+    source = program(after="warnings.warn('seen')")
+    assert "flags@" not in agrees(source, [X] * 10).mends
 
 
 QUIET = """

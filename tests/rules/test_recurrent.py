@@ -206,6 +206,24 @@ def f(x):
     assert "inline@" in outcome.mends
 
 
+@pytest.mark.parametrize("mode", ["GRU", "LSTM"])
+def test_a_class_of_your_own_calls_its_base(mode: str) -> None:
+    """The mark of a call must not be on `super()`: torch asks which frame calls it."""
+    source = f"""
+        class Doubled(nn.{mode}):
+            def forward(self, x, state=None):
+                y, last = super().forward(x, state)
+                return y * 2, last
+
+        layer = Doubled(4, 5)
+        around = torch.no_grad
+
+        def f(x):
+            return layer(x)
+        """
+    agrees(source, [torch.ones(2, 3, 4), -torch.ones(2, 3, 4)])
+
+
 def test_settings_of_a_module_may_be_symbols() -> None:
     outcome = agrees(program("GRU"), [X, -X, X[:, :2]], dynamic=True)
     assert (outcome.breaks, outcome.declines) == (0, "")

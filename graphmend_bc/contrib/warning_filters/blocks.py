@@ -36,7 +36,7 @@ _CALLED: Final = frozenset(
 )
 """What `warnings` has that tells nothing of the filters."""
 
-_Filter = tuple[Any, ...]
+Filter = tuple[Any, ...]
 """What `warnings.filters` holds: an action, a text, a category, a module and a line."""
 
 
@@ -52,21 +52,21 @@ class Filters(Feature):
     order: ClassVar[int] = 95  # what ends the graph may defer more
 
     sites: list[Site] = field(default_factory=list)
-    own: list[_Filter] = field(default_factory=list)
+    own: list[Filter] = field(default_factory=list)
 
     def on_module_question(self, module: object, name: str) -> None:
         if module is warnings and name not in _CALLED:
-            raise self._refused(f"'warnings.{name}' is read.")
+            raise self.refused(f"'warnings.{name}' is read.")
 
     def on_graph_end(
         self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
     ) -> None:
         if is_break and any(item is known for item in warnings.filters for known in self.own):
-            raise self._refused("The graph breaks inside the block.")
+            raise self.refused("The graph breaks inside the block.")
         if compilation.trace.effects:
-            raise self._refused("A call that runs after the graph may warn.")
+            raise self.refused("A call that runs after the graph may warn.")
         if not any(node.op.startswith("call") for node in tx.output.graph.nodes):
-            raise self._refused("The graph is empty.")
+            raise self.refused("The graph is empty.")
 
     def rolls_back(self) -> RollbackNeed:
         return RollbackNeed.WORTH_COPIES
@@ -81,7 +81,8 @@ class Filters(Feature):
         failed = partial(compilation.outcomes.site_failed, self.sites[0])
         return silent(graph, None if compilation.one_graph else failed)
 
-    def _refused(self, detail: str) -> SiteRefused:
+    def refused(self, detail: str) -> SiteRefused:
+        """What leaves the blocks to Python."""
         return SiteRefused(Refused("flags-not-neutral", detail), *self.sites)
 
 
@@ -116,11 +117,20 @@ def set_filter(
     except Exception as error:
         pass_on(error)
         raise Refused("flags-not-neutral", f"It raises {type(error).__name__}.") from error
+    _check_shown(warnings.filters[0])
     filters = compilation.trace.of(Filters)
     filters.sites.append(callee.site)
     filters.own.append(warnings.filters[0])
     result: VariableTracker = ConstantVariable.create(None)
     return result
+
+
+def _check_shown(filter: Filter) -> None:
+    """Refuse to show or raise what operators say: AOTAutograd's graphs do not say it to Python."""
+    action, _, category, *_ = filter
+    concerned = issubclass(UserWarning, category) or issubclass(category, UserWarning)
+    if action != "ignore" and concerned:
+        raise Refused("flags-not-neutral", "It may show or raise a warning of an operator.")
 
 
 _BEFORE_APPEND: Final = (3, 5)

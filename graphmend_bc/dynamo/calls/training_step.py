@@ -19,9 +19,10 @@ from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords
 from graphmend_bc.dynamo.calls.backward_pass import Pass, flag, traced
+from graphmend_bc.dynamo.calls.trained_parameters import TrainedParameters
 from graphmend_bc.dynamo.graph.cuda_graphs import records_cuda_graphs
 from graphmend_bc.dynamo.graph.emit import method
-from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -82,6 +83,7 @@ def accumulate(
         raise
     finally:
         _NONE.source = None
+    compilation.trace.of(TrainedParameters)
     compilation.trace.kept += map(partial(method, tx, "detach"), _pending_gradients(tx))
     return _NONE
 
@@ -126,6 +128,8 @@ def as_an_object(tx: InstructionTranslatorBase, optimizer: VariableTracker) -> N
     optimizer = optimizer.realize()
     if type(optimizer) is not OptimizerVariable:
         return
+    if (compilation := current()) is not None:
+        compilation.trace.of(TrainedParameters)
     for group in optimizer.value.param_groups:
         for parameter in group["params"]:
             # Dynamo marks it when it compiles a step alone; graphs hold what is marked so.

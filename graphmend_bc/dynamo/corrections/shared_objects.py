@@ -15,6 +15,7 @@ from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import is_from_optimizer_source
 from torch._guards import Guard, Source
 
+from graphmend_bc.dynamo.calls.trained_parameters import TrainedParameters
 from graphmend_bc.dynamo.graph.lambda_guards import asking, guard_by
 from graphmend_bc.dynamo.trace.compilation import current
 
@@ -23,13 +24,15 @@ def guard_shared_objects(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`make_dupe_guard`: the guard on an object that was met before."""
 
     def make_dupe_guard(obj_source: Source, dupe_source: Source | None) -> Any:
-        guard = stock(obj_source, dupe_source)
-        if dupe_source is None or dupe_source == obj_source or current() is None:
+        guard, compilation = stock(obj_source, dupe_source), current()
+        if dupe_source is None or dupe_source == obj_source or compilation is None:
             return guard
         if guard is None:
             return partial(GuardBuilder.DUPLICATE_INPUT, source_b=dupe_source)
         # Stock has no frame that uses a model and its optimizer, and leaves this guard out.
         if is_from_optimizer_source(obj_source) is not is_from_optimizer_source(dupe_source):
+            names = obj_source.name, dupe_source.name
+            compilation.trace.of(TrainedParameters).shared.update(names)
             if config.use_lamba_guard_for_object_aliasing:
                 return partial(_ask_at_end, other=dupe_source)
             same = f"{obj_source.name} is {dupe_source.name}"

@@ -22,7 +22,15 @@ from graphmend_bc.dynamo.frames.generated_code import OURS
 from graphmend_bc.dynamo.patches.installer import Installer
 from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.engine.state import MendingState
-from tests.faults.planted import KINDS, PASSING, Fault, places, surroundings, warnings_of_ours
+from tests.faults.planted import (
+    KINDS,
+    OF_ERRORS,
+    PASSING,
+    Fault,
+    places,
+    surroundings,
+    warnings_of_ours,
+)
 
 PLAIN = Program(
     "if x.sum() > 0:\n    x = x * 2\nfor i in range(2):\n    x = x + i\nreturn x", mends="where"
@@ -107,17 +115,13 @@ def of_stock(program: Program) -> list[list[object]]:
     return [program._run(compiles=True) for _ in range(2)]
 
 
-_OF_ERRORS = ("internal-error", "does-not-compile")
-"""The second is that of a RecursionError, which is also what too many frames of ours would end in."""
-
-
 def check(seam: Seam, kind: type[Exception], always: bool, after: bool) -> None:
     program, fault = program_of(seam), Fault(kind, always)
     of_stock(program)
     with warnings_of_ours() as warned, mending(seam, fault, after) as state:
         assert_right(program)
         assert_right(program)
-        declined = [each for each in state.report.declines if each.reason in _OF_ERRORS]
+        declined = [each for each in state.report.declines if each.reason in OF_ERRORS]
         assert len(warned) == len(declined) or (not declined and len(warned) == 1)
         if not always:
             assert program.fault(state) == ""

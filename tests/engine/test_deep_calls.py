@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -44,6 +44,15 @@ def printing(x: torch.Tensor, depth: int) -> torch.Tensor:
 
 def endless(x: torch.Tensor, depth: int) -> torch.Tensor:
     return endless(x + 1, depth)
+
+
+@pytest.fixture(autouse=True)
+def usual_limit() -> Iterator[None]:
+    """Other tests may have left another one."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
 
 
 def compiled(function: Deep, depth: int) -> Any:

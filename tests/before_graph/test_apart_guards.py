@@ -49,6 +49,7 @@ ORDERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("makes", ORDERS)
 @pytest.mark.parametrize(
     "body",

@@ -298,6 +298,7 @@ def test_after_a_block_in_another_mode(block: str, whole: bool) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_module_moved_to_the_dtype_it_has() -> None:
     check(
         """

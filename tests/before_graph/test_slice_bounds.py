@@ -121,6 +121,7 @@ def test_slices_that_are_made_before_they_are_used() -> None:
     check(PATCHES, [(x, 6, 2), (-x, 6, 2)], mends="hoist@10", orders=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

@@ -38,6 +38,7 @@ def assert_mended(case: Case, breaks: str) -> None:
     assert all(map(same, mended, eager))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "mends"),
     [

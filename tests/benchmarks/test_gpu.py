@@ -55,6 +55,7 @@ def test_tables_have_what_was_measured() -> None:
     assert text.endswith("No time was left for: early return.\n")
 
 
+@pytest.mark.slow
 def test_on_the_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert gpu.main(["--dry-run", "--only", "early return", "--out", str(tmp_path)]) == 0
     found = json.loads((tmp_path / "gpu.json").read_text())

@@ -49,6 +49,7 @@ def bisect(*arguments: str, cwd: Path) -> tuple[int, str, dict[str, Any]]:
     return done.returncode, done.stdout, json.loads((cwd / "out.json").read_text())
 
 
+@pytest.mark.slow
 def test_two_guilty_lines_of_a_program(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM.format(ends="print(found)"))
@@ -75,6 +76,7 @@ def test_two_guilty_lines_of_a_program(tmp_path: Path) -> None:
     assert processes.python(*command, cwd=tmp_path, env=off).stdout.endswith("[16.0, 16.0]\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "message"),
     [

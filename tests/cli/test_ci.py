@@ -96,6 +96,7 @@ finally:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "options", "status", "said"),
     [

@@ -76,6 +76,7 @@ print("main ends")
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS.keys())
 def test_script_behaves_as_under_python(program: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(program)
@@ -120,6 +121,7 @@ def test_bytecode_file_needs_no_source(tmp_path: Path) -> None:
     assert "graphmend_bc: 1 mended, 0 declined; 1 graph in 1 compilation, 0 breaks left" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [["missing.py"], ["-m", "missing_module"], ["empty_directory"]], ids=" ".join
 )
@@ -143,6 +145,7 @@ FAILS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", FAILS.values(), ids=FAILS.keys())
 def test_a_program_that_fails_before_it_compiles_has_its_own_error_alone(
     program: str, tmp_path: Path
@@ -236,6 +239,7 @@ def test_a_wrong_target_in_the_environment_is_refused_by_its_name(
     assert "error: GRAPHMEND_BC_ATTACH: attach() cannot find 'missing_lib:f'" in err
 
 
+@pytest.mark.slow
 def test_switched_off_from_outside_the_program_runs_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

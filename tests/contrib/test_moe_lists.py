@@ -52,6 +52,7 @@ def test_every_index_is_in_the_list(indices: str) -> None:
     assert check(source, [ALL], mends="capture@6 speculate@6 capture@7").breaks == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("calls", [[ALL, SOME, ALL], [SOME, ALL], [NONE, ALL]])
 def test_what_the_list_steers(calls: list[torch.Tensor], backend: str) -> None:

@@ -56,6 +56,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", ["Meter", "Shown"])
 def test_kept_before_and_after_a_change(form: str, kind: str) -> None:

@@ -232,6 +232,7 @@ def test_condition_of_another_type() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_read_before_and_after_a_write(backend: str, grad: bool) -> None:

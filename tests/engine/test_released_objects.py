@@ -99,6 +99,7 @@ def test_what_stock_keeps_too(program: Callable[..., Any]) -> None:
     assert sum(kept(program, mends=True)) <= sum(stock)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mends", [False, True])
 @pytest.mark.parametrize("kind", [torch.optim.Adadelta, torch.optim.AdamW, torch.optim.Adagrad])
 def test_state_of_an_optimizer(kind: Callable[..., Any], mends: bool) -> None:

@@ -176,6 +176,7 @@ def problems(
 each_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=[s.name for s in SCENARIOS])
 
 
+@pytest.mark.slow
 @each_scenario
 def test_some_functions(scenario: Scenario) -> None:
     assert problems(scenario, steps(scenario), every=360) == {}

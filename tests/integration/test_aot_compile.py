@@ -368,6 +368,7 @@ def test_what_is_saved_is_loaded_without_us(tmp_path: Path) -> None:
     assert (saved, loaded) == ("['cond', 'where', 'where', 'while_loop']", "False")
 
 
+@pytest.mark.slow
 def test_what_runs_around_the_graph_is_saved_with_it(tmp_path: Path) -> None:
     """Checks, original code, deferred calls, questions to the process; nobody mends there."""
     saved, loaded = said_by(tmp_path, WATCHED, COMPARES)

@@ -56,6 +56,7 @@ def run(folder: Path, arm: str, later: str = "") -> tuple[dict[str, object], str
     return json.loads(done.stdout), done.stderr
 
 
+@pytest.mark.slow
 def test_what_stock_saved_is_not_taken_for_a_mended_program(tmp_path: Path) -> None:
     """Nor the other way round; the artifacts of a mended run can be saved."""
     stock = {"mends": [], "on": [True, True]}

@@ -30,6 +30,7 @@ return loss.detach(), g.detach()
 GRAD = "return torch.autograd.grad({}, {})[0]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize(
     "body",

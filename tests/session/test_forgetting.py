@@ -163,6 +163,7 @@ def test_refusals_keep_no_code() -> None:
     assert alive(refs) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [torch._dynamo, torch.compiler])
 def test_reset_frees_code(room: Any) -> None:
     gm.enable()

@@ -127,6 +127,7 @@ def test_nothing():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]])
 def test_assertions_count_and_workers_tell(workers: list[str], tmp_path: Path) -> None:
     if workers:
@@ -145,6 +146,7 @@ def test_assertions_count_and_workers_tell(workers: list[str], tmp_path: Path) -
     ]
 
 
+@pytest.mark.slow
 def test_workers_come_to_what_one_process_does(tmp_path: Path) -> None:
     """Totals, declines and JSON of a project of several files, by one process and by two."""
     pytest.importorskip("xdist")

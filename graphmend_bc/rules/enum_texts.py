@@ -47,12 +47,7 @@ def _of_text(
         return (asked := known()) is not None and _has_texts_own(asked, name)
 
     guard_on(f"text {id(member)} {name}", is_texts, True)
-    text: VariableTracker = ConstantVariable.create(str.__str__(member))
-    try:
-        return text.call_method(tx, name, args, kwargs)
-    except exc.ObservedException as raised:
-        exc.handle_observed_exception(tx)
-        raise Refused("call-not-traced", "Dynamo would raise its error without a text.") from raised
+    return method_of_text(tx, str.__str__(member), name, args, kwargs)
 
 
 def method_read(callee: VariableTracker) -> tuple[VariableTracker | None, str]:
@@ -60,6 +55,22 @@ def method_read(callee: VariableTracker) -> tuple[VariableTracker | None, str]:
     if (read := facts.method_read(callee)) is not None:
         return read[0].realize(), read[1]
     return owner_of(callee), getattr(getattr(callee, "descriptor", None), "__name__", "")
+
+
+def method_of_text(
+    tx: Translator, text: str, name: str, args: Args, kwargs: Keywords
+) -> VariableTracker:
+    """What a method of a plain text gives.
+
+    Raises:
+        Refused: it raises.
+    """
+    constant: VariableTracker = ConstantVariable.create(text)
+    try:
+        return constant.call_method(tx, name, args, kwargs)
+    except exc.ObservedException as raised:
+        exc.handle_observed_exception(tx)
+        raise Refused("call-not-traced", "Dynamo would raise its error without a text.") from raised
 
 
 def _has_texts_own(member: str, name: str) -> bool:

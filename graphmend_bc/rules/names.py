@@ -9,9 +9,7 @@ from __future__ import annotations
 import weakref
 from types import BuiltinFunctionType, FunctionType
 
-from torch._dynamo import exc
 from torch._dynamo.variables.base import VariableTracker
-from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.misc import GetAttrVariable
 
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
@@ -19,7 +17,7 @@ from graphmend_bc.dynamo.before_graph.guarded_constants import guard_on
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee
-from graphmend_bc.rules.enum_texts import METHODS, method_read
+from graphmend_bc.rules.enum_texts import METHODS, method_of_text, method_read
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 
 _NAMES = ("__module__", "__name__", "__qualname__")
@@ -40,12 +38,7 @@ def _of_name(
         raise Refused("under-export", "Nobody asks for the name again where it is loaded.")
     again = weakref.ref(named)
     guard_on(f"{name} of {id(named)}", lambda: getattr(again(), name, None), known)
-    constant: VariableTracker = ConstantVariable.create(known)
-    try:
-        return constant.call_method(tx, method, args, kwargs)
-    except exc.ObservedException as raised:
-        exc.handle_observed_exception(tx)
-        raise Refused("call-not-traced", "Dynamo would raise its error without a text.") from raised
+    return method_of_text(tx, known, method, args, kwargs)
 
 
 def _is_plain(named: object) -> bool:

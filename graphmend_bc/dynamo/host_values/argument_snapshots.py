@@ -62,15 +62,15 @@ class Snapshots(Feature):
         dropped = False
         alive = set(gm.graph.nodes)
         inputs = input_storages(gm.graph)
-        for copy, since in [*self.copies, *self.read]:
+        noted = [*((*one, False) for one in self.copies), *((*one, True) for one in self.read)]
+        for copy, since, is_read in noted:
             if copy not in alive or opaque:
                 continue
             source = copy.args[0]
             assert isinstance(source, Node)
             storage, later = storage_of(source.meta["example_value"]), set(written[since:])
             reached = storage in later or (storage in inputs and later & inputs)
-            is_view = storage in inputs and (copy, since) in self.read
-            if not (is_input(source) or is_view or reached):
+            if not (is_input(source) or reached or (is_read and storage in inputs)):
                 copy.replace_all_uses_with(source)
                 gm.graph.erase_node(copy)
                 dropped = True

@@ -125,10 +125,12 @@ def _accounting(
     return account
 
 
-def _contained(charge: Callable[[int], None], failed: Failed) -> Callable[[int], None]:
-    def note(nanoseconds: int) -> None:
+def _contained(noting: Callable[..., None], failed: Failed) -> Callable[..., None]:
+    """Bookkeeping that no result depends on: an error of ours in it is told of."""
+
+    def note(*given: int) -> None:
         try:
-            charge(nanoseconds)
+            noting(*given)
         except Exception as error:
             pass_on(error)
             failed(error)
@@ -202,14 +204,8 @@ def _taking_back(failed: Failed) -> Callable[..., None]:
         """Undo a graph, which has not run if there is no `before`, and tell a checkpoint."""
         if before is not None:
             before.restore()
-        try:
-            if mark is not None and was_used:
-                mark.withdrawn()
-            elif mark is not None:
-                mark.thrown_away()
-        except Exception as error:
-            pass_on(error)
-            failed(error)
+        if mark is not None:
+            _contained(mark.withdrawn if was_used else mark.thrown_away, failed)()
 
     return take_back
 

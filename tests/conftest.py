@@ -47,4 +47,5 @@ def clean_slate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     gm.disable()
     torch._dynamo.reset()
+    logging.getLogger("program").filters.clear()  # of a program that ended before it could
     assert modes == (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"))

@@ -64,12 +64,6 @@ class BackwardPasses(Feature):
         for node in gm.graph.nodes:
             if detail := _why_noticed(node):
                 raise self._refused(detail)
-        recorder = compilation.trace.recorder  # it cannot tell of sparse tensors
-        assert recorder is not None
-        read = [node for node in gm.graph.nodes if node.target is _GET_DATA]
-        # AOTAutograd takes one for another, where gradients that are inputs are added to as well.
-        if not recorder.aside.isdisjoint(map(_storage, [*filter(_is_leaf, inputs), *read])):
-            raise self._refused("A parameter or gradient is written to by way of another tensor.")
         if output.side_effects.tensor_hooks:
             raise self._refused("A tensor is given a hook.")
         if _share_memory(_gradients(output), inputs):
@@ -107,7 +101,6 @@ def _why_noticed(node: Node) -> str:
     return ""
 
 
-_GET_DATA: Final = torch._C._autograd._get_data_attr  # type: ignore[attr-defined]
 _ASKS: Final = frozenset({"retain_grad", "register_hook", "register_post_accumulate_grad_hook"})
 
 

@@ -14,6 +14,7 @@ from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo.calls.backward_pass import has_passed
 from graphmend_bc.dynamo.calls.higher_order import HigherOrder
+from graphmend_bc.dynamo.corrections import returned_inputs
 from graphmend_bc.dynamo.graph.fx_nodes import (
     input_storages,
     is_in_place,
@@ -75,6 +76,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         captures.stop_listening(output)
     for feature in trace.obliged(Feature.on_proof):
         feature.on_proof(gm, written, opaque)
+    returned_inputs.take_out(compilation, gm, written)
     trace.proven = True
     trace.close()
 

@@ -60,7 +60,6 @@ class Recorder:
     Attributes:
         written: storages changed in place so far, in the order of the writes.
         attached: those of them whose tensor has an autograd history after the write.
-        aside: storages written to by tensors that require no gradient.
         unnoticed: storages of tensors that require gradients, written while grad mode was off.
         used_anew: those of them that an operator read afterwards.
         learns_anew: whether autograd noted one afterwards.
@@ -97,7 +96,6 @@ class Recorder:
     ) -> None:
         self.written: list[int] = []
         self.attached: set[int] = set()
-        self.aside: set[int] = set()
         self.unnoticed: set[int] = set()
         self.used_anew: set[int] = set()
         self.learns_anew = False
@@ -261,7 +259,6 @@ class Recorder:
             # A leaf that is written while grad mode is off stays one.
             kind = self.attached if moment.grad else self.unnoticed
             kind |= moment.requiring
-            self.aside |= {*moment.written} - moment.requiring
         self.checks = self.checks or self.rejects or raises_on_values(record)
 
     def _note_use(self, record: OpRecord, moment: _Moment) -> None:

@@ -7,6 +7,8 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
+from traceback import FrameSummary, StackSummary, walk_stack
 
 import pytest
 
@@ -28,6 +30,16 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(gc.get_threshold()[0], gc.get_threshold()[1], 500)
 
 
+def stack_of_a_test() -> StackSummary:
+    """The frames from a test on, for torch, which asks at each graph break: pytest's are many."""
+    frames = takewhile(lambda at: "_pytest" not in at[0].f_code.co_filename, walk_stack(None))
+    summaries = [
+        FrameSummary(frame.f_code.co_filename, line, frame.f_code.co_name, lookup_line=False)
+        for frame, line in frames
+    ]
+    return StackSummary(reversed(summaries))
+
+
 @pytest.fixture(autouse=True)
 def clean_slate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     if "torch" not in sys.modules:  # the bytecode layers are tested without it
@@ -43,6 +55,8 @@ def clean_slate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     # Every compilation times its guards on a flushed cache, which costs as much as the rest of it.
     untimed = "torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0
     monkeypatch.setattr(*untimed, raising=False)
+    stack = "torch._dynamo.exc._extract_stack_with_positions", stack_of_a_test
+    monkeypatch.setattr(*stack, raising=False)
     modes = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
     yield
     gm.disable()

@@ -30,6 +30,7 @@ ATTRIBUTES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", CLASSES.values(), ids=CLASSES)
 @pytest.mark.parametrize("asked", ATTRIBUTES.values(), ids=ATTRIBUTES)
 def test_attribute_of_the_object_or_its_class(asked: str, made: str) -> None:
@@ -63,6 +64,7 @@ def test_dict_of_an_object(asked: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "owner",
     [

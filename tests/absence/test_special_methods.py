@@ -53,6 +53,7 @@ ASKED = {
 MENDS = True if since(2, 13) else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ASKED)
 def test_that_comes_and_goes(asked: str) -> None:
     if asked == "sum([*o])" and not since(2, 13):

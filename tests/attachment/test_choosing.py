@@ -306,6 +306,7 @@ def test_a_module_name_that_changes_while_it_is_told(hooks: ModuleType) -> None:
     assert told == ["made_up_here"]
 
 
+@pytest.mark.slow
 def test_a_module_that_goes_while_its_chooser_answers() -> None:
     modules = [load(binary())]
     target, chooser_gone = fresh(), []
@@ -386,6 +387,7 @@ def test_threads_call_while_choosers_come_and_go_and_code_dies(hooks: ModuleType
     assert last.calls == 8
 
 
+@pytest.mark.slow
 def test_no_path_keeps_memory(hooks: ModuleType) -> None:
     def fail(*ignored: object) -> Any:
         raise LookupError(len(ignored))

@@ -47,6 +47,7 @@ def run(script: str) -> None:
     forked(PRELUDE + textwrap.dedent(script))
 
 
+@pytest.mark.slow
 def test_every_order_of_attaching_compiling_calling_and_removing() -> None:
     steps = ("attach", "remove", "compile", "call_compiled", "attach_other", "remove_other")
     orders = [

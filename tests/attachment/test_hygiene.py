@@ -72,6 +72,7 @@ def count(calls: list[str]) -> Callable[[CodeType], Any]:
     return enter
 
 
+@pytest.mark.slow
 def test_installed_and_removed_ten_thousand_times(hooks: ModuleType) -> None:
     calls: list[str] = []
     enter = count(calls)
@@ -275,6 +276,7 @@ def test_greenlets_may_end_watched_calls_in_any_order(hooks: ModuleType) -> None
     assert calls == ["switches"] * 9
 
 
+@pytest.mark.slow
 def test_greenlets_inside_a_profile(hooks: ModuleType) -> None:
     greenlet = pytest.importorskip("greenlet")
     main = greenlet.getcurrent()

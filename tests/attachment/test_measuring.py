@@ -180,6 +180,7 @@ def test_begin_and_end_out_of_order_are_refused(hooks: ModuleType) -> None:
             hooks.profile_begin(*arguments)
 
 
+@pytest.mark.slow
 def test_a_code_object_is_held_until_the_profile_ends_and_no_longer(hooks: ModuleType) -> None:
     def level() -> int:
         gc.collect()

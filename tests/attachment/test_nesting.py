@@ -157,6 +157,7 @@ def test_two_threads(graphs: CompileCounter) -> None:
     assert sorted(result[0].item() for result in results) == [4.0] * 5 + [24.0] * 5
 
 
+@pytest.mark.slow
 def test_a_thousand_rounds_leave_reference_counts_level() -> None:
     function = vendor.double
     things = [function, function.__code__, hooks, X]
@@ -177,6 +178,7 @@ def test_a_thousand_rounds_leave_reference_counts_level() -> None:
     assert level() == before
 
 
+@pytest.mark.slow
 def test_nothing_of_a_call_is_kept(graphs: CompileCounter) -> None:
     class Token:
         pass

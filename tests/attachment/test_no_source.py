@@ -80,6 +80,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["acme_models.*", "acme_models.net:*", "acme*:Net.forward"])
 def test_a_wheel_that_holds_only_bytecode(installed: Path, target: str) -> None:
     check(installed, target=target)
@@ -93,5 +94,6 @@ def test_without_line_numbers(tmp_path: Path) -> None:
     check(vendor_wheel.build_folder(tmp_path, lines=False))
 
 
+@pytest.mark.slow
 def test_optimized_bytecode(tmp_path: Path) -> None:
     check(vendor_wheel.build_folder(tmp_path, optimize=2), "-OO")

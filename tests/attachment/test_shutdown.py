@@ -82,6 +82,7 @@ def run(
 _TORCH_SAYS = re.compile(r"^W\d+ .*torch/utils/\w+\.py:\d+\]")
 
 
+@pytest.mark.slow
 def test_a_pattern_leaves_no_trace_at_the_end(tmp_path: Path) -> None:
     status, out, err = run(
         tmp_path,
@@ -103,6 +104,7 @@ def test_a_pattern_leaves_no_trace_at_the_end(tmp_path: Path) -> None:
     assert (status, out) == (3, "4.0 1 4.0 closed early ended ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "fullgraph"),
     [
@@ -183,6 +185,7 @@ lib.double(torch.ones(1))
 """
 
 
+@pytest.mark.slow
 def test_the_patterns_of_the_environment_that_met_nothing_are_told_of_once(tmp_path: Path) -> None:
     wanted = {"GRAPHMEND_BC_ATTACH": "lib.*, none.*, lib:doubel*"}
     status, out, err = run(tmp_path, ENABLE, environment=wanted)
@@ -190,6 +193,7 @@ def test_the_patterns_of_the_environment_that_met_nothing_are_told_of_once(tmp_p
     assert err == "attach('none.*'), attach('lib:doubel*')" + HINT
 
 
+@pytest.mark.slow
 def test_they_are_told_to_the_handlers_of_the_program(tmp_path: Path) -> None:
     script = 'logging.getLogger("graphmend_bc").addHandler(Handler())' + ENABLE
     wanted = {"GRAPHMEND_BC_ATTACH": "none.*"}
@@ -198,6 +202,7 @@ def test_they_are_told_to_the_handlers_of_the_program(tmp_path: Path) -> None:
     assert out == told("'none.*'") + " closed early "
 
 
+@pytest.mark.slow
 def test_the_command_line_tells_of_them_after_its_summary(tmp_path: Path) -> None:
     mend = ("-m", "graphmend_bc", "run")
     script = "import lib; lib.double(torch.ones(1)); sys.exit(5)"
@@ -211,6 +216,7 @@ def test_the_command_line_tells_of_them_after_its_summary(tmp_path: Path) -> Non
     assert run(tmp_path, script, *mend, "--quiet", "--attach", "lib.*") == (5, "early ", "")
 
 
+@pytest.mark.slow
 def test_a_forked_child_repeats_nothing(tmp_path: Path) -> None:
     status, out, err = run(
         tmp_path,
@@ -228,6 +234,7 @@ def test_a_forked_child_repeats_nothing(tmp_path: Path) -> None:
     assert err == "attach('nobody.*')" + HINT + "attach('none.*')" + HINT
 
 
+@pytest.mark.slow
 def test_a_worker_that_multiprocessing_started_says_nothing(tmp_path: Path) -> None:
     script = """
     import graphmend_bc, lib, multiprocessing

@@ -32,6 +32,7 @@ def nothing_left_attached() -> Iterator[None]:
     assert get_eval_frame_callback() is None
 
 
+@pytest.mark.slow
 def test_ten_thousand_attachments_leave_reference_counts_level() -> None:
     code = vendor.double.__code__
     things = [vendor.double, code, hooks, frame_hooks, X]

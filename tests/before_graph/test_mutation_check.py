@@ -35,6 +35,7 @@ def test_a_value_of_changed_memory_is_computed_anew() -> None:
         assert {mend.strategy for mend in gm.report().mends} == {"hoist"}
 
 
+@pytest.mark.slow
 @EAGER_AND_AOT
 @pytest.mark.parametrize(
     ("value", "use"),

@@ -114,6 +114,7 @@ def f(x, n, p):
 """As sliding windows are cut out."""
 
 
+@pytest.mark.slow
 def test_slices_that_are_made_before_they_are_used() -> None:
     x = torch.arange(36.0).reshape(1, 6, 6)
     calls = [(x, 6, 2), (-x, 6, 2), (x, 6, 3), (x[:, :4], 4, 2)]

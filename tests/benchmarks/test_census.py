@@ -19,6 +19,7 @@ def census(*arguments: str) -> CompletedProcess[str]:
     return python(str(CENSUS), *arguments)
 
 
+@pytest.mark.slow
 def test_one_architecture_and_a_second_run(tmp_path: Path) -> None:
     out, plot = tmp_path / "rows.jsonl", tmp_path / "chart.svg"
     arguments = ["--only", "led", "--mode", "eval", "--out", str(out), "--plot", str(plot)]

@@ -53,6 +53,7 @@ def test_model_compiles_whole(name: str, mends: str) -> None:
     assert_mended(build(name), mends)
 
 
+@pytest.mark.slow
 def test_clamp_of_bart_is_taken_when_half_precision_overflows() -> None:
     case = build("BART")
     norm = case.model.get_encoder().layers[0].final_layer_norm
@@ -67,6 +68,7 @@ def test_clamp_of_bart_is_taken_when_half_precision_overflows() -> None:
     assert all(output.isfinite().all() for output in outputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "prefix",
     [
@@ -83,6 +85,7 @@ def test_script_finds_every_model_equal_to_eager(prefix: list[str]) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_script_knows_nothing_of_this_library() -> None:
     loaded = "import demo, sys; sys.exit('graphmend_bc' in sys.modules)"
     assert (

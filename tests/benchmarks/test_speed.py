@@ -49,6 +49,7 @@ def test_what_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert {arm for name, _, arm in found if name == "nothing to mend"} == {*speed.ARMS} - {"twin"}
 
 
+@pytest.mark.slow
 def test_an_arm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "")
     threads, setting = torch.get_num_threads(), torch._inductor.config.compile_threads

@@ -92,6 +92,7 @@ MENDED = {
 ATTEMPTS = {"beside a jump": 2}  # `where` is tried for the second condition
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MENDED)
 def test_it_takes_one_attempt(name: str) -> None:
     source, mends = MENDED[name]

@@ -64,6 +64,7 @@ BODIES = {
 CALLS = [X, -X, X * 2, -X]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_layers(body: str) -> None:
     agrees(LAYERS.format(body=body), CALLS)

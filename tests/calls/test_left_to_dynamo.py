@@ -73,6 +73,7 @@ def as_stock(source: str, calls: list[Tensor] = CALLS) -> Life:
     return mended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "named"),
     [

@@ -47,6 +47,7 @@ def test_each_seam_has_one_program() -> None:
     assert set(labels) <= set(PROGRAMS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seam", [seam for seam in ALL if seam.replaced], ids=label)
 def test_is_reached_and_has_its_effect(seam: Seam) -> None:
     (found,) = findings(only=seam.label)
@@ -56,6 +57,7 @@ def test_is_reached_and_has_its_effect(seam: Seam) -> None:
     assert found.holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seam", ALONE, ids=label)
 def test_the_program_shows_that_it_is_not_there(seam: Seam) -> None:
     found = without(seam)
@@ -98,6 +100,7 @@ def test_a_seam_that_is_gone_around_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert not found.holds
 
 
+@pytest.mark.slow
 def test_what_is_found_quickly_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     check.bypassed.cache_clear()
     assert check.bypassed() == {}

@@ -138,6 +138,7 @@ def test_usage_says_how_the_limit_is_written() -> None:
         assert "[--fail-on-break [N]]" in done.stdout
 
 
+@pytest.mark.slow
 def test_status_of_the_program_goes_first(tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text(MENDED)
@@ -154,6 +155,7 @@ def test_options_after_the_program_are_its_own(tmp_path: Path) -> None:
     assert "--attach" in done.stderr
 
 
+@pytest.mark.slow
 def test_explain_of_a_function(tmp_path: Path) -> None:
     (tmp_path / "models.py").write_text("""
 import torch

@@ -53,6 +53,7 @@ def explain(program: str, directory: Path, *options: str) -> CompletedProcess[st
     return python("-m", "graphmend_bc", "explain", *options, str(path), cwd=directory)
 
 
+@pytest.mark.slow
 def test_tables_have_a_row_for_each_callable_and_each_line(tmp_path: Path) -> None:
     done = explain(PROGRAM, tmp_path, "--seconds", "0")
     path = tmp_path / "program.py"
@@ -106,6 +107,7 @@ for function in (refuse, grow, thrice):
 """
 
 
+@pytest.mark.slow
 def test_what_is_gained(tmp_path: Path) -> None:
     files = ("--json", "out.json", "--report", "out.html")
     done = explain(TIMED, tmp_path, "--seconds", "0.1", *files)
@@ -145,6 +147,7 @@ def test_seconds_that_are_none(tmp_path: Path) -> None:
     assert "argument --seconds: '-1' is no number of seconds, such as 0 or 2.5." in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["", "raise ValueError('no')"])
 def test_program_that_compiles_nothing(ending: str, tmp_path: Path) -> None:
     """It is told so, unless it failed: then there is its error to be read."""
@@ -176,6 +179,7 @@ print(lib.Net()(torch.ones(2)).tolist())
 """
 
 
+@pytest.mark.slow
 def test_functions_that_the_program_does_not_compile(tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text(UNCOMPILED)
@@ -197,6 +201,7 @@ def test_functions_that_the_program_does_not_compile(tmp_path: Path) -> None:
     assert rows[7].endswith(f"GB0170 {path}:7 in scaled.<locals>.scale 0 of 1")
 
 
+@pytest.mark.slow
 def test_attach_that_names_nothing(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("print('it ran')")
     done = python("-m", "graphmend_bc", "explain", "--attach", "no:f", "program.py", cwd=tmp_path)
@@ -234,6 +239,7 @@ for function in (through, plain, once):
 COUNTS = ("graphs", "breaks", "skipped_frames")
 
 
+@pytest.mark.slow
 def test_console_page_and_json_agree(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PARTLY)
     options = ("--seconds=0", "--json", "out.json", "--report", "out.html", "program.py")
@@ -263,6 +269,7 @@ def test_console_page_and_json_agree(tmp_path: Path) -> None:
     assert "How long calls take" not in page
 
 
+@pytest.mark.slow
 def test_files_are_written_also_if_there_is_nothing_to_compare(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("import torch")
     options = ("--json", "out.json", "--report", "out.html", "program.py")

@@ -77,6 +77,7 @@ def test_run_says_what_was_loaded(
     assert said in done.stderr
 
 
+@pytest.mark.slow
 def test_nothing_is_said_where_nothing_was_loaded(folder: Path) -> None:
     (folder / "plain.py").write_text(f"import torch\nimport functions\n{COMPILES}\n")
     done = python("-m", "graphmend_bc", "run", "--fail-on-break", "plain.py", cwd=folder)

@@ -159,6 +159,7 @@ print("done")
 WHILE_COMPILING = r"graphmend_bc: compiling step \(program\.py:10\), \d s"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [0, 5, 20])
 def test_the_line_comes_and_goes(lines: int, tmp_path: Path) -> None:
     """The program's own line goes on where it was, at the top of the screen and at its end."""
@@ -174,6 +175,7 @@ def test_the_line_comes_and_goes(lines: int, tmp_path: Path) -> None:
     assert [*before, done] == [*own[:-1], "Loading... done"]
 
 
+@pytest.mark.slow
 def test_what_other_threads_write_meanwhile_is_not_lost(tmp_path: Path) -> None:
     ticking = (
         "tick = lambda n: print('tick', n, flush=True)\n"
@@ -197,6 +199,7 @@ print("\\x1b[1B\\rinner 99%")
 """
 
 
+@pytest.mark.slow
 def test_a_bar_below_the_cursor_stays(tmp_path: Path) -> None:
     program = SLOW.format(lines=20, meanwhile="").partition("print('Loading")[0]
     program = program.partition('print("Loading')[0] + BARS
@@ -208,6 +211,7 @@ def test_a_bar_below_the_cursor_stays(tmp_path: Path) -> None:
     assert "line 19\nouter 50%\ninner 99%\ngraphmend_bc: 0 mended" in str(screen)
 
 
+@pytest.mark.slow
 def test_elsewhere_there_is_none(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(SLOW.format(lines=0, meanwhile=""))
     done = python("-m", "graphmend_bc", "run", "program.py", cwd=tmp_path)
@@ -239,6 +243,7 @@ def test_a_plain_or_shared_terminal_has_none(
     assert progress._terminal() is None
 
 
+@pytest.mark.slow
 def test_a_long_name_is_cut_off(tmp_path: Path) -> None:
     program = SLOW.format(lines=20, meanwhile="").replace("step", "step_" * 30)
     (tmp_path / "program.py").write_text(program)
@@ -249,6 +254,7 @@ def test_a_long_name_is_cut_off(tmp_path: Path) -> None:
     assert "line 19\nLoading... done\ngraphmend_bc: 0 mended" in str(screen)
 
 
+@pytest.mark.slow
 def test_explain_says_what_it_compares(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(SLOW.format(lines=3, meanwhile=""))
     command = ("-m", "graphmend_bc", "explain", "--seconds=0", "program.py")

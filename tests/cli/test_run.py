@@ -84,6 +84,7 @@ def test_script_behaves_as_under_python(program: str, tmp_path: Path) -> None:
     assert python(*MEND, "--quiet", *command, cwd=tmp_path) == python(*command, cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_an_interrupted_program_ends_by_the_signal_after_its_report(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(BRANCH + "raise KeyboardInterrupt\n")
     plain, *_ = python("program.py", cwd=tmp_path)
@@ -111,6 +112,7 @@ def test_archive_behaves_as_under_python(tmp_path: Path) -> None:
     assert python(*MEND, "--quiet", path, cwd=tmp_path) == python(path, cwd=tmp_path) == (5, "", "")
 
 
+@pytest.mark.slow
 def test_bytecode_file_needs_no_source(tmp_path: Path) -> None:
     source = tmp_path / "program.py"
     source.write_text(BRANCH)
@@ -157,6 +159,7 @@ def test_a_program_that_fails_before_it_compiles_has_its_own_error_alone(
     assert python("-m", "graphmend_bc", "explain", "program.py", cwd=tmp_path) == plain
 
 
+@pytest.mark.slow
 def test_a_program_that_compiles_nothing_and_ends_well_is_told_so(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("import sys; sys.exit(0)")
     _, _, err = python(*MEND, "program.py", cwd=tmp_path)
@@ -165,6 +168,7 @@ def test_a_program_that_compiles_nothing_and_ends_well_is_told_so(tmp_path: Path
     assert out.startswith("The program called no function that torch.compile returned, ")
 
 
+@pytest.mark.slow
 def test_a_module_is_looked_for_where_python_looks(tmp_path: Path) -> None:
     """The console script is found in another directory, which Python puts first in its place."""
     (tmp_path / "tool.py").write_text("import sys; print(sys.path[0])")
@@ -173,6 +177,7 @@ def test_a_module_is_looked_for_where_python_looks(tmp_path: Path) -> None:
     assert done == python("-m", "tool", cwd=tmp_path) == (0, f"{tmp_path}\n", "")
 
 
+@pytest.mark.slow
 def test_summary_and_reports_come_also_when_the_program_fails(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(BRANCH + "raise OSError('disk on fire')\n")
     options = ["--json", "out.json", "--report", "out.html"]
@@ -191,6 +196,7 @@ def test_summary_and_reports_come_also_when_the_program_fails(tmp_path: Path) ->
     assert "program.py" in (tmp_path / "out.html").read_text()
 
 
+@pytest.mark.slow
 def test_attach_compiles_a_function_that_the_program_only_calls(tmp_path: Path) -> None:
     pytest.importorskip("graphmend_bc.attachment.attach")
     (tmp_path / "program.py").write_text("import lib, torch; print(lib.f(torch.ones(2)).tolist())")
@@ -203,6 +209,7 @@ def test_attach_compiles_a_function_that_the_program_only_calls(tmp_path: Path) 
     assert "lib.py:3 in f" in err
 
 
+@pytest.mark.slow
 def test_attach_to_what_does_not_exist_is_refused_before_the_program_runs(tmp_path: Path) -> None:
     pytest.importorskip("graphmend_bc.attachment.attach")
     (tmp_path / "program.py").write_text("print('it ran')")
@@ -211,6 +218,7 @@ def test_attach_to_what_does_not_exist_is_refused_before_the_program_runs(tmp_pa
     assert "error: argument --attach: 'missing_lib:f': " in err
 
 
+@pytest.mark.slow
 def test_targets_in_the_environment_are_attached_as_by_the_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +236,7 @@ def test_targets_in_the_environment_are_attached_as_by_the_option(
     assert "graphmend_bc: 1 mended, 0 declined; 1 graph in 1 compilation, 0 breaks left" in err
 
 
+@pytest.mark.slow
 def test_a_wrong_target_in_the_environment_is_refused_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +263,7 @@ def test_switched_off_from_outside_the_program_runs_as_it_is(
     assert err == f"graphmend_bc: {said}\n"
 
 
+@pytest.mark.slow
 def test_each_decline_is_explained_by_itself(tmp_path: Path) -> None:
     """Breaks of one reason may have different explanations."""
     program = tmp_path / "program.py"

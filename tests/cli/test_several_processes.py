@@ -34,6 +34,7 @@ def program(tmp_path: Path) -> Path:
     return tmp_path / "program.py"
 
 
+@pytest.mark.slow
 def test_each_rank_writes_and_names_its_own(program: Path) -> None:
     program.write_text(HALVE + "compiled()\nprint('done')\n")
     options = ("--report", "out.html", "--json", "out.json", "--fail-on-miss-rate=0", "program.py")
@@ -101,6 +102,7 @@ def test_pieces_that_a_pipe_takes_at_once() -> None:
     assert len(pieces) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{"RANK": "0", "WORLD_SIZE": "1"}, {"RANK": "0"}])
 def test_the_only_rank_is_not_named(given: dict[str, str], program: Path) -> None:
     program.write_text("")
@@ -121,6 +123,7 @@ def test_what_stays_short_is_labelled_too(program: Path) -> None:
 UNMENDED = "is not in this report, and not mended unless they call graphmend_bc.enable()."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("starts", "said"),
     [

@@ -60,6 +60,7 @@ def check_all(codes: Iterable[CodeType], at_least: int) -> None:
     assert count >= at_least
 
 
+@pytest.mark.slow
 def test_a_sample_of_the_standard_library() -> None:
     check_all(standard_library(every=10), at_least=4000)
 

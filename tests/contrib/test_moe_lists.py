@@ -25,6 +25,7 @@ ROUTED = """
         """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "indices",
     [

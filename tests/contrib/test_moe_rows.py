@@ -29,6 +29,7 @@ ROUTED = """
 ADD = "(rows,) = torch.where({mask}); total.index_add_(0, rows, x[rows] * (e + 1))"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "index"),
     [
@@ -71,6 +72,7 @@ SENTINEL = """
         """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("calls", [[ALL, SOME, FIRST, ALL], [FIRST, ALL], [NONE, ALL]])
 def test_a_place_behind_the_last_index(calls: list[torch.Tensor], backend: str) -> None:

@@ -46,6 +46,7 @@ def test_fullgraph(name: str) -> None:
     bars(MENDED[name], fullgraph=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(DECLINED.keys() - STOCK_DIFFERS))
 def test_declined(name: str) -> None:
     body, reason = DECLINED[name]

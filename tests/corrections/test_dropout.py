@@ -10,6 +10,7 @@ from tests.oracle import check
 CALLS = [torch.ones(2, 3, 4, 4), -torch.ones(2, 3, 4, 4)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     [

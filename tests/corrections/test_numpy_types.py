@@ -25,6 +25,7 @@ DIFFERENT = ("a / 3", "1 / a", "np.square(a)", "np.cov(m)", "np.modf(a)[0]", "np
 SAME = ("a // 2", "u / a", "np.sqrt(a)", "np.maximum(a, b)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", DIFFERENT)
 def test_the_graph_breaks_there(expression: str) -> None:
     outcome = check(

@@ -54,6 +54,7 @@ def test_sets_of_a_class(change: str, mends: str, backend: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_sets_in_what_goes_on_after_a_break() -> None:
     """It is compiled for each length, and left to stock in the end; what was mended before is not told then."""
     source = SETS.format("seen.add(len(seen)); torch._dynamo.graph_break(); seen.once('a')")

@@ -16,6 +16,7 @@ from tests.oracle import check
 UP, DOWN, FAR = torch.tensor([1.0, 2.0]), torch.tensor([-1.0, -2.0]), torch.tensor([-9.0, 8.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", itertools.permutations([UP, DOWN, FAR]))
 def test_values_that_several_arms_and_the_result_share(calls: tuple[torch.Tensor, ...]) -> None:
     source = """

@@ -207,6 +207,7 @@ def test_streams_that_share_nothing(stream: str) -> None:
     check(source, BOTH, mends=f"defer@{first + 9}")
 
 
+@pytest.mark.slow
 def test_stdout_is_the_programs() -> None:
     source, _ = with_streams(
         """

@@ -107,6 +107,7 @@ def test_the_third_compilation_of_a_frame_tries_nothing() -> None:
     assert own[2:] == [0] * 3
 
 
+@pytest.mark.slow
 def test_a_value_that_is_an_input_further_in() -> None:
     """Where the reasons do not hold in every frame, the frame of the break tries all rules again."""
     frames, report = compiled(

@@ -120,6 +120,7 @@ def test_sizes_are_asserted_only_as_far_as_something_is_assumed() -> None:
     assert graph.count("_assert_scalar.default") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "call", "most"),
     [
@@ -136,6 +137,7 @@ def test_python_calls_around_a_graph(source: str, call: tuple[Any, ...], most: i
 # What is not computed any more still counts as it was when it was asked.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("change", ["logical_not_()", "fill_(True)", "fill_(False)"])
 def test_condition_is_written_to_later(change: str, backend: str) -> None:

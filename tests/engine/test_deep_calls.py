@@ -76,6 +76,7 @@ def deepest(function: Deep) -> int:
     return fits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [plain, wrapped, printing])
 def test_what_stock_can_trace_is_traced(
     function: Deep, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]

@@ -398,6 +398,7 @@ def conditions(count: int) -> str:
     return f"def f(x):\n{body}    return x * ({' + '.join(f'k{i}' for i in range(count))})\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [8, 3])
 def test_one_graph_is_never_left(limit: int) -> None:
     """However often its checks fail, a function that must be one graph does not raise."""
@@ -422,6 +423,7 @@ def test_validations_of_one_graph_stay() -> None:
     check(source, calls * 4, mends="speculate@2 speculate@4", orders=1, fullgraph=True)
 
 
+@pytest.mark.slow
 def test_recompilations_do_not_grow_with_the_validations() -> None:
     """Each has another arm that only raises, and fails often in its turn."""
     names = "".join(f"    if x[{i}] > 0:\n        raise ValueError({i})\n" for i in range(20))
@@ -500,6 +502,7 @@ def sequence(kind: str, length: int, seed: int) -> list[bool]:
     return [makers[kind](i) for i in range(length)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("kind", ["random", "periodic", "rare", "drifting", "adversarial"])
 def test_a_life_costs_a_bounded_number_of_compilations(kind: str, seed: int) -> None:

@@ -121,6 +121,7 @@ def test_few_checks_fail_and_little_is_compiled(source: str, make: Any, more: in
     assert mended.rest.launches <= stock.rest.launches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "make"),
     [

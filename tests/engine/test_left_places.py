@@ -39,6 +39,7 @@ def test_a_line_is_left(line: int) -> None:
     assert mended(sites_off=(f"<program>:{line}",)) == {*LINES} - {line}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", LINES)
 def test_a_line_alone_is_mended(line: int) -> None:
     assert mended(sites_only=(f"<program>:{line}",)) <= {line}

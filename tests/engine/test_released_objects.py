@@ -77,11 +77,13 @@ def kept(program: Callable[..., Any], *, mends: bool) -> list[bool]:
         return [ref() is not None for ref in known]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [breaks, shows])
 def test_object(program: Callable[..., Any]) -> None:
     assert kept(program, mends=True) == [False, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "program",
     [

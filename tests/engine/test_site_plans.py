@@ -72,6 +72,7 @@ def test_what_is_no_tensor_after_all() -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_is_never_met() -> None:
     check(
         """

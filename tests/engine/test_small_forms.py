@@ -123,6 +123,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", FORMS.values(), ids=FORMS)
 def test_no_more_breaks_than_stock(source: str) -> None:
     calls = [UP, DOWN, UP, DOWN]

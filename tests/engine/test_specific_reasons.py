@@ -88,6 +88,7 @@ def test_a_break_in_a_library_names_the_line_that_leads_there() -> None:
     assert not any("comes there from" in d.explanation for d in own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "helps"), [(drops, True), (uses, False)])
 def test_effects_are_hinted_at_where_the_result_is_dropped(
     function: Callable[..., Any], helps: bool

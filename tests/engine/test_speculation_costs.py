@@ -191,6 +191,7 @@ def test_frame_that_is_left_takes_its_own_mends_out() -> None:
     assert state.note(Mend("where", own)), "it may be mended again after a reset"
 
 
+@pytest.mark.slow
 def test_profile_and_report_agree(tmp_path: Any) -> None:
     pytest.importorskip("graphmend_bc._frame_hooks")
     (tmp_path / "program.py").write_text("""

@@ -71,6 +71,7 @@ def attempts_of(source: str, *args: Any) -> list[int]:
     return [len(frame.attempts) + 1 for frame in frames]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "attempts"),
     [
@@ -101,6 +102,7 @@ def test_many_sites_are_mended_alike(arms: str, mends: str) -> None:
     check(sites(4, arms), BOTH, mends)
 
 
+@pytest.mark.slow
 def test_frame_result_says_what_attempts_failed_at() -> None:
     torch._dynamo.reset()
     frames: list[FrameResult] = []

@@ -56,6 +56,7 @@ PLACES = {
 """Functions that run before a graph, around it and after it, by the programs that come by them."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("always", [False, True], ids=["once", "always"])
 @pytest.mark.parametrize(
     ("name", "label"), [(name, label) for name, labels in PLACES.items() for label in labels]

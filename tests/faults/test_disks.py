@@ -149,6 +149,7 @@ def shuffled(content: bytes, draw: random.Random) -> bytes:
     return b" ".join(words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", [cut, flipped, noise, shuffled])
 def test_spoilt_entries(spoil: Callable[[bytes, random.Random], bytes], on_disk: Path) -> None:
     spoil_and_call(spoil, on_disk, seeds=range(12))
@@ -173,6 +174,7 @@ def spoil_and_call(
         assert len(warnings_of()) <= 1
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once(on_disk: Path) -> None:
     program = f"""
 import pathlib, sys, torch, graphmend_bc as gm

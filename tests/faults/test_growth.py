@@ -95,6 +95,7 @@ def assert_level(work: Callable[[int], None], most: int = 5, rounds: int = 3) ->
     assert {name: count for name, count in grown.items() if count > most} == {}, grown
 
 
+@pytest.mark.slow
 def test_generated_functions() -> None:
     with gm.enabled():
         assert_level(lambda number: compile_generated(number * 30, 30, resets=True))
@@ -108,6 +109,7 @@ def test_many_generated_functions() -> None:
         assert_level(lambda number: work(number * 5000), most=2500)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "count",
     [

@@ -41,6 +41,7 @@ def run(program: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_many_threads_compile_and_call_at_once() -> None:
     program = """
     from tests.releases import executed
@@ -74,6 +75,7 @@ def test_many_threads_compile_and_call_at_once() -> None:
     assert run(program) == "[] 0\n"
 
 
+@pytest.mark.slow
 def test_fork_after_mending() -> None:
     program = """
     gm.enable()
@@ -127,6 +129,7 @@ def test_locks_of_other_threads_are_free_in_a_forked_child() -> None:
     assert run(program) == "0\n"
 
 
+@pytest.mark.slow
 def test_spawn_after_mending() -> None:
     program = """
     import multiprocessing
@@ -168,6 +171,7 @@ def test_calls_at_the_end_of_python() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["compiling", "epilogue"])
 def test_a_signal_raises(where: str) -> None:
     """While a frame is compiled, and while its deferred calls are made: it passes, and the next call is right."""

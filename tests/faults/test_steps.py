@@ -182,6 +182,7 @@ def test_some_functions(scenario: Scenario) -> None:
     assert problems(scenario, steps(scenario), every=360) == {}
 
 
+@pytest.mark.slow
 @each_scenario
 def test_some_functions_that_run_in_calls(scenario: Scenario) -> None:
     assert problems(scenario, steps(scenario, in_calls=True), every=48) == {}

@@ -139,6 +139,7 @@ def attempts_of(source: str, x: torch.Tensor) -> list[int]:
     return [len(frame.attempts) + 1 for frame in frames]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
 def test_the_trace_goes_on(name: str) -> None:
     outcome = check(WHOLE[name], [UP, DOWN, UP * 2], mends=None)
@@ -241,6 +242,7 @@ def test_assertions_and_raises(fullgraph: bool) -> None:
     assert attempts_of(source, UP) == [1]
 
 
+@pytest.mark.slow
 def test_many_jumps_are_written_at_once() -> None:
     """To write a function anew at each of its jumps takes a time that grows with their square."""
     jumps = "".join(f"    if x[{i}] > 0:\n        x = x * 2\n" for i in range(80))

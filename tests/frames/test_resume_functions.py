@@ -100,11 +100,13 @@ MENDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BODIES)
 def test_it_is_what_python_would_go_on_with(name: str) -> None:
     check(BODIES[name], [UP, DOWN, UP], mends=MENDS[name], declines=None, breaks=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BODIES)
 def test_it_is_with_gradients(name: str) -> None:
     calls = [x.clone().requires_grad_() for x in (UP, DOWN, UP)]

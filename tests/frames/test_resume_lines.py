@@ -28,6 +28,7 @@ def f(x, n):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["1", "line()"])
 @pytest.mark.parametrize("added", ["1", "(1 if x.sum() > 0 else 2)"])
 def test_what_stands_before_the_break_keeps_its_line(line: str, added: str) -> None:

@@ -37,6 +37,7 @@ def ran(tmp_path: Path, **env: str) -> str:
     return done.stderr
 
 
+@pytest.mark.slow
 def test_the_structured_trace_has_an_artifact_for_each_mend(tmp_path: Path) -> None:
     ran(tmp_path, TORCH_TRACE=str(tmp_path / "trace"))
     (log,) = (tmp_path / "trace").iterdir()
@@ -61,6 +62,7 @@ def test_the_structured_trace_has_an_artifact_for_each_mend(tmp_path: Path) -> N
     assert mends["graphmend_bc_where_program.py_9"]["gb_id"] == "GB0170"
 
 
+@pytest.mark.slow
 def test_the_log_of_bytecode_shows_mended_code(tmp_path: Path) -> None:
     log = ran(tmp_path, TORCH_LOGS="bytecode")
     lines = [line.partition("[__bytecode] ")[2] for line in log.splitlines()]
@@ -73,6 +75,7 @@ def test_the_log_of_bytecode_shows_mended_code(tmp_path: Path) -> None:
     assert any("Branch(site=" in line for line in lines[rewritten:modified])
 
 
+@pytest.mark.slow
 def test_without_these_logs_nothing_is_shown(tmp_path: Path) -> None:
     assert "graphmend_bc" not in ran(tmp_path)
 

@@ -122,6 +122,7 @@ def test_same_seed_same_programs() -> None:
     assert first != _generated.__wrapped__(40, 6)
 
 
+@pytest.mark.slow
 def test_share_of_programs_that_change() -> None:
     """A third, as far as Hypothesis draws evenly."""
     counts = [sum(program.changes for program in _generated(60, n, "any")) for n in range(3)]

@@ -136,6 +136,7 @@ def f(x, y, z, k):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [_WRONG, _BRANCH])
 def test_a_script_runs_by_itself(source: str, tmp_path: Path) -> None:
     """It ends with 1 and shows the difference, if mending is still wrong."""

@@ -362,6 +362,7 @@ def said_by(folder: Path, functions: str, loads: str) -> list[str]:
     return said
 
 
+@pytest.mark.slow
 def test_what_is_saved_is_loaded_without_us(tmp_path: Path) -> None:
     """Nothing of ours is in the files; both arms are."""
     saved, loaded = said_by(tmp_path, FUNCTIONS, LOADS)

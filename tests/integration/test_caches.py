@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import torch
 
 import graphmend_bc as gm
@@ -70,6 +71,7 @@ def _run(script: Path, cache: Path) -> tuple[list[str], int]:
     return found, hits
 
 
+@pytest.mark.slow
 def test_second_process_finds_the_first_ones_graph(tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
@@ -83,6 +85,7 @@ def test_second_process_finds_the_first_ones_graph(tmp_path: Path) -> None:
     assert second[1] > first[1]
 
 
+@pytest.mark.slow
 def test_second_process_finds_a_graph_whose_sizes_are_computed_before_it(tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text(SIZES)

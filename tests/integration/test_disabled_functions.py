@@ -96,6 +96,7 @@ def results(
     return values, capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("around", [once, twice, wrapped, by_itself])
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_compiled_is_what_stock_compiles(

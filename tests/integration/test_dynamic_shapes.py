@@ -23,6 +23,7 @@ def f(x):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [True, False, None])
 def test_new_shapes(dynamic: bool | None) -> None:
     # Of the transposed input, symbolic strides of the arms are not known to be the same.

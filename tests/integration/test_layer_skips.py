@@ -125,6 +125,7 @@ def lived(form: str, layers: int, rate: float, *, mends: bool) -> Life:
     return live(source, calls, 20, mends=mends, before_call=seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_no_check_fails_where_many_layers_may_be_left_out(form: str) -> None:
     stock, mended = (lived(form, 6, 0.1, mends=mends) for mends in (False, True))
@@ -133,6 +134,7 @@ def test_no_check_fails_where_many_layers_may_be_left_out(form: str) -> None:
     assert mended.total.compilations <= stock.total.compilations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("form", FORMS)
 def test_layers_that_are_left_out_have_no_gradient(form: str, backend: str) -> None:

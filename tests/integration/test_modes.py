@@ -278,6 +278,7 @@ class Noting(TorchFunctionMode):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "declines", "breaks"),
     [

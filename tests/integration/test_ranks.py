@@ -99,5 +99,6 @@ def one_rank(rank: int, folder: str) -> None:
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_ranks_that_differ(tmp_path: Path) -> None:
     spawn(one_rank, args=(str(tmp_path),), nprocs=2)

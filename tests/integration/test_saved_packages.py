@@ -72,6 +72,7 @@ def test_what_stock_saved_is_not_taken_for_a_mended_program(tmp_path: Path) -> N
     assert run(tmp_path, "stock")[0] == stock | {"hits": 1, "saves": False}
 
 
+@pytest.mark.slow
 def test_a_cache_that_is_switched_on_later(tmp_path: Path) -> None:
     """What is compiled is mended, and no guard is dropped; torch keeps the setting."""
     found, said = run(tmp_path, "mended", later="later")

@@ -108,6 +108,7 @@ def _outcomes(function: Callable[..., Any]) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fullgraph", [False, True])
 @pytest.mark.parametrize(
     "function",

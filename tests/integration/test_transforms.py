@@ -23,6 +23,7 @@ TRANSFORMS = [
 FORWARD_MODE = (TRANSFORMS[1], TRANSFORMS[4])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_transform_beside_sites(transform: str) -> None:
     check(
@@ -45,6 +46,7 @@ def test_transform_beside_sites(transform: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_sites_inside_a_transform(transform: str) -> None:
     if transform == "torch.func.grad(h)(x)" and not since(2, 13):

@@ -299,6 +299,7 @@ def test_python_condition_stays_python() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dtype", [torch.bool, torch.int64, torch.float16, torch.float64, torch.complex64]
 )

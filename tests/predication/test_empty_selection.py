@@ -54,6 +54,7 @@ def test_under_inductor() -> None:
     check(ROUTED.format(body=body), CALLS, "capture@12 fold@13", backend="inductor", orders=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

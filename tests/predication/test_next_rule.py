@@ -209,6 +209,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_was_traced_of_the_arms_is_gone(name: str, grad: bool) -> None:

@@ -185,6 +185,7 @@ def test_loops_under_inductor(name: str) -> None:
     check(source, BOTH, mends=_mended(source), backend="inductor", orders=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["net.count + 1", "net.count + y.sum()", "y"])
 @pytest.mark.parametrize("touched", ["net(x)", "pass", "net.count += 1"])
 def test_round_that_sets_an_attribute_of_a_module(value: str, touched: str) -> None:
@@ -239,6 +240,7 @@ OBJECTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OBJECTS)
 @pytest.mark.parametrize(
     ("before", "inside"),

@@ -380,6 +380,7 @@ def test_without_the_extension_it_says_how_to_build_it(monkeypatch: pytest.Monke
         pass
 
 
+@pytest.mark.slow
 def test_rounds_leave_reference_counts_level() -> None:
     step = compiled(two_breaks)
     step(X)

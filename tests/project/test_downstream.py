@@ -64,6 +64,7 @@ def test_the_package_asks_for_this_version() -> None:
     assert ours.specifier.contains(graphmend_bc.__version__)
 
 
+@pytest.mark.slow
 def test_it_runs(installed: Path, sample: Path) -> None:
     *said, last = run(installed, "-m", "downstream", cwd=sample).splitlines()
     assert said == [

@@ -29,6 +29,7 @@ print(graphmend_bc.__file__)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("without", [pytest.param("1", id="pure"), pytest.param("", id="c")])
 def test_a_wheel_in_a_clean_environment(tmp_path: Path, without: str) -> None:
     archive = source_distribution(tmp_path, GRAPHMEND_BC_NO_EXTENSION=without)

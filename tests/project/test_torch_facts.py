@@ -128,6 +128,7 @@ def test_only_files_of_facts_know_that_releases_differ(path: str) -> None:
     assert path in ASKS_TORCH or list(asks_torch(SOURCES[path])) == []
 
 
+@pytest.mark.slow
 def test_no_file_is_named_in_vain() -> None:
     assert {path for path in SOURCES if internals(SOURCES[path])} >= NAMED.keys()
     assert ASKS_TORCH == {path for path in SOURCES if list(asks_torch(SOURCES[path]))}

@@ -22,6 +22,7 @@ gm.reset()
 """
 
 
+@pytest.mark.slow
 def test_mypy_has_nothing_to_say(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     (tmp_path / "program.py").write_text(PROGRAM)

@@ -39,6 +39,7 @@ def test_a_python_without_a_command_line(monkeypatch: pytest.MonkeyPatch) -> Non
     assert Provenance.here().program == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "program"),
     [

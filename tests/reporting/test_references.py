@@ -158,6 +158,7 @@ test_aged()
 """
 
 
+@pytest.mark.slow
 def test_commands_do(tmp_path: Path) -> None:
     (tmp_path / "test_program.py").write_text(PROGRAM)
     for command in (["graphmend_bc", "run"], ["pytest", "--graphmend"]):

@@ -85,11 +85,13 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", PROGRAMS.values(), ids=PROGRAMS)
 def test_it_is_what_eager_python_gives(source: str) -> None:
     agrees(source, CALLS)
 
 
+@pytest.mark.slow
 def test_gradients() -> None:
     calls = [each.clone().requires_grad_() for each in CALLS]
     agrees(EMPTY, calls, grad=True)

@@ -262,6 +262,7 @@ def test_a_leaf_that_is_written_without_a_gradient_is_put_back(backend: str) -> 
     )
 
 
+@pytest.mark.slow
 def test_one_of_several_views_whose_base_was_changed() -> None:
     """torch raises where it is asked for the history of such a view."""
     rows = torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], requires_grad=True)

@@ -91,6 +91,7 @@ def warmed(function: Callable[..., Any], history: str) -> Iterator[tuple[Any, An
         yield compare, backend
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stance", STANCES)
 @pytest.mark.parametrize("program", [shaped, stored, chance, after_a_break])
 @pytest.mark.parametrize(

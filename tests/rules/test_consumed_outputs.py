@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(not facts.TRACES_BACKWARD, reason="not on torch 
 RETURNED = STEP.replace("loss.detach()", "loss")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 @pytest.mark.parametrize(
     "body",

@@ -88,6 +88,7 @@ def _compiled(condition: str) -> Callable[[torch.Tensor], torch.Tensor]:
     return compiled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", ["x.sum() > 0", "x.sum() * torch.rand(3).sum() > 0"])
 def test_loggers_are_made_where_eager_makes_them(condition: str) -> None:
     with gm.enabled():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.processes import python
 
 RULE_FILE = '''
@@ -50,6 +52,7 @@ with gm.enabled():
 """
 
 
+@pytest.mark.slow
 def test_a_new_file_mends(tmp_path: Path) -> None:
     (tmp_path / "checksums.py").write_text(RULE_FILE, encoding="utf-8")
     done = python("-c", PROGRAM, str(tmp_path))

@@ -100,6 +100,7 @@ WHOLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("source", WHOLE.values(), ids=WHOLE.keys())
 def test_a_layer_is_an_operator(source: str, backend: str) -> None:
@@ -139,6 +140,7 @@ LEFT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", LEFT.values(), ids=LEFT.keys())
 def test_what_becomes_a_graph_of_steps_is_left(source: str) -> None:
     outcome = agrees(source, [X, -X], grad=True)
@@ -193,6 +195,7 @@ BODIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 def test_it_stands_among_other_code(body: str) -> None:
     source = f"""

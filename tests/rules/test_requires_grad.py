@@ -71,6 +71,7 @@ def test_one_that_requires_a_gradient_already_is_declined_and_right() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "detail"),
     [

@@ -35,6 +35,7 @@ STEP = {"zero": "opt.zero_grad()", "step": "opt.step()"}
 ALONE = {"zero": "pass", "step": "pass"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trained", "pieces", "change"),
     [

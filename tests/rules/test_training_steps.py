@@ -143,6 +143,7 @@ OPTIMIZERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("optimizer", "exact"), OPTIMIZERS)
 def test_a_step_is_whole(optimizer: str, exact: bool) -> None:
     assert whole(STEP, optimizer, exact=exact) == (0, "")
@@ -237,6 +238,7 @@ def test_steps_of_several_models_or_losses(body: str, before: str, backend: str)
 SCHEDULER = "schedule = torch.optim.lr_scheduler.StepLR(opt, 2, 0.5)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "before",
     [SCHEDULER, f"{SCHEDULER}\nsecond = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)"],
@@ -268,6 +270,7 @@ def test_a_step_that_raises_leaves_what_it_had_done() -> None:
     assert whole(body) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "before"),
     [
@@ -440,6 +443,7 @@ def test_a_step_is_compiled_once_for_each_state_of_the_optimizer(
     assert state.report_now().compiled.graphs == graphs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

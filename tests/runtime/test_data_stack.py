@@ -68,6 +68,7 @@ def faults_of_graph(operators, device):
     return max(counts)
 
 
+@pytest.mark.slow
 def test_no_memory_for_each_kernel_of_a_large_graph():
     assert faults_of_graph(300, "meta") < CALLS / 2
 

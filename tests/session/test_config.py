@@ -155,6 +155,7 @@ def with_environment(program: str, **given: str) -> subprocess.CompletedProcess[
     return python("-c", f"import graphmend_bc as gm\n{program}", env=given)
 
 
+@pytest.mark.slow
 def test_the_environment_presets_settings_of_every_kind() -> None:
     names = ("where_op_limit", "rules_off", "strategies", "contrib", "cache_dir", "flip_limit")
     ran = with_environment(
@@ -212,6 +213,7 @@ def test_the_command_line_is_refused_with_it(
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_variable_that_is_nearly_one_is_named() -> None:
     ran = with_environment("gm.enable()", GRAPHMEND_BC_WHERE_OPLIMIT="3", GRAPHMEND_BC_MINE="1")
     assert ran.stderr.splitlines() == [
@@ -240,6 +242,7 @@ handle.remove()
 """
 
 
+@pytest.mark.slow
 def test_all_is_switched_off_from_outside() -> None:
     ran = with_environment(OFF, GRAPHMEND_BC="0", GRAPHMEND_BC_ATTACH="no_such_module:f")
     assert ran.stdout == "False 0 True 0\n", ran.stderr
@@ -247,6 +250,7 @@ def test_all_is_switched_off_from_outside() -> None:
     assert told == ["INFO graphmend_bc GRAPHMEND_BC=0: graphmend_bc.enable() does nothing."] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["1", ""])
 def test_another_value_leaves_it_on(value: str) -> None:
     program = "gm.enable(); print(gm.is_enabled()); gm.config.enabled = False; gm.disable()\n"
@@ -269,6 +273,7 @@ def test_a_setting_is_still_known_by_its_earlier_name() -> None:
         gm.config.retrace_limit = "many"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variables", "limit"),
     [

@@ -78,6 +78,7 @@ def fill(state: MendingState, code: CodeType) -> None:
     state.note(Decline.of(Refused("call-not-traced"), site))
 
 
+@pytest.mark.slow
 def test_code_that_is_gone_does_not_add_up() -> None:
     state, most = MendingState(), 0
     refs = []
@@ -119,6 +120,7 @@ def test_identities_of_dead_code_do_not_add_up(monkeypatch: pytest.MonkeyPatch) 
     assert (len(table.by_object), len(table.by_value)) == (0, 0)
 
 
+@pytest.mark.slow
 def test_an_identity_dies_with_the_last_of_equal_code_objects() -> None:
     one, other = generated(1), generated(1)
     identity = identity_of(one.__code__)
@@ -133,6 +135,7 @@ def test_an_identity_dies_with_the_last_of_equal_code_objects() -> None:
     assert identity_of(generated(1).__code__) is not identity
 
 
+@pytest.mark.slow
 def test_a_rewrite_keeps_its_original_and_nothing_keeps_the_rewrite() -> None:
     rewrites = MendingState().rewrites
     function = generated(1)
@@ -150,6 +153,7 @@ def test_a_rewrite_keeps_its_original_and_nothing_keeps_the_rewrite() -> None:
     assert alive(refs) == 0
 
 
+@pytest.mark.slow
 def test_refusals_keep_no_code() -> None:
     rewrites = MendingState().rewrites
     function = generated(1)
@@ -217,6 +221,7 @@ def test_what_resumes_a_mended_function_is_its_own_code() -> None:
     assert resumed(kept[1]) is f.__code__
 
 
+@pytest.mark.slow
 def test_sites_hold_no_code() -> None:
     function = generated(1)
     refs = [weakref.ref(function.__code__)]

@@ -87,6 +87,7 @@ def test_levels_however_logging_is_set_up(lines: tuple[str, ...], expected: set[
     assert run(*lines, LOGS)[0] == expected
 
 
+@pytest.mark.slow
 def test_a_mended_program_logs_nothing_that_was_not_asked_for() -> None:
     tell = "print(*sorted(set(seen.names)), sep=',')"
     assert run(BASIC, IMPORT, COMPILES, tell) == (set(), "")
@@ -95,6 +96,7 @@ def test_a_mended_program_logs_nothing_that_was_not_asked_for() -> None:
     assert run(BASIC, IMPORT, ASKED, COMPILES, tell)[0] == {"INFO graphmend_bc.mends"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("imports", "setting", "level"),
     [

@@ -266,6 +266,7 @@ def test_a_torch_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         assert not gm.is_enabled()
 
 
+@pytest.mark.slow
 def test_a_newer_torch_is_tried_unless_versions_are_strict(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

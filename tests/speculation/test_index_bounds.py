@@ -59,6 +59,7 @@ IDS_OF_CALLS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grad", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("use", PUT_IN_BOUNDS.values(), ids=PUT_IN_BOUNDS.keys())
 def test_indices_that_are_put_in_bounds(use: str, grad: bool) -> None:

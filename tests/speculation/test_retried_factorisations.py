@@ -45,6 +45,7 @@ WRITTEN = SAFE + "\ndef f(a):\n    a.add_(0)\n    return safe(a) * 2\n"
 """What has been written to is not looked at while compiling."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "calls",
     [

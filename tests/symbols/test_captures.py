@@ -157,6 +157,7 @@ def test_conditions_on_floats_are_not_simplified(condition: str, backend: str) -
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "use",
     [

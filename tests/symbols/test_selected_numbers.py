@@ -114,6 +114,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", OTHERS.values(), ids=OTHERS)
 def test_others(source: str) -> None:
     calls = signs(14, 4)

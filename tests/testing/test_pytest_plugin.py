@@ -49,6 +49,7 @@ def test_unmarked(compiled):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "plain", "summary"),
     [
@@ -89,6 +90,7 @@ def test_it(bad):
 """
 
 
+@pytest.mark.slow
 def test_failed_checks_of_all_tests_are_told(tmp_path: Path) -> None:
     (tmp_path / "test_project.py").write_text(CHECKED)
     done = python("-m", "pytest", "-q", "--graphmend", *PLUGIN, cwd=tmp_path)
@@ -187,6 +189,7 @@ def test_crash():
 """
 
 
+@pytest.mark.slow
 def test_a_worker_that_crashed_is_mentioned(tmp_path: Path) -> None:
     pytest.importorskip("xdist")
     (tmp_path / "test_crash.py").write_text(CRASHES)
@@ -197,6 +200,7 @@ def test_a_worker_that_crashed_is_mentioned(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out.json").read_text())["lost_workers"] == ["gw0"]
 
 
+@pytest.mark.slow
 def test_switched_off_from_outside_it_says_so(tmp_path: Path) -> None:
     (tmp_path / "test_asserts.py").write_text(ASSERTS.partition("def test_exact")[0] + PLAIN)
     done = python(

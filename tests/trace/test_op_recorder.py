@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 
+import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -50,6 +51,7 @@ def overloads_with_dim() -> list[torch._ops.OpOverload]:
     return found
 
 
+@pytest.mark.slow
 def test_operators_along_a_dimension_of_numbers_and_of_empty_tensors() -> None:
     ran, failures = set(), []
     for op in overloads_with_dim():

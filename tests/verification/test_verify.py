@@ -99,6 +99,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "found"), WRONG.values(), ids=WRONG.keys())
 def test_a_difference_is_told_once_and_reported(body: str, found: str) -> None:
     shown, (verified,), err = run(called(f"def f(x):\n    {body}", "torch.ones(3), torch.ones(3)"))
@@ -217,6 +218,7 @@ EXACT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", EXACT.values(), ids=EXACT.keys())
 def test_an_exact_program_does_as_without(body: str) -> None:
     shown, verified, err = run(body)
@@ -248,6 +250,7 @@ LEFT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "args", "why"), LEFT.values(), ids=LEFT.keys())
 def test_what_cannot_be_repeated_is_counted(body: str, args: str, why: str) -> None:
     program = f"""

@@ -347,6 +347,46 @@ def test_writes_by_way_of_another_tensor(alias: str, cleared: str, backend: str)
     assert whole(BY_ALIAS.format(cleared, alias), backend=backend) == (0, "")
 
 
+OWN_OPTIMIZER = """
+class Own(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.1})
+
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                grad, known = p.grad.data.float(), self.state[p]
+                if not known:
+                    known["mean"], known["square"] = torch.zeros_like(p), torch.zeros_like(p)
+                known["mean"] = known["mean"].type_as(grad)
+                known["mean"].mul_(0.9).add_(grad, alpha=0.1)
+                known["square"].mul_(0.99).addcmul_(grad, grad, value=0.01)
+                scale = known["square"].sqrt().add_(1e-8)
+                p.data.addcdiv_(known["mean"], scale, value=-group["lr"])
+
+opt = Own(m.parameters())
+"""
+
+
+@pytest.mark.parametrize("cleared", ["", "set_to_none=False"])
+def test_an_optimizer_that_writes_to_data_is_exact_without_dynamos_decompositions(
+    cleared: str,
+) -> None:
+    """It keeps what `type_as` gives: the very tensor that it changes in the next step."""
+    body, seen = STEP.replace("zero_grad()", f"zero_grad({cleared})"), []
+    state = session.new_state(mends=True)
+    for compiles in (False, True):
+        made = program(body, before=OWN_OPTIMIZER)
+        with (
+            session.mending_by(state),
+            torch._dynamo.config.patch(enable_dynamo_decompositions=False),
+        ):
+            f = torch.compile(made["f"], backend="aot_eager") if compiles else made["f"]
+            seen.append(lived(made, f, {}))
+    assert _agrees(seen[1], seen[0], 0)
+    assert state.report_now().compiled.breaks == 0
+
+
 def test_an_average_may_read_what_is_written() -> None:
     body = AVERAGE.replace("(q, alpha", "(q.data, alpha")
     before = "import copy\nkept = copy.deepcopy(m).requires_grad_(False)"

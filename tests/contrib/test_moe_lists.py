@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import graphmend_bc as gm
 from tests.oracle import check
 
 ALL = torch.tensor([[3.0, 1.0, 0.0], [0.0, 2.0, 1.0], [1.0, 0.0, 5.0], [4.0, 2.0, 1.0]])
@@ -147,3 +148,17 @@ def test_list_in_another_order_is_no_list_of_indices() -> None:
         orders=1,
     )
     assert "speculate" not in found.mends
+
+
+def test_a_list_of_other_numbers_costs_no_attempt_of_its_own() -> None:
+    """It may not be read after the graph, is no list of indices, and is known before the graph."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        low, high = (x * 2).tolist()
+        return x.clamp(low, high)
+
+    with gm.enabled(cache=False):
+        found = torch.compile(f, backend="eager")(torch.tensor([-0.5, 0.5]))
+        (frame,) = gm.report().frames
+    assert found.tolist() == [-0.5, 0.5]
+    assert [one.failed_at.partition(" ")[0] for one in frame.attempts] == ["host-value-used", ""]

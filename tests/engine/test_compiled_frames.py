@@ -7,7 +7,7 @@ import json
 import os
 import pickle
 import weakref
-from types import CodeType, FrameType
+from types import CodeType
 
 import pytest
 import torch
@@ -157,21 +157,6 @@ def test_what_was_made_of_many_plans_is_made_once_more() -> None:
     assert not recent
 
 
-def holders(what: weakref.ref[CodeType]) -> list[str]:
-    """What keeps an object alive, from what refers to it on; empty if it is gone."""
-    found: list[str] = []
-    reached: list[object] = [what()] if what() is not None else []
-    known = {id(reached), id(found)}
-    for _ in range(6):
-        known |= set(map(id, reached))
-        near = [o for o in gc.get_referrers(*reached) if id(o) not in known]
-        reached = [o for o in near if not isinstance(o, FrameType)][:20]
-        known |= {id(near), id(reached)}
-        found += [f"{type(o).__qualname__} {str(o)[:120]}" for o in reached]
-    return found
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("asked", [False, True])
 def test_what_is_gone_has_the_text_that_it_was_asked_for(asked: bool) -> None:
     def compiled() -> weakref.ref[CodeType]:
@@ -185,7 +170,8 @@ def test_what_is_gone_has_the_text_that_it_was_asked_for(asked: bool) -> None:
     gm.reset()
     torch._dynamo.reset()
     empty_torchs_own_caches()
-    gc.collect()
-    assert holders(code) == []
+    for _ in range(3):  # what a finaliser lets go is found by the next collection
+        gc.collect()
+    assert code() is None
     assert [change.before.name for change in report.rewrites] == ["fleeting"] * asked
     report.to_html(os.devnull)

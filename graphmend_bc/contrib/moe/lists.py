@@ -82,8 +82,7 @@ class ListedCalleeVariable(HoistedCalleeVariable):
                 written = storage_of(node.meta["example_value"]) in trace.recorder.written
                 if (mask := mask_of(node)) is not None and not written:
                     return indices, mask
-        refused = Refused("list-not-full", "It is not known to be a list of such indices.")
-        raise SiteRefused(refused, self.site)
+        raise Refused("list-not-full", "It is not known to be a list of such indices.")
 
     def _speculated(
         self, tx: InstructionTranslatorBase, indices: TensorVariable, mask: Node

@@ -253,7 +253,7 @@ def test_a_leaf_that_is_written_without_a_gradient_is_put_back(backend: str) -> 
                 state["n"] += 1
                 y[z.argmax() % 2].add_(x)
                 z = 6 // z
-            return (y * x).sum() + z
+            return x * 2 + z
         """,
         calls,
         mends="capture@6",

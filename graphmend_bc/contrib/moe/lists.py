@@ -74,6 +74,7 @@ class ListedCalleeVariable(HoistedCalleeVariable):
     def _indices(self) -> tuple[TensorVariable, Node]:
         """The indices, and their mask."""
         callee, trace = self.callee.realize(), self.compilation.trace
+        refused = Refused("list-not-full", "It is not known to be a list of such indices.")
         if isinstance(callee, GetAttrVariable) and callee.name == "tolist":
             indices = callee.obj.realize()
             if type(indices) is TensorVariable:
@@ -82,7 +83,9 @@ class ListedCalleeVariable(HoistedCalleeVariable):
                 written = storage_of(node.meta["example_value"]) in trace.recorder.written
                 if (mask := mask_of(node)) is not None and not written:
                     return indices, mask
-        raise Refused("list-not-full", "It is not known to be a list of such indices.")
+                if node.meta["example_value"].dtype.is_floating_point:
+                    raise refused  # no attempt is lost: the next rule is tried in this one
+        raise SiteRefused(refused, self.site)
 
     def _speculated(
         self, tx: InstructionTranslatorBase, indices: TensorVariable, mask: Node

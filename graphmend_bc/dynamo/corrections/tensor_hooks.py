@@ -25,7 +25,7 @@ def register_hook(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation = current()
         if (
             compilation is not None
-            and compilation.trace.used
+            and compilation.trace.mended
             and not self.source
             and not compiled_autograd.compiled_autograd_enabled
         ):

@@ -115,7 +115,7 @@ def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation.operators.append(called)
         if compilation.trace.of(Rollback).undo is not None:
             return compiled
-        modes = modes_of(gm, self) if compilation.trace.used else None
+        modes = modes_of(gm, self) if compilation.trace.mended else None
         compiled = compiled if modes is None else keeping_modes(compiled, modes)
         return naming_lost_effects(compiled, compilation.trace.effects)
 
@@ -174,7 +174,7 @@ def ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
                 graph_proof.check_question(compilation, name)
             for feature in compilation.trace.obliged(Feature.on_question):
                 feature.on_question(compilation, self, name)
-            if name in _OF_AUTOGRAD and compilation.trace.used:
+            if name in _OF_AUTOGRAD and compilation.trace.mended:
                 _notice_writes(tx, self)
         return stock(self, tx, name, *args, **kwargs)
 

@@ -18,6 +18,7 @@ from graphmend_bc.dynamo.corrections import returned_inputs
 from graphmend_bc.dynamo.graph.fx_nodes import (
     input_storages,
     is_in_place,
+    is_input,
     storages,
     tensors_of,
 )
@@ -62,14 +63,14 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
         feature.on_roll_back(compilation, rollback.undo)
     recorder = trace.listen(output)
     anew = recorder.used_anew if recorder.learns_anew else None
-    is_used_anew = bool(trace.used and anew and anew & input_storages(gm.graph))
+    is_used_anew = bool(trace.mended and anew and anew & _differentiable(gm))
     if is_used_anew and _is_differentiated(trace, recorder, gm):
-        raise SiteRefused(Refused("gradient-of-written"), *trace.used)
+        raise SiteRefused(Refused("gradient-of-written"), *trace.mended)
     operators.check_sizes(gm)
     written = recorder.written
     if trace.choices:
         _check_choices(trace, recorder, gm, output, opaque)
-    if trace.used:
+    if trace.mended:
         rollback.layout = layout_of(gm, output, written)
     if compilation.is_saved:
         check_savable(compilation, output.side_effects)
@@ -79,6 +80,12 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     returned_inputs.take_out(compilation, gm, written)
     trace.proven = True
     trace.close()
+
+
+def _differentiable(gm: GraphModule) -> set[int]:
+    """The storages of inputs that require a gradient."""
+    inputs = filter(is_input, gm.graph.nodes)
+    return storages(node for node in inputs if any(t.requires_grad for t in tensors_of(node)))
 
 
 def _is_differentiated(trace: Trace, recorder: Recorder, gm: GraphModule) -> bool:
@@ -115,12 +122,12 @@ def _find_rollback(
     """
     trace = compilation.trace
     rollback = trace.of(Rollback)
-    mended = trace.used or compilation.follows
+    mended = bool(trace.mended) or compilation.follows
     changes_state = _changes_state(output.side_effects)
     raising = mended and (rollback.handles or changes_state)
-    rollback.leaves_more = bool(mended and (trace.effects or changes_state))
-    if rollback.leaves_more and trace.used and checkpoints.stops_early():
-        raise SiteRefused(Refused("under-checkpoint"), *trace.used)
+    rollback.leaves_more = mended and bool(trace.effects or changes_state)
+    if rollback.leaves_more and trace.mended and checkpoints.stops_early():
+        raise SiteRefused(Refused("under-checkpoint"), *trace.mended)
     if not (need_of(trace) or raising):
         return
     try:

@@ -118,6 +118,12 @@ class Trace:
         return self.features.obliged(obligation)
 
     @property
+    def mended(self) -> list[Site]:
+        """The sites that are mended in the attempt."""
+        features = self.obliged(Feature.mended)
+        return [*self.used, *(site for feature in features for site in feature.mended())]
+
+    @property
     def recorder(self) -> Recorder | None:
         """What is known of the operators that ran so far."""
         return None if self.listener is None else self.listener.start()
@@ -245,8 +251,7 @@ class Compilation:
     @property
     def is_mended(self) -> bool:
         """Whether stock might have broken the graph of the frame, now or in an earlier call."""
-        mended = self.trace.used or any(f.mended() for f in self.trace.obliged(Feature.mended))
-        return bool(mended) or self.follows or self.was_mended
+        return bool(self.trace.mended) or self.follows or self.was_mended
 
     def traced_code(self, code: CodeType) -> CodeType:
         """The code object to trace in place of one that the running trace is about to call."""

@@ -60,7 +60,7 @@ class Recorder:
     Attributes:
         written: storages changed in place so far, in the order of the writes.
         attached: those of them whose tensor has an autograd history after the write.
-        unnoticed: storages of tensors that require gradients, written while grad mode was off.
+        unnoticed: those that were written to while grad mode was off.
         used_anew: those of them that an operator read afterwards.
         learns_anew: whether autograd noted one afterwards.
         draws: devices whose default random generators were drawn from.
@@ -256,9 +256,11 @@ class Recorder:
             self._depth -= 1
             self.written += moment.written
             self.ranges.forget(moment.written)
-            # A leaf that is written while grad mode is off stays one.
-            kind = self.attached if moment.grad else self.unnoticed
-            kind |= moment.requiring
+            # A leaf that is written while grad mode is off stays one, whatever it is written by.
+            if moment.grad:
+                self.attached |= moment.requiring
+            else:
+                self.unnoticed |= {*moment.written}
         self.checks = self.checks or self.rejects or raises_on_values(record)
 
     def _note_use(self, record: OpRecord, moment: _Moment) -> None:

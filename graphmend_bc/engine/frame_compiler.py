@@ -45,7 +45,7 @@ from graphmend_bc.engine.traced import Failed, Outcome, Traced
 from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.rules.standard_library import Prepared
-from graphmend_bc.runtime import Site, identity_of
+from graphmend_bc.runtime import identity_of
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 log = logging.getLogger("graphmend_bc")
@@ -358,10 +358,7 @@ class Frame(Attempts):
     def _commit(self, compilation: Compilation, traced: Traced) -> Traced:
         """Accept an attempt."""
         trace, result = compilation.trace, traced.result
-        used: dict[Site, str] = {}
         may_leave, roll_back = False, None
-        for feature in trace.obliged(Feature.mended):
-            used |= feature.mended()
         for feature in trace.obliged(Feature.on_commit):
             may_leave |= feature.on_commit(compilation)
         for feature in trace.obliged(Feature.roll_back):
@@ -391,7 +388,7 @@ class Frame(Attempts):
         if rollback is not None and rollback.tally is not None:
             self.state.remember_tally(self.code, rollback.tally)
         cut = bool(attempt.break_reason(result))
-        mends = used | trace.used
+        mends = trace.mended
         told = self._rewritten(mends) if mends else []
         verify(self.state, compilation, result, mends, self.call.module_globals, cut=cut)
         report_result(self.state, self.plans, self.code, trace, mends, cut=cut)

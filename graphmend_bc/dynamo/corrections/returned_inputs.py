@@ -46,7 +46,7 @@ def take_out(compilation: Compilation, gm: GraphModule, written: Collection[int]
         return
     inputs = {
         id(tensor): index
-        for index, node in enumerate(node for node in gm.graph.nodes if node.op == "placeholder")
+        for index, node in enumerate(gm.graph.find_nodes(op="placeholder"))
         for tensor in tensors_of(node)
         if storage_of(tensor) in written
     }

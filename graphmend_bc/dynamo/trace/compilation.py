@@ -118,10 +118,12 @@ class Trace:
         return self.features.obliged(obligation)
 
     @property
-    def mended(self) -> list[Site]:
-        """The sites that are mended in the attempt."""
-        features = self.obliged(Feature.mended)
-        return [*self.used, *(site for feature in features for site in feature.mended())]
+    def mended(self) -> dict[Site, str]:
+        """The sites that are mended in the attempt, each with its strategy."""
+        found: dict[Site, str] = {}
+        for feature in self.obliged(Feature.mended):
+            found |= feature.mended()
+        return found | self.used
 
     @property
     def recorder(self) -> Recorder | None:

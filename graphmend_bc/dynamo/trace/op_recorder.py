@@ -260,7 +260,7 @@ class Recorder:
             if moment.grad:
                 self.attached |= moment.requiring
             else:
-                self.unnoticed |= {*moment.written}
+                self.unnoticed.update(moment.written)
         self.checks = self.checks or self.rejects or raises_on_values(record)
 
     def _note_use(self, record: OpRecord, moment: _Moment) -> None:

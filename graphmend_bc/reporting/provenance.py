@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
+import re
 import shlex
 import sys
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import metadata
+from pathlib import Path
 
 import graphmend_bc
 
@@ -58,8 +60,11 @@ class Provenance:
 
 
 def torch_version() -> str:
-    """The version of the installed torch, which is not imported for that."""
+    """The version of the installed torch and what it was built for; torch is not imported."""
     try:
-        return metadata.version("torch")
+        found = metadata.distribution("torch")
     except metadata.PackageNotFoundError:
         return "not installed"
+    file = Path(str(found.locate_file("torch/version.py")))
+    written = re.search(r"__version__ = '(.+)'", file.read_text()) if file.is_file() else None
+    return written[1] if written else found.version

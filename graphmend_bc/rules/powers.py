@@ -55,7 +55,7 @@ POWER = Rule(
     "polyfill",
     9,
     _matches,
-    frozenset({"Failed to trace builtin operator"}),
+    frozenset({"Failed to trace builtin operator", "invalid call to builtin op handler"}),
     handler=known_call("polyfill", _power),
 )
 """`pow(a, b)` of a tensor is traced as `a ** b`, which is what it computes."""

@@ -12,7 +12,7 @@ LIMIT = 120
 """Seconds after which a process counts as one that hangs."""
 
 PRELUDE = """
-import logging, os, signal, sys, threading
+import logging, os, signal, sys, threading, warnings
 import torch
 import graphmend_bc as gm
 torch.set_num_threads(1)
@@ -103,6 +103,7 @@ def test_fork_after_mending() -> None:
 def test_locks_of_other_threads_are_free_in_a_forked_child() -> None:
     """Torch's own lock on compiled versions is not: a child of a thread that calls others may hang."""
     program = """
+    warnings.simplefilter("ignore")  # of a child of a process with threads
     from graphmend_bc.runtime.forks import lock_over_forks
     theirs, own = lock_over_forks(), lock_over_forks()
     held, over = threading.Event(), threading.Event()

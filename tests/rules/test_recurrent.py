@@ -209,6 +209,7 @@ def f(x):
     assert "inline@" in outcome.mends
 
 
+@pytest.mark.skipif(since(2, 15), reason="InternalTorchDynamoError, without mending too.")
 @pytest.mark.parametrize("mode", ["GRU", "LSTM"])
 def test_a_class_of_your_own_calls_its_base(mode: str) -> None:
     """The mark of a call must not be on `super()`: torch asks which frame calls it."""

@@ -118,6 +118,8 @@ def listen_to_captures(output: OutputGraph, compilation: Compilation) -> None:
     env = output.shape_env
     for name in MAKERS:
         setattr(env, name, heard(getattr(env, name)))
+    # Torch remembers shape environments in a cache of its own, and with one all that it refers to.
+    compilation.settings.callback(stop_listening, output)
 
 
 def stop_listening(output: OutputGraph) -> None:

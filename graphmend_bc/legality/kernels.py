@@ -265,9 +265,11 @@ def writes_whole(record: OpRecord, target: torch.Tensor) -> bool:
     Example:
         `y += x` for an `x` of the same shape or of one element.
     """
-    if record.name not in ops.IN_PLACE | {"copy_", "index_put_"}:
-        return False
     if any(isinstance(stride, int) and stride == 0 for stride in target.stride()):
+        return False
+    if record.name in _SCATTERED:
+        return _scatters_whole(record, target)
+    if record.name not in ops.IN_PLACE | {"copy_", "index_put_"}:
         return False
     for other in record.tensors():
         if storage_of(other) == storage_of(target) and not is_same_view(target, other):
@@ -276,6 +278,26 @@ def writes_whole(record: OpRecord, target: torch.Tensor) -> bool:
         if record.name != "index_put_" and not _fits(other.shape, target.shape):
             return False
     return True
+
+
+_SCATTERED: Final = frozenset({"scatter_", "scatter_add_", "scatter_reduce_"})
+
+
+def _scatters_whole(record: OpRecord, target: torch.Tensor) -> bool:
+    """True if the shapes are right whatever the sizes are, and nothing else is that memory.
+
+    Eager Python refuses to scatter from what it writes to. The kernel looks at the indices.
+    """
+    _, _, index, *source = record.args
+    assert isinstance(index, torch.Tensor)
+    others = [index, *(one for one in source if isinstance(one, torch.Tensor))]
+    if any(storage_of(other) == storage_of(target) for other in others):
+        return False
+    shape = list(map(str, index.shape))
+    # Along the other dimensions of the target it may not be longer; it has one alone.
+    return index.dim() == target.dim() == 1 and all(
+        list(map(str, other.shape)) == shape for other in others
+    )
 
 
 def _fits(shape: Sequence[int | torch.SymInt], whole: Sequence[int | torch.SymInt]) -> bool:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.oracle import check
+from tests.releases import since
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 BOTH = [UP, DOWN]
@@ -130,7 +131,9 @@ def program(*lines: str) -> str:
     ],
 )
 def test_shown_as_they_are(call: str) -> None:
-    check(program(call), BOTH, mends=f"defer@{FIRST}")
+    formats = since(2, 14) and "f'" in call  # whose Dynamo traces `__repr__` there
+    declines = None if formats else ""
+    check(program(call), BOTH, f"defer@{FIRST}", declines)
 
 
 @pytest.mark.parametrize(

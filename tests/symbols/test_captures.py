@@ -262,6 +262,10 @@ def test_an_empty_mask_is_speculated_on_not_to_be() -> None:
         "y.copy_(torch.zeros(())); return y",
         "y.add_(y); return y",
         "i = (x > 1).nonzero()[:, 0]; z = x[i]; z *= 3; return x.clone().index_add_(0, i, z)",
+        "i = torch.arange(y.shape[0]); return y.scatter_(0, i, y.flip(0))",
+        "i = torch.zeros(5, dtype=int); return y.scatter_add_(0, i, torch.ones(5))",
+        "i = torch.arange(y.shape[0]); return y.scatter_reduce_(0, i, y * 2, 'amax')",
+        "i = torch.arange(y.shape[0]); return y.scatter_(0, i, 2.0)",
     ],
 )
 def test_a_tensor_of_unknown_size_that_is_changed_in_place(
@@ -292,6 +296,9 @@ def test_a_tensor_of_unknown_size_that_is_changed_in_place(
         "y += x[x > 0]",
         "y = y.expand(2, -1); y += 1",
         "a, b = y[:-1], y[1:]; a += b",
+        "y.scatter_(0, torch.arange(2), torch.ones(3))",
+        "y.scatter_(0, torch.zeros(3, dtype=int), y)",
+        "z = torch.stack([y, y]); z.scatter_(1, torch.zeros(2, 3, dtype=int), 2.0)",
     ],
 )
 def test_a_write_that_may_fail_for_an_unknown_size(body: str) -> None:

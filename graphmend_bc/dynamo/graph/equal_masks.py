@@ -21,6 +21,7 @@ _MAKERS: Final = frozenset(
         *("eq", "ne", "lt", "le", "gt", "ge", "isnan"),
         *("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor"),
         *("logical_and", "logical_not", "logical_or", "logical_xor"),
+        "unsqueeze",
     }
 )
 

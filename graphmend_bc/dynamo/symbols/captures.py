@@ -122,6 +122,13 @@ def listen_to_captures(output: OutputGraph, compilation: Compilation) -> None:
     compilation.settings.callback(stop_listening, output)
 
 
+def note_here(tx: InstructionTranslatorBase, compilation: Compilation) -> None:
+    """The instruction that is being traced can be traced for what is captured alone."""
+    found = instruction_of(tx)
+    if found is not None:
+        compilation.trace.of(Captures).sites[compilation.planner.note_capture(*found)] = None
+
+
 def stop_listening(output: OutputGraph) -> None:
     """Leave the makers of symbols as they were, so that they can be saved with the graph."""
     for name in MAKERS:

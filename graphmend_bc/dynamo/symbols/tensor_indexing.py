@@ -1,9 +1,11 @@
-"""Subscripts of tensors by tensors without a dimension that hold one whole number.
+"""Subscripts of tensors by tensors without a dimension that hold one whole number or truth value.
 
 Eager Python asks such an index for its number and selects by it, which Dynamo cannot trace. The
 number stands for it instead: the one it is known to be, or one that the graph reads when it runs.
+A truth value becomes a mask of one element.
 
     x[:, t]      torch.select(x, 1, t.item())[:]
+    x[c]         x.unsqueeze(0)[c.unsqueeze(0)]
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx.experimental.symbolic_shapes import expect_true
 
 from graphmend_bc.dynamo.symbols.array_numbers import check_assigned, refuse_numbers
+from graphmend_bc.dynamo.symbols.captures import note_here
 from graphmend_bc.dynamo.symbols.full_masks import FullMasks, with_all_indices
 from graphmend_bc.dynamo.symbols.key_dims import first_dims
 from graphmend_bc.dynamo.symbols.known_integers import (
@@ -119,6 +122,10 @@ def _selected(
     key = with_numbers(compilation.trace, key)
     if not compilation.captures or type(target) is not TensorVariable:
         return target, key
+    if _is_truth_value(key.realize()):
+        note_here(tx, compilation)
+        rows, mask = (one.call_method(tx, "unsqueeze", [_FIRST], {}) for one in (target, key))
+        return cast(TensorVariable, rows), mask
     items = [item.realize() for item in key.items] if type(key) is TupleVariable else [key]
     tensor = target.as_proxy().node.meta["example_value"]
     found = list(_places(items, tensor.dim()))
@@ -127,6 +134,13 @@ def _selected(
     for place, dim in reversed(found):
         target = _select(tx, target, dim, cast(TensorVariable, items.pop(place)))
     return target, TupleVariable(items) if items else None
+
+
+_FIRST = ConstantVariable.create(0)
+
+
+def _is_truth_value(key: VariableTracker) -> bool:
+    return type(key) is TensorVariable and key.dtype is torch.bool and key.ndim == 0
 
 
 def _places(items: list[VariableTracker], dims: int) -> Iterator[tuple[int, int]]:

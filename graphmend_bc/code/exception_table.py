@@ -7,6 +7,7 @@ first.
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
@@ -40,6 +41,28 @@ def table_entries(code: CodeType) -> tuple[TableEntry, ...]:
         length, target, packed = (_number(next(stream), stream) for _ in range(3))
         entries.append(TableEntry(start, start + length, target, packed >> 1, bool(packed & 1)))
     return tuple(entries)
+
+
+def has_handler(code: CodeType) -> bool:
+    """Whether an exception may run code of the function's own: `except` or `finally`.
+
+    What a `with` block does with it is up to the manager's `__exit__`.
+
+    Example:
+        >>> def f(lock):
+        ...     with lock:
+        ...         pass
+        >>> has_handler(f.__code__), has_handler(table_entries.__code__)
+        (False, False)
+    """
+    if not code.co_exceptiontable:
+        return False
+    ops = code.co_code[::2]
+    starts = {entry.target for entry in table_entries(code)}
+    return any(ops[at] == _HANDLER and ops[at + 1] != _EXIT for at in starts)
+
+
+_HANDLER, _EXIT = (dis.opmap[name] for name in ("PUSH_EXC_INFO", "WITH_EXCEPT_START"))
 
 
 def _number(first: int, stream: Iterator[int]) -> int:

@@ -292,3 +292,7 @@ CHECKING: Final = frozenset(
     }
 )
 """Further operators that look at values and raise if they do not like them; so do `linalg_...`."""
+
+
+NORMS: Final = frozenset({"linalg_cross", "linalg_vector_norm"})
+"""Those of linear algebra that take all values. The norm of a matrix may have to decompose it."""

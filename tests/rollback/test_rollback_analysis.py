@@ -170,7 +170,8 @@ def test_custom_operator_is_run_twice_if_it_is_known(
         ("return x * 2 if x.sum() > 0 else x + 1", False),
         ("y = x * 2 if x.sum() > 0 else x + 1; return [y, {1: y}]", False),
         ("y = x * 2 if x.sum() > 0 else x + 1; seen.append(1); return y", True),
-        ("with torch.no_grad(): return x * 2 if x.sum() > 0 else x + 1", True),
+        ("with torch.no_grad(): return x * 2 if x.sum() > 0 else x + 1", False),
+        ("try:\n        return x * 2 if x.sum() > 0 else x + 1\n    finally: pass", True),
     ],
 )
 def test_calls_pay_for_the_way_back_only_where_something_could_be_lost(

@@ -270,6 +270,17 @@ def test_a_step_that_raises_leaves_what_it_had_done() -> None:
     assert whole(body) == (0, "")
 
 
+def test_a_step_with_more_parameters_than_are_copied() -> None:
+    """Norms raise for no values, and what torch does in `with` blocks handles nothing."""
+    body = (
+        "opt.zero_grad()\nwith torch.autocast('cpu', enabled=False):\n    loss = mse_loss(m(x), y)\n"
+        "loss.backward()\nnn.utils.clip_grad_norm_(m.parameters(), 0.1)\nopt.step()\n"
+        "return loss.detach()"
+    )
+    with gm.config.patch(snapshot_limit=8):
+        assert whole(body) == (0, "")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "before"),

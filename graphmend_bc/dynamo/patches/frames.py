@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable
+from contextlib import _GeneratorContextManager
 from types import CodeType
 from typing import Any, cast
 
@@ -11,6 +13,7 @@ import torch
 from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc import config
+from graphmend_bc.code.exception_table import has_handler
 from graphmend_bc.dynamo.arguments import Args, Keywords
 from graphmend_bc.dynamo.deferral.called_effects import listen_for_effects
 from graphmend_bc.dynamo.frames.generated_code import TORCH
@@ -48,8 +51,41 @@ def trace_frame(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _may_handle(code: CodeType) -> bool:
-    """True for a function of the user's that has a `try` or a `with`."""
-    return bool(code.co_exceptiontable) and not code.co_filename.startswith(TORCH)
+    """True for a function of the user's that has a `try`, or is what a manager does in the end.
+
+    The managers of torch's let an exception pass.
+    """
+    if code.co_filename.startswith(TORCH) or code in _LEFT_TO_GENERATORS:
+        return False
+    return code.co_name == "__exit__" or has_handler(code)
+
+
+def _note_handler(tracer: Any, rollback: Rollback) -> None:
+    """A graph that raises may be handled by a callee, if operators of the graph are its own.
+
+    A manager or its generator stands around operators of others.
+    """
+    if tracer.f_code.co_name == "__exit__" or tracer.f_code.co_flags & _SUSPENDS:
+        rollback.handles = True
+        return
+    graph, run = tracer.output.graph, tracer.run
+    before = len(graph.nodes)
+
+    def counting() -> None:
+        try:
+            run()
+        finally:
+            rollback.handles = rollback.handles or len(graph.nodes) != before
+
+    tracer.run = counting
+
+
+_SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+_LEFT_TO_GENERATORS = frozenset(
+    vars(_GeneratorContextManager)[name].__code__ for name in ("__enter__", "__exit__")
+)
+"""They give an exception to the manager's generator, which is traced as well."""
 
 
 def output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,9 +120,9 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
         in_coroutine = is_in_coroutine(parent, code)
         if not in_coroutine:
             code = compilation.traced_code(code)
-            if _may_handle(code):
-                compilation.trace.of(Rollback).handles = True
         stock(self, parent, code, *args, **kwargs)
+        if not in_coroutine and _may_handle(code):
+            _note_handler(self, compilation.trace.of(Rollback))
         listen_to_jumps(self, compilation)
         if not in_coroutine:
             listen_for_effects(self, compilation, code)

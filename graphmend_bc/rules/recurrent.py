@@ -20,6 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 from torch.fx import GraphModule, Node
 
+from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.guarded_constants import guard_on
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
@@ -51,6 +52,9 @@ class Recurrent(Feature):
 
     def on_graph(self, compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
         """Show that each of their operators is one that backends have, too."""
+        names = set(map(name_called, gm.graph.nodes))
+        if facts.FAILS_IN_INFERENCE_MODE and "_enter_inference_mode" in names:
+            raise SiteRefused(Refused("call-not-traced", _INFERENCE), *dict.fromkeys(self.sites))
         nodes = [node for node in gm.graph.nodes if name_called(node) in _OPERATORS]
         for refused in filter(None, map(_problem, nodes)):
             raise SiteRefused(refused, *dict.fromkeys(self.sites))
@@ -63,6 +67,7 @@ _GRADIENT = (
     "A gradient may be asked for; without one, as under torch.no_grad(), the recurrent module is"
     " traced. With one Dynamo traces it if torch._dynamo.config.allow_rnn is set."
 )
+_INFERENCE = "This torch fails to compile it in inference mode. Use torch.no_grad() there."
 _FORGETS = "A backend would forget the dropout between its layers."
 _STEPS = (
     "A backend would make a graph with each step of the recurrent module; Dynamo traces it if"

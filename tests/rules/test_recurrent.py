@@ -105,6 +105,9 @@ WHOLE = {
 @pytest.mark.parametrize("source", WHOLE.values(), ids=WHOLE.keys())
 def test_a_layer_is_an_operator(source: str, backend: str) -> None:
     outcome = agrees(source, [X, -X, X[:, :2]], backend=backend)
+    if "inference" in source and not since(2, 13):
+        assert "call-not-traced@" in outcome.declines
+        return
     assert (outcome.breaks, outcome.declines) == (0, "")
     assert "inline@" in outcome.mends
 
@@ -294,6 +297,8 @@ return y * 2, state
     ],
 )
 def test_the_module_changes(change: str) -> None:
+    if change == "rnn.double()" and not since(2, 13):
+        pytest.skip("Torch's check of the weights' type is not traced: another error is raised.")
     before = "torch.manual_seed(0)\nrnn = nn.LSTM(4, 5, batch_first=True)"
     body = """
 with torch.no_grad():

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import torch
 from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.ctx_manager import GenericContextWrappingVariable
 
 from graphmend_bc import config
 from graphmend_bc.code.exception_table import has_handler
@@ -20,7 +21,7 @@ from graphmend_bc.dynamo.frames.generated_code import TORCH
 from graphmend_bc.dynamo.frames.inlined_frames import is_in_coroutine
 from graphmend_bc.dynamo.frames.profiler_labels import graph_with_label, without_torchs_marks
 from graphmend_bc.dynamo.frames.stack_room import launched_by
-from graphmend_bc.dynamo.graph.fx_nodes import keep_unused_indexing
+from graphmend_bc.dynamo.graph.fx_nodes import keep_unused_indexing, last_node
 from graphmend_bc.dynamo.host_values import host_arithmetic
 from graphmend_bc.dynamo.host_values.host_value import host_among
 from graphmend_bc.dynamo.predication.arm import Arms
@@ -51,33 +52,45 @@ def trace_frame(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _may_handle(code: CodeType) -> bool:
-    """True for a function of the user's that has a `try`, or is what a manager does in the end.
-
-    The managers of torch's let an exception pass.
-    """
-    if code.co_filename.startswith(TORCH) or code in _LEFT_TO_GENERATORS:
-        return False
-    return code.co_name == "__exit__" or has_handler(code)
+    """True for a function of the user's that has a `try`."""
+    return not code.co_filename.startswith(TORCH) and has_handler(code)
 
 
-def _note_handler(tracer: Any, rollback: Rollback) -> None:
+def _note_handler(tracer: Any, code: CodeType, rollback: Rollback) -> None:
     """A graph that raises may be handled by a callee, if operators of the graph are its own.
 
-    A manager or its generator stands around operators of others.
+    What a manager does in the end, and a generator, stand around operators of others.
+
+    Args:
+        tracer: of the callee.
+        code: the callee's, as it was written.
+        rollback: of the attempt.
     """
-    if tracer.f_code.co_name == "__exit__" or tracer.f_code.co_flags & _SUSPENDS:
-        rollback.handles = True
+    if rollback.handles or code.co_filename.startswith(TORCH):
         return
-    graph, run = tracer.output.graph, tracer.run
-    before = len(graph.nodes)
+    ends, handles = _ends_block(tracer, code), _may_handle(code)
+    if not (ends or handles) or code in _LEFT_TO_GENERATORS:
+        return
+    if ends or code.co_flags & _SUSPENDS:
+        rollback.handles = True
+    else:
+        graph, run, before = tracer.output.graph, tracer.run, last_node(tracer.output.graph)
 
-    def counting() -> None:
-        try:
-            run()
-        finally:
-            rollback.handles = rollback.handles or len(graph.nodes) != before
+        def noting() -> None:
+            try:
+                run()
+            finally:
+                rollback.handles = rollback.handles or last_node(graph) is not before
 
-    tracer.run = counting
+        tracer.run = noting
+
+
+def _ends_block(tracer: Any, code: CodeType) -> bool:
+    """True for what a context manager's class, which is not one of torch's, does in the end."""
+    first = next(iter(tracer.symbolic_locals.values()), None)
+    manager = first.cm_obj if isinstance(first, GenericContextWrappingVariable) else None
+    exits = getattr(type(manager), "__exit__", None)
+    return code.co_name == "__exit__" or getattr(exits, "__code__", None) is code
 
 
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -111,7 +124,7 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`InliningInstructionTranslator.__init__`: trace the callee's rewritten code."""
 
     def __init__(self: Any, parent: Any, code: CodeType, *args: Any, **kwargs: Any) -> None:
-        compilation = current()
+        compilation, own = current(), code
         if compilation is None:
             stock(self, parent, code, *args, **kwargs)
             return
@@ -121,8 +134,8 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
         if not in_coroutine:
             code = compilation.traced_code(code)
         stock(self, parent, code, *args, **kwargs)
-        if not in_coroutine and _may_handle(code):
-            _note_handler(self, compilation.trace.of(Rollback))
+        if not in_coroutine:
+            _note_handler(self, own, compilation.trace.of(Rollback))
         listen_to_jumps(self, compilation)
         if not in_coroutine:
             listen_for_effects(self, compilation, code)

@@ -77,6 +77,7 @@ def _note_handler(tracer: Any, code: CodeType, rollback: Rollback) -> None:
         graph, run, before = tracer.output.graph, tracer.run, last_node(tracer.output.graph)
 
         def noting() -> None:
+            del tracer.run  # which would keep the tracer alive
             try:
                 run()
             finally:

@@ -122,7 +122,7 @@ def _selected(
     key = with_numbers(compilation.trace, key)
     if not compilation.captures or type(target) is not TensorVariable:
         return target, key
-    if _is_truth_value(key.realize()):
+    if _is_truth_value(key.realize(), target):
         note_here(tx, compilation)
         rows, mask = (one.call_method(tx, "unsqueeze", [_FIRST], {}) for one in (target, key))
         return cast(TensorVariable, rows), mask
@@ -139,8 +139,11 @@ def _selected(
 _FIRST = ConstantVariable.create(0)
 
 
-def _is_truth_value(key: VariableTracker) -> bool:
-    return type(key) is TensorVariable and key.dtype is torch.bool and key.ndim == 0
+def _is_truth_value(key: VariableTracker, target: TensorVariable) -> bool:
+    """True if eager Python asks for its value, and a mask may be where it is."""
+    if type(key) is not TensorVariable or key.dtype is not torch.bool or key.ndim != 0:
+        return False
+    return key.device in (target.device, torch.device("cpu"))
 
 
 def _places(items: list[VariableTracker], dims: int) -> Iterator[tuple[int, int]]:

@@ -73,7 +73,7 @@ SKIPS_DEFAULTS: Final = not HAS_SLOTS
 # torch 2.11: `[1, 2][o]` raises for an object whose class has `__index__`.
 REFUSES_INDEX: Final = not HAS_SLOTS
 
-# Whether AOTAutograd fails for a recurrent layer in inference mode, and leaves its dispatcher on.
+# torch 2.11: AOTAutograd fails for recurrent layers in inference mode; torch raises from then on.
 FAILS_IN_INFERENCE_MODE: Final = not HAS_SLOTS
 
 # Functions that keep for ever which slots a type has: `base` has two more since torch 2.14.

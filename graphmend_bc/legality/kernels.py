@@ -293,11 +293,9 @@ def _scatters_whole(record: OpRecord, target: torch.Tensor) -> bool:
     others = [index, *(one for one in source if isinstance(one, torch.Tensor))]
     if any(storage_of(other) == storage_of(target) for other in others):
         return False
-    shape = list(map(str, index.shape))
+    shapes = {tuple(map(str, other.shape)) for other in others}
     # Along the other dimensions of the target it may not be longer; it has one alone.
-    return index.dim() == target.dim() == 1 and all(
-        list(map(str, other.shape)) == shape for other in others
-    )
+    return index.dim() == target.dim() == 1 == len(shapes)
 
 
 def _fits(shape: Sequence[int | torch.SymInt], whole: Sequence[int | torch.SymInt]) -> bool:

@@ -52,8 +52,9 @@ class Recurrent(Feature):
 
     def on_graph(self, compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
         """Show that each of their operators is one that backends have, too."""
-        names = set(map(name_called, gm.graph.nodes))
-        if facts.FAILS_IN_INFERENCE_MODE and "_enter_inference_mode" in names:
+        if facts.FAILS_IN_INFERENCE_MODE and "_enter_inference_mode" in map(
+            name_called, gm.graph.nodes
+        ):
             raise SiteRefused(Refused("call-not-traced", _INFERENCE), *dict.fromkeys(self.sites))
         nodes = [node for node in gm.graph.nodes if name_called(node) in _OPERATORS]
         for refused in filter(None, map(_problem, nodes)):

@@ -12,7 +12,7 @@ X = torch.tensor([1.0, -2.0, 3.0])
 INTS = torch.tensor([1, 2, 0])
 
 MENDED = "" if since(2, 14) else "polyfill@2"
-"""torch 2.15 traces it by itself."""
+"""Since torch 2.14 Dynamo traces it by itself."""
 
 
 @pytest.mark.parametrize(

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import inspect
 import operator
 from collections.abc import Callable
-from contextlib import _GeneratorContextManager
 from types import CodeType
 from typing import Any, cast
 
 import torch
 from torch._dynamo.variables.base import VariableTracker
-from torch._dynamo.variables.ctx_manager import GenericContextWrappingVariable
 
 from graphmend_bc import config
-from graphmend_bc.code.exception_table import has_handler
 from graphmend_bc.dynamo.arguments import Args, Keywords
 from graphmend_bc.dynamo.deferral.called_effects import listen_for_effects
-from graphmend_bc.dynamo.frames.generated_code import TORCH
 from graphmend_bc.dynamo.frames.inlined_frames import is_in_coroutine
 from graphmend_bc.dynamo.frames.profiler_labels import graph_with_label, without_torchs_marks
 from graphmend_bc.dynamo.frames.stack_room import launched_by
-from graphmend_bc.dynamo.graph.fx_nodes import keep_unused_indexing, last_node
+from graphmend_bc.dynamo.graph.fx_nodes import keep_unused_indexing
 from graphmend_bc.dynamo.host_values import host_arithmetic
 from graphmend_bc.dynamo.host_values.host_value import host_among
 from graphmend_bc.dynamo.predication.arm import Arms
 from graphmend_bc.dynamo.predication.tensor_predicates import HostNumberVariable
 from graphmend_bc.dynamo.rollback import graph_proof
 from graphmend_bc.dynamo.rollback.deopt_wrapper import keeping_modes, watched
-from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, modes_of
+from graphmend_bc.dynamo.rollback.rollback_analysis import (
+    Rollback,
+    modes_of,
+    note_frame,
+    note_inlined,
+)
 from graphmend_bc.dynamo.speculation.survey import listen_to_jumps
 from graphmend_bc.dynamo.symbols import captures
 from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
@@ -44,62 +44,10 @@ def trace_frame(stock: Callable[..., Any]) -> Callable[..., Any]:
     def trace_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
         if (compilation := current()) is not None:
             compilation.start_trace()
-            if _may_handle(code):
-                compilation.trace.of(Rollback).handles = True
+            note_frame(compilation.trace, code)
         return stock(code, *args, **kwargs)
 
     return trace_frame
-
-
-def _may_handle(code: CodeType) -> bool:
-    """True for a function of the user's that has a `try`."""
-    return not code.co_filename.startswith(TORCH) and has_handler(code)
-
-
-def _note_handler(tracer: Any, code: CodeType, rollback: Rollback) -> None:
-    """A graph that raises may be handled by a callee, if operators of the graph are its own.
-
-    What a manager does in the end, and a generator, stand around operators of others.
-
-    Args:
-        tracer: of the callee.
-        code: the callee's, as it was written.
-        rollback: of the attempt.
-    """
-    if rollback.handles or code.co_filename.startswith(TORCH):
-        return
-    ends, handles = _ends_block(tracer, code), _may_handle(code)
-    if not (ends or handles) or code in _LEFT_TO_GENERATORS:
-        return
-    if ends or code.co_flags & _SUSPENDS:
-        rollback.handles = True
-    else:
-        graph, run, before = tracer.output.graph, tracer.run, last_node(tracer.output.graph)
-
-        def noting() -> None:
-            del tracer.run  # which would keep the tracer alive
-            try:
-                run()
-            finally:
-                rollback.handles = rollback.handles or last_node(graph) is not before
-
-        tracer.run = noting
-
-
-def _ends_block(tracer: Any, code: CodeType) -> bool:
-    """True for what a context manager's class, which is not one of torch's, does in the end."""
-    first = next(iter(tracer.symbolic_locals.values()), None)
-    manager = first.cm_obj if isinstance(first, GenericContextWrappingVariable) else None
-    exits = getattr(type(manager), "__exit__", None)
-    return code.co_name == "__exit__" or getattr(exits, "__code__", None) is code
-
-
-_SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-
-_LEFT_TO_GENERATORS = frozenset(
-    vars(_GeneratorContextManager)[name].__code__ for name in ("__enter__", "__exit__")
-)
-"""They give an exception to the manager's generator, which is traced as well."""
 
 
 def output_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,7 +84,7 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
             code = compilation.traced_code(code)
         stock(self, parent, code, *args, **kwargs)
         if not in_coroutine:
-            _note_handler(self, own, compilation.trace.of(Rollback))
+            note_inlined(compilation.trace, self, own)
         listen_to_jumps(self, compilation)
         if not in_coroutine:
             listen_for_effects(self, compilation, code)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection
+from contextlib import _GeneratorContextManager
 from dataclasses import dataclass
+from types import CodeType
+from typing import Any
 
 import torch
 from torch._dynamo.output_graph import OutputGraph
+from torch._dynamo.variables.ctx_manager import GenericContextWrappingVariable
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from graphmend_bc import config
+from graphmend_bc.code.exception_table import has_handler
+from graphmend_bc.dynamo.frames.generated_code import TORCH
 from graphmend_bc.dynamo.graph.fx_nodes import (
     input_storages,
     is_in_place,
+    last_node,
     name_called,
     sets_a_mode,
     storages,
@@ -53,6 +61,64 @@ class Rollback(Feature):
 
     def on_commit(self, compilation: Compilation) -> bool:
         return self.undo is not None or self.layout is not None or self.leaves_more
+
+
+def note_frame(trace: Trace, code: CodeType) -> None:
+    """A graph that raises may be handled by the frame itself, if it is the user's and has a `try`.
+
+    Args:
+        trace: the attempt.
+        code: the frame's.
+    """
+    if not code.co_filename.startswith(TORCH) and has_handler(code):
+        trace.of(Rollback).handles = True
+
+
+def note_inlined(trace: Trace, tracer: Any, code: CodeType) -> None:
+    """A graph that raises may be handled by a callee, if operators of the graph are its own.
+
+    What a manager does in the end, and a generator, stand around operators of others.
+
+    Args:
+        trace: the attempt.
+        tracer: of the callee.
+        code: the callee's, as it was written.
+    """
+    if code.co_filename.startswith(TORCH):
+        return
+    ends = _ends_block(tracer, code)
+    if not (ends or has_handler(code)) or code in _LEFT_TO_GENERATORS:
+        return
+    rollback = trace.of(Rollback)
+    if ends or code.co_flags & _SUSPENDS:
+        rollback.handles = True
+        return
+    graph, run, before = tracer.output.graph, tracer.run, last_node(tracer.output.graph)
+
+    def noting() -> None:
+        del tracer.run  # which would keep the tracer alive
+        try:
+            run()
+        finally:
+            rollback.handles = rollback.handles or last_node(graph) is not before
+
+    tracer.run = noting
+
+
+def _ends_block(tracer: Any, code: CodeType) -> bool:
+    """True for what a context manager's class, which is not one of torch's, does in the end."""
+    first = next(iter(tracer.symbolic_locals.values()), None)
+    manager = first.cm_obj if isinstance(first, GenericContextWrappingVariable) else None
+    exits = getattr(type(manager), "__exit__", None)
+    return code.co_name == "__exit__" or getattr(exits, "__code__", None) is code
+
+
+_SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+_LEFT_TO_GENERATORS = frozenset(
+    vars(_GeneratorContextManager)[name].__code__ for name in ("__enter__", "__exit__")
+)
+"""They give an exception to the manager's generator, which is traced as well."""
 
 
 def need_of(trace: Trace) -> RollbackNeed:

@@ -55,9 +55,8 @@ class Captures(Feature):
         _check_question(tensor, name)
         if name == "item" and _has_symbol(tensor):
             tx = tensor.as_proxy().tracer.output_graph.current_tx
-            found = instruction_of(tx)
-            if found is not None and not tx.current_instruction.opname.startswith("LOAD_"):
-                self.sites[compilation.planner.note_capture(*found)] = None
+            if not tx.current_instruction.opname.startswith("LOAD_"):
+                note_here(tx, compilation)
 
     def give_up_numbers(self, detail: str) -> None:
         refuse_captured(detail)

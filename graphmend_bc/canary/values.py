@@ -17,6 +17,14 @@ _MADE: Final = "class C(metaclass=M): pass"
 
 _BOUNDED: Final = "q = collections.deque([1, 1], maxlen=2)"
 
+_METHODS: Final = """class K(torch.autograd.Function):
+    gain = 3.0
+    @classmethod
+    def forward(cls, ctx, x): return x * cls.gain
+    @classmethod
+    def backward(cls, ctx, grad): return grad * cls.gain
+"""
+
 OF_VALUES: Final = MappingProxyType(
     {
         "UserDefinedObjectVariable.var_getattr (frames.ask_object)": Program(
@@ -119,6 +127,21 @@ OF_VALUES: Final = MappingProxyType(
         ),
         "TorchInGraphFunctionVariable.call_function (dropout.call_dropout)": Program(
             f"y = F.dropout(x, 0.5, False)\n{PRINT}\nreturn x.sum(), y is x", mends="defer"
+        ),
+        "AutogradFunctionApplyVariable.prepare_fn_vt (class_methods.prepare_method)": Program(
+            "return K.apply(x).sum()", f"given.requires_grad_()\n{_METHODS}", ("K.gain = 4.0",)
+        ),
+        "AutogradFunctionVariable.call_apply (class_methods.call_apply)": Program(
+            "return K.apply(x)", _METHODS, ("K.gain = 4.0",)
+        ),
+        "SuperVariable.__init__ (class_methods.make_super)": Program(
+            "return L.apply(x)",
+            f"{_METHODS}\nclass L(K):\n    @classmethod\n"
+            "    def forward(cls, ctx, x): return super().forward(ctx, x)",
+            ("K.gain = 4.0",),
+        ),
+        "AutogradFunctionVariable.var_getattr (class_methods.read_attribute)": Program(
+            "return x * K.gain", _METHODS, ("K.gain = 4.0",)
         ),
         "TorchInGraphFunctionVariable.call_function (tensor_bounds.call_range)": Program(
             "return torch.arange(x.min().int(), x.max().int()) + 1",

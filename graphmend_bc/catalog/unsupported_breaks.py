@@ -22,8 +22,7 @@ LEFT: Final = MappingProxyType(
             "A module that is imported raises, or what the import finds cannot be guarded on."
         ),
         "failed to bind arguments when attempting to inline": (
-            "The arguments do not fit the function, as Dynamo passes them. It passes the class"
-            " twice where forward of a torch.autograd.Function is a class method: make it static."
+            "The arguments do not fit the function, as Dynamo passes them."
         ),
         "mapping proxy affected by dictionary mutation": (
             "The dict behind the proxy may have been changed, as other code refers to it too."

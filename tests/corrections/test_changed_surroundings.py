@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
-from tests.surroundings import changing
+import graphmend_bc as gm
+from tests.surroundings import X, changing
 
 MENDED = "print('sum', x.sum())"
 
@@ -183,3 +186,29 @@ def test_branch_in_a_hook_that_goes() -> None:
         "h.remove()",
         "h = m.register_forward_pre_hook(before)",
     )
+
+
+@pytest.mark.parametrize("kind", [classmethod, staticmethod])
+def test_a_method_that_is_made_anew_may_have_the_address_of_the_old_one(kind: Any) -> None:
+    class Owner:
+        w: Any
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        print("sum", x.sum())
+        result: torch.Tensor = x * Owner.w()
+        return result
+
+    def returning(number: int) -> Any:
+        return eval(f"lambda *cls: {number}")
+
+    for number in range(0, 80, 2):
+        torch._dynamo.reset()
+        function, other = returning(number), returning(number + 1)
+        with gm.enabled():
+            compiled = torch.compile(f, backend="eager")
+            Owner.w = kind(function)
+            seen = [compiled(X).tolist()]
+            Owner.w = None
+            Owner.w = kind(other)
+            seen.append(compiled(X).tolist())
+        assert seen == [(X * number).tolist(), (X * (number + 1)).tolist()]

@@ -198,8 +198,15 @@ def _guard(where: Source, klass: type, name: str) -> None:
         make, kwargs = facts.lacks_key(name)
         note_absent(where, name, make, **kwargs)
     elif isinstance(found := vars(klass)[name], _METHODS):
-        item = source.DictGetItemSource(where, name)
-        make = GuardBuilder.ID_MATCH
-        if isinstance(found, FunctionType):
-            make = GuardBuilder.CLOSURE_MATCH
-        note_absent(item, "", make)
+        item: Source = source.DictGetItemSource(where, name)
+        if not isinstance(found, FunctionType):
+            # The wrapper may be made anew at the same address.
+            note_absent(item, "", GuardBuilder.TYPE_MATCH)
+            item, found = source.AttrSource(item, "__func__"), found.__func__
+        note_absent(item, "", _guard_on(found))
+
+
+def _guard_on(function: object) -> Any:
+    """What guards on a function or another callable."""
+    is_function = isinstance(function, FunctionType)
+    return GuardBuilder.CLOSURE_MATCH if is_function else GuardBuilder.ID_MATCH

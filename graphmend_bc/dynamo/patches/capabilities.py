@@ -45,3 +45,6 @@ RESUMING: Final = "resumption in the program's code"
 
 ATTRIBUTE_DICTS: Final = "dicts of attributes"
 """Without it, `vars` of an object that a function makes may lack what it sets."""
+
+AUTOGRAD_FUNCTIONS: Final = "methods of autograd functions"
+"""Without it, those that are class methods break the graph."""

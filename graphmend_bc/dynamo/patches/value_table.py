@@ -10,6 +10,7 @@ from graphmend_bc.dynamo.absence.class_lookups import note_class
 from graphmend_bc.dynamo.calls import assertions, cached_calls, compile_regions
 from graphmend_bc.dynamo.corrections import (
     bounded_deques,
+    class_methods,
     dropout,
     mapping_proxy,
     metaclass_calls,
@@ -165,6 +166,35 @@ SEAMS: Final = (
         ("call_function",),
         dropout.call_dropout,
         "dropout that drops nothing gives its argument",
+    ),
+    Seam(
+        f"{_VARIABLES}.higher_order_ops:AutogradFunctionApplyVariable",
+        ("prepare_fn_vt",),
+        class_methods.prepare_method,
+        "autograd functions whose forward is a class method: stock passes the class twice",
+        needed_by=(capabilities.AUTOGRAD_FUNCTIONS,),
+    ),
+    Seam(
+        f"{_VARIABLES}.misc:AutogradFunctionVariable",
+        ("call_apply",),
+        class_methods.call_apply,
+        "the same without a gradient: stock does not guard on what forward reads of its class",
+        needed_by=(capabilities.AUTOGRAD_FUNCTIONS,),
+    ),
+    Seam(
+        f"{_VARIABLES}.misc:SuperVariable",
+        ("__init__",),
+        class_methods.make_super,
+        "`super()` in class methods of autograd functions: stock knows no class of it",
+        needed_by=(capabilities.AUTOGRAD_FUNCTIONS,),
+    ),
+    Seam(
+        f"{_VARIABLES}.misc:AutogradFunctionVariable",
+        facts.GETATTR,
+        class_methods.read_attribute,
+        "attributes of the classes of autograd functions",
+        needed_by=(capabilities.AUTOGRAD_FUNCTIONS,),
+        inherited=True,
     ),
     Seam(
         f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",

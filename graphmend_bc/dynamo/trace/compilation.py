@@ -253,7 +253,9 @@ class Compilation:
     @property
     def is_mended(self) -> bool:
         """Whether stock might have broken the graph of the frame, now or in an earlier call."""
-        return bool(self.trace.mended) or self.follows or self.was_mended
+        if self.trace.mended or self.follows or self.was_mended:
+            return True
+        return any(feature.corrects() for feature in self.trace.obliged(Feature.corrects))
 
     def traced_code(self, code: CodeType) -> CodeType:
         """The code object to trace in place of one that the running trace is about to call."""

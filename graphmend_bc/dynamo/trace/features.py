@@ -160,6 +160,10 @@ class Feature:
         """Sites that are mended without being noted in `trace.used`, with the strategy."""
         return {}
 
+    def corrects(self) -> bool:
+        """Whether stock would have broken the graph, or raised, at something that is no site."""
+        return False
+
     def on_commit(self, compilation: Compilation) -> bool:
         """True if calls of the frame may have to run its original code."""
         return False

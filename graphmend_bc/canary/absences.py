@@ -110,6 +110,7 @@ OF_ATTRIBUTES: Final = MappingProxyType(
             "C.n = 3\nreturn x + hasattr(D, 'n')",
             "class C: pass\nclass D(C): pass",
             ("del C.n",),
+            whole=False,  # torch 2.11 breaks at the write
         ),
         "TensorVariable.call_obj_hasattr (absent_names.has_attribute)": _asks(
             "w = 5 if hasattr(x * 2, 'w') else 1", ""

@@ -39,6 +39,7 @@ _NOT_BY_NAME: Final = frozenset(
     {
         "ListVariable.call_method (absent_keys.take_all)",
         "UserDefinedClassVariable.call_function (finalisers.call_class)",
+        "UserDefinedClassVariable.call_obj_hasattr (class_writes.has_attribute)",
     }
 )
 _NOT_WITH_TABLES: Final = frozenset(

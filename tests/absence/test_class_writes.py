@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.oracle import Change, agrees
+from tests.releases import STOCK_IS_WRONG, since
 
 X = torch.tensor([1.0, -2.0, 3.0])
 
@@ -64,6 +65,9 @@ def _of(*lines: str) -> str:
     ],
 )
 def test_an_attribute_is_read(write: str, asked: str) -> None:
+    is_counted = "+" in write or (write == "Kind.up()" and "up()" in asked)
+    if is_counted and not since(2, 13):
+        pytest.skip(STOCK_IS_WRONG)
     changes = [Change("Base.rate = 7"), X, Change("vars(kind)['rate'] = 3"), X, -X]
     agrees(_of(write, "print('here')", f"return {asked}"), [X, X, *changes], orders=1)
 
@@ -100,6 +104,7 @@ def test_an_object_has_its_own(write: str) -> None:
         agrees(_of("kind.rate = 4", write, "print('here')", "return x * kind.rate"), [X, -X])
 
 
+@pytest.mark.skipif(not since(2, 13), reason=STOCK_IS_WRONG)
 def test_objects_that_count_themselves() -> None:
     source = """
 class Counted:

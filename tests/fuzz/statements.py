@@ -57,6 +57,8 @@ BREAKS = (
     "if {vector}.sum() > 0:\n    {vector_old} = {vector} * 2",
     "{number_new} = {vector}.sum().item()",
     "if {test}:\n    <block>",
+    "{thing_new} = {matrix} if {test} or {test} else {vector}",
+    "{thing_new} = [{vector}] if not {test} and {test} else {vector}",
     "logger.info('at %s', {shown})",
 )
 """Statements of which most break a graph."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
-from torch._dynamo.source import AttrSource, GlobalSource, LocalSource
+from torch._dynamo.guards import from_numpy
+from torch._dynamo.source import AttrSource, GlobalSource, LocalSource, NumpyTensorSource
 from torch._guards import Source
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, GraphModule, Node
@@ -60,6 +61,9 @@ def reader(source: Source) -> Reader:
     if type(source) is AttrSource:
         base = reader(source.base)
         return lambda scope: getattr(base(scope), source.member)
+    if type(source) is NumpyTensorSource:
+        array = reader(source.base)
+        return lambda scope: from_numpy(array(scope))
     return lambda scope: source.get_value(scope, {}, {})
 
 

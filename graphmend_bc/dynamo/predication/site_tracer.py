@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import ClassVar
 
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import TensorVariable
+from torch.fx import Node
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.calls.higher_order import depth_of
@@ -26,6 +29,7 @@ from graphmend_bc.dynamo.speculation.survey import goes_on_after
 from graphmend_bc.dynamo.symbols.known_integers import number_in
 from graphmend_bc.dynamo.trace.checkpoint import Checkpoint, Position
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.tracing import inline, is_true
 from graphmend_bc.dynamo.trace.truth_overrides import check_truth_is_plain
 from graphmend_bc.legality import choose
@@ -35,6 +39,19 @@ from graphmend_bc.legality.ops import IN_PLACE
 from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Site, Speculate
+
+
+@dataclass(slots=True, eq=False)
+class ShortCircuits(Feature):
+    """Conditions of several parts.
+
+    Attributes:
+        first: what the first part of one is, by the node of the whole condition.
+    """
+
+    stays: ClassVar[bool] = True
+
+    first: dict[Node, TensorVariable] = field(default_factory=dict)
 
 
 class SiteTracer:
@@ -96,12 +113,13 @@ class SiteTracer:
     def go_on(self, condition: TensorVariable, refused: Refused) -> None:
         """Let the trace go on with the next rule; returns if it cannot.
 
+        The program's jump, at which it goes on, asks the first part of a short circuit alone.
+
         Raises:
             GoesOnOtherwise: it goes on.
         """
-        go_on_with_next_rule(
-            self.tx, self.compilation, self.site, condition, refused, self.checkpoint
-        )
+        asked = self.trace.of(ShortCircuits).first.get(condition.as_proxy().node, condition)
+        go_on_with_next_rule(self.tx, self.compilation, self.site, asked, refused, self.checkpoint)
 
     def _conditional(
         self,
@@ -144,10 +162,16 @@ class SiteTracer:
             truth = self.truth(second)
             if not primitive.second:
                 truth = call(self.tx, "logical_not", truth)
-            return call(self.tx, "logical_and", first, truth)
+            return self._note_parts(condition, call(self.tx, "logical_and", first, truth))
         second = inline(self.tx, is_true, second)
         agrees = second.as_python_constant() is primitive.second
-        return first if agrees else ConstantVariable.create(False)
+        return self._note_parts(condition, first) if agrees else ConstantVariable.create(False)
+
+    def _note_parts(self, condition: TensorVariable, whole: TensorVariable) -> TensorVariable:
+        """Note what the first part of a short circuit is that was computed as a whole."""
+        known, node = self.trace.of(ShortCircuits).first, condition.as_proxy().node
+        known[whole.as_proxy().node] = known.get(node, condition)
+        return whole
 
     def fold(self, condition: TensorVariable) -> bool | None:
         """The truth value of the condition if it is known now; what it was computed from stays."""

@@ -28,7 +28,7 @@ from torch.utils._pytree import tree_leaves
 
 from graphmend_bc.dynamo.before_graph.apart_guards import guard_apart
 from graphmend_bc.dynamo.before_graph.call_template import TENSOR, template_of
-from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
+from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, reader, slice_of
 from graphmend_bc.dynamo.before_graph.host_function import NUMBERS
 from graphmend_bc.dynamo.before_graph.prologue import call_in_prologue
 from graphmend_bc.dynamo.calls.cached_calls import is_cached
@@ -133,7 +133,7 @@ class HostDraw:
         """What it is given in this call of the frame."""
         root = tx.output.root_tx
         scope = {"L": root.f_locals, "G": root.f_globals}
-        return [source.get_value(scope, {}, {}) for source in self.sources]
+        return [reader(source)(scope) for source in self.sources]
 
 
 def drawn_before_graph(

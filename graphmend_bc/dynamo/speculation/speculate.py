@@ -93,7 +93,6 @@ def speculate(
     assert trace.recorder is not None
     trace.recorder.speculated = True
     text = "" if asserted is None else _text(asserted, value)
-    trace.of(Checks).places.append(frames_of(tx))
     known = Speculation(
         site,
         occurrence,
@@ -103,6 +102,7 @@ def speculate(
         by_chance=odds is not None,
         guardable=_is_guardable(tx, compilation, primitive, truth),
     )
+    trace.of(Checks).places.append(frames_of(tx))
     trace.speculations.append((known, wrong))
     trace.used[site] = "speculate"
     return value

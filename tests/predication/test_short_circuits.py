@@ -59,3 +59,20 @@ def test_arms_of_other_shapes(condition: str) -> None:
     source = f"def f(a, b, c):\n{BODIES['shapes'].format(condition)}\n"
     agrees(source, CALLS)
     agrees(source, CALLS[::-1], backend="aot_eager")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("body", ["shapes", "both ways", "types"])
+@pytest.mark.parametrize("condition", CONDITIONS[:15])
+def test_some_parts_are_pythons_numbers(condition: str, body: str) -> None:
+    one, minus = torch.tensor(1.0), torch.tensor(-1.0)
+    values = (one, minus, 1.0, -1.0)
+    first = [(one, one, one), (minus, minus, minus)]
+    calls = [
+        parts for parts in itertools.product(values, repeat=3) if 1.0 in parts or -1.0 in parts
+    ]
+    made = BODIES[body].replace("a, b", "T(a), T(b)").replace("a, c", "T(a), T(c)")
+    source = f"T = torch.as_tensor\ndef f(a, b, c):\n{made.format(condition)}\n"
+    source = source.replace("b > 0).item()", "torch.as_tensor(b) > 0).item()")
+    for start in range(0, len(calls), 8):
+        agrees(source, [*first, *calls[start : start + 8]], orders=1)

@@ -118,7 +118,11 @@ class PrimitiveVariable(VariableTracker):
         if isinstance(self.primitive, Both):
             first = ConstantVariable.create(self.primitive.first)
             second = ConstantVariable.create(self.primitive.second)
-            return tracing.inline(tx, _both, first, second, condition, *rest)
+            whole = tracing.inline(tx, _both, first, second, condition, *rest)
+            compilation = current()
+            if compilation is None:
+                return whole
+            return compilation.trace.of(site_tracer.ShortCircuits).decided_by_last(whole)
         if isinstance(self.primitive, Speculate):
             return tracing.inline(tx, tracing.is_true, condition)
         return tracing.inline(tx, _branch, condition, *rest)

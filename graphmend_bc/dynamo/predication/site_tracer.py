@@ -46,12 +46,19 @@ class ShortCircuits(Feature):
     """Conditions of several parts.
 
     Attributes:
-        first: what the first part of one is, by the node of the whole condition.
+        first: what the first part of one is, by the node of the whole condition; None if that is
+            no tensor.
     """
 
     stays: ClassVar[bool] = True
 
-    first: dict[Node, TensorVariable] = field(default_factory=dict)
+    first: dict[Node, TensorVariable | None] = field(default_factory=dict)
+
+    def decided_by_last(self, whole: VariableTracker) -> VariableTracker:
+        """Note a condition whose first part Python knows."""
+        if isinstance(whole, TensorVariable):
+            self.first[whole.as_proxy().node] = None
+        return whole
 
 
 class SiteTracer:
@@ -119,6 +126,8 @@ class SiteTracer:
             GoesOnOtherwise: it goes on.
         """
         asked = self.trace.of(ShortCircuits).first.get(condition.as_proxy().node, condition)
+        if asked is None:
+            return
         go_on_with_next_rule(self.tx, self.compilation, self.site, asked, refused, self.checkpoint)
 
     def _conditional(

@@ -106,6 +106,16 @@ OF_ATTRIBUTES: Final = MappingProxyType(
         "TensorVariable.var_getattr (absent_names.attribute)": _asks(
             "try: (x * 2).w\nexcept AttributeError: w = 2", ""
         ),
+        **{
+            f"{owner}.var_getattr (absent_names.attribute_of_container)": _asks(
+                f"try: {made}.sum()\nexcept AttributeError: w = 2", ""
+            )
+            for owner, made in (
+                ("TupleVariable", "(x, 1)"),
+                ("ListVariable", "[x]"),
+                ("ConstDictVariable", "{'a': x}"),
+            )
+        },
         "UserDefinedClassVariable.call_obj_hasattr (class_writes.has_attribute)": Program(
             "C.n = 3\nreturn x + hasattr(D, 'n')",
             "class C: pass\nclass D(C): pass",

@@ -357,3 +357,35 @@ def test_the_dict_of_a_class_that_the_frame_has_changed(asked: str) -> None:
             """,
             [torch.ones(3), -torch.ones(3)],
         )
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("made", ["(x, 1)", "[x]", "{'a': x}", "collections.OrderedDict(a=x)"])
+@pytest.mark.parametrize(
+    "before", ["", "x = x[x > 0]", "print('here')", "x = x * 2 if x.sum() > 0 else x"]
+)
+def test_a_container_is_asked_in_vain(before: str, made: str, backend: str) -> None:
+    """What was set before is there when the program's exception is raised."""
+    source = f"""
+import collections
+
+class Box:
+    n = 0
+
+box, seen = Box(), []
+
+def f(x):
+    box.n = 5
+    seen.append(1)
+    {before or "pass"}
+    y = {made}
+    y.pop if isinstance(y, dict) else y.index
+    if y.sum() > 0:
+        return x
+    return x + 1
+"""
+    agrees(source, [torch.ones(2), -torch.ones(2)], backend=backend)
+    handled = source.replace(
+        "    if y.sum", "    try: y.w\n    except AttributeError: return x\n    if y.sum"
+    )
+    check(handled, [torch.ones(2), -torch.ones(2)], mends=None)

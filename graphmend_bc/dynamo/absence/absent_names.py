@@ -8,6 +8,7 @@ learned is guarded on.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any, Final
@@ -105,6 +106,29 @@ def _check_tensor_has(tx: Any, owner: Any, name: str) -> None:
     if owner.python_type() is torch.Tensor and not hasattr(torch.Tensor, name):
         text = f"'Tensor' object has no attribute {name!r}"
         exc.raise_observed_exception(AttributeError, tx, args=[text])
+
+
+def attribute_of_container(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """An attribute of a tuple, list or dict: all that those have is known.
+
+    Stock asks for it when the graph is done, before it writes down what the function has set.
+    """
+
+    def var_getattr(self: Any, tx: Any, name: str) -> Any:
+        compilation = current()
+        if compilation is not None and compilation.may_mend:
+            kind = self.python_type()
+            if kind in _CONTAINERS:
+                try:
+                    getattr(kind(), name)
+                except AttributeError as error:
+                    exc.raise_observed_exception(AttributeError, tx, args=[str(error)])
+        return stock(self, tx, name)
+
+    return var_getattr
+
+
+_CONTAINERS: Final = (tuple, list, dict, OrderedDict)
 
 
 def change_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:

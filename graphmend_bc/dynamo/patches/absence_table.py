@@ -21,6 +21,8 @@ from graphmend_bc.dynamo.patches.seam import Seam
 
 _VARIABLES = "torch._dynamo.variables"
 _DICT = f"{_VARIABLES}.dicts:ConstDictVariable"
+_LIST = f"{_VARIABLES}.lists:ListVariable"
+_TUPLE = f"{_VARIABLES}.lists:TupleVariable"
 _OWN_DICT = f"{_VARIABLES}.dicts:DunderDictVariable"
 _OBJECT = f"{_VARIABLES}.user_defined:UserDefinedObjectVariable"
 _CLASS = f"{_VARIABLES}.user_defined:UserDefinedClassVariable"
@@ -125,6 +127,20 @@ _ATTRIBUTES: Final = (
             inherited=owner is _FUNCTION,
         )
         for owner in (_OBJECT, _CLASS, _PYTHON_MODULE, _FUNCTION, _TENSOR)
+    ),
+    *(
+        Seam(
+            owner,
+            facts.GETATTR,
+            absent_names.attribute_of_container,
+            "an attribute that a container lacks",
+            inherited=True,
+        )
+        for owner in (
+            f"{_VARIABLES}.lists:TupleVariable",
+            f"{_VARIABLES}.lists:ListVariable",
+            _DICT,
+        )
     ),
     *(
         Seam(

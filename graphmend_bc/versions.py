@@ -16,7 +16,7 @@ from graphmend_bc.code import facts
 
 log = logging.getLogger("graphmend_bc")
 
-TORCH_SUPPORTED = ((2, 11), (2, 12), (2, 13), (2, 14), (2, 15))
+TORCH_SUPPORTED = ((2, 11), (2, 13), (2, 14), (2, 15))
 
 
 class UnsupportedVersionError(RuntimeError):
@@ -65,7 +65,8 @@ def check_versions() -> None:
             f"{_show(python)} lacks: use the build with the GIL, python{_show(python)}."
         )
     found = _torch()
-    if found < TORCH_SUPPORTED[0] or (config.strict_versions and found not in TORCH_SUPPORTED):
+    is_newer = found > TORCH_SUPPORTED[-1]
+    if found not in TORCH_SUPPORTED and (config.strict_versions or not is_newer):
         raise UnsupportedVersionError(_sentence("torch", found, TORCH_SUPPORTED))
 
 
@@ -90,7 +91,7 @@ def is_known_torch() -> bool:
 
 
 def known_torch() -> str:
-    """The releases of torch that are known, as "2.11 to 2.15"."""
+    """The releases of torch that are known, as "2.11, 2.13 to 2.15"."""
     return _range(TORCH_SUPPORTED)
 
 
@@ -134,7 +135,13 @@ def _sentence(what: str, found: tuple[int, ...], known: tuple[tuple[int, ...], .
 
 
 def _range(known: tuple[tuple[int, ...], ...]) -> str:
-    return f"{_show(known[0])} to {_show(known[-1])}"
+    runs = [[known[0]]]
+    for version in known[1:]:
+        if version == (*runs[-1][-1][:-1], runs[-1][-1][-1] + 1):
+            runs[-1].append(version)
+        else:
+            runs.append([version])
+    return ", ".join(" to ".join(dict.fromkeys((_show(run[0]), _show(run[-1])))) for run in runs)
 
 
 def _show(version: tuple[int, ...]) -> str:

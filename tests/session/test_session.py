@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
@@ -255,10 +256,15 @@ def test_unknown_config_name_is_an_error() -> None:
     assert [d.reason for d in gm.report().declines] == ["arm-too-dear"]
 
 
-def test_a_torch_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "__version__", "2.10.1")
-    sentence = (
-        rf"does not know torch 2\.10; it supports torch {versions.known_torch()}\. Install one"
+@pytest.mark.parametrize(
+    ("found", "named"), [("2.10.1", "2.10"), ("2.12.0+cu130", "2.12"), ("1.13.1", "1.13")]
+)
+def test_a_torch_that_is_too_old_or_between_is_refused(
+    found: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "__version__", found)
+    sentence = re.escape(
+        f"does not know torch {named}; it supports torch 2.11, 2.13 to 2.15. Install one"
     )
     for _ in range(2):
         with pytest.raises(UnsupportedVersionError, match=sentence):

@@ -136,11 +136,7 @@ _ATTRIBUTES: Final = (
             "an attribute that a container lacks",
             inherited=True,
         )
-        for owner in (
-            f"{_VARIABLES}.lists:TupleVariable",
-            f"{_VARIABLES}.lists:ListVariable",
-            _DICT,
-        )
+        for owner in (_TUPLE, _LIST, _DICT)
     ),
     *(
         Seam(

@@ -137,7 +137,8 @@ def _sentence(what: str, found: tuple[int, ...], known: tuple[tuple[int, ...], .
 def _range(known: tuple[tuple[int, ...], ...]) -> str:
     runs = [[known[0]]]
     for version in known[1:]:
-        if version == (*runs[-1][-1][:-1], runs[-1][-1][-1] + 1):
+        last = runs[-1][-1]
+        if version == (*last[:-1], last[-1] + 1):
             runs[-1].append(version)
         else:
             runs.append([version])

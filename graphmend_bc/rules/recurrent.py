@@ -22,6 +22,7 @@ from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
+from graphmend_bc.dynamo.before_graph.graph_slice import reader
 from graphmend_bc.dynamo.before_graph.guarded_constants import guard_on
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.calls.markers import marker_as_python
@@ -175,7 +176,7 @@ class RecurrentCallee(MarkedCalleeVariable):
     def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker | None:
         source, root = self.callee.source, tx.output.root_tx
         scope = {"L": root.f_locals, "G": root.f_globals}
-        module = None if source is None else source.get_value(scope, {}, {})
+        module = None if source is None else reader(source)(scope)
         if source is None or not isinstance(module, torch.nn.RNNBase):
             return None
         _note(tx, self.compilation, self.site, module)

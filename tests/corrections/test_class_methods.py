@@ -111,6 +111,18 @@ def test_branches_inside_are_mended() -> None:
     check(source, [X, -X], mends=None, declines=None, breaks=None, grad=True)
 
 
+def _changed(made: str, change: str, given: str) -> str:
+    """A function of a class that is another one from the second call on."""
+    return f"""{made}
+def change(number):
+    if number > 1:
+        {change}
+
+def f(x):
+    return {given}
+"""
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -122,19 +134,13 @@ def test_branches_inside_are_mended() -> None:
     ],
 )
 def test_changes_of_its_bases_count(change: str) -> None:
-    source = f"""{SUPER}
+    other = """
 class Other(General):
     @classmethod
     def forward(cls, ctx, x, bias):
         return x - 1
-
-def change(number):
-    if number > 1:
-        {change}
-
-def f(x):
-    return K.apply(x, 1.0).sum()
 """
+    source = _changed(SUPER + other, change, "K.apply(x, 1.0).sum()")
     check(source, [X, -X, X], mends=None)
     if "bases" not in change:  # Dynamo does not notice those
         check(source, [X, -X, X], mends=None, grad=True)
@@ -150,12 +156,5 @@ def f(x):
     ],
 )
 def test_changes_of_the_class_count(change: str) -> None:
-    source = f"""{BOTH}
-def change(number):
-    if number > 1:
-        {change}
-
-def f(x):
-    return K.apply(x, 1.0).sum(), K.gain
-"""
+    source = _changed(BOTH, change, "K.apply(x, 1.0).sum(), K.gain")
     check(source, [X, -X, X], mends=None, grad=True)

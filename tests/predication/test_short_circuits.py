@@ -9,7 +9,6 @@ import torch
 
 from tests.oracle import agrees
 
-PARTS = ("a > 0", "b > 0", "c > 0")
 CALLS = [tuple(map(torch.tensor, signs)) for signs in itertools.product((1.0, -1.0), repeat=3)]
 
 CONDITIONS = (

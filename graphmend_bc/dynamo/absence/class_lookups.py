@@ -203,10 +203,5 @@ def _guard(where: Source, klass: type, name: str) -> None:
             # The wrapper may be made anew at the same address.
             note_absent(item, "", GuardBuilder.TYPE_MATCH)
             item, found = source.AttrSource(item, "__func__"), found.__func__
-        note_absent(item, "", _guard_on(found))
-
-
-def _guard_on(function: object) -> Any:
-    """What guards on a function or another callable."""
-    is_function = isinstance(function, FunctionType)
-    return GuardBuilder.CLOSURE_MATCH if is_function else GuardBuilder.ID_MATCH
+        is_function = isinstance(found, FunctionType)
+        note_absent(item, "", GuardBuilder.CLOSURE_MATCH if is_function else GuardBuilder.ID_MATCH)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
-from torch._dynamo.guards import from_numpy
+from torch._dynamo.guards import _get_closure_vars, from_numpy
 from torch._dynamo.source import AttrSource, GlobalSource, LocalSource, NumpyTensorSource
 from torch._guards import Source
 from torch._ops import HigherOrderOperator, OpOverload
@@ -64,7 +64,8 @@ def reader(source: Source) -> Reader:
     if type(source) is NumpyTensorSource:
         array = reader(source.base)
         return lambda scope: from_numpy(array(scope))
-    return lambda scope: source.get_value(scope, {}, {})
+    functions = _get_closure_vars() if "___" in source.name else {}  # Dynamo's, which names call
+    return lambda scope: source.get_value(scope, dict(functions), {})
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,18 +29,12 @@ from graphmend_bc.dynamo.trace.features import Feature
 
 @dataclass(slots=True, eq=False)
 class ClassMethods(Feature):
-    """That an attempt has traced what stock does not.
-
-    Attributes:
-        traced: whether it has.
-    """
+    """That an attempt has traced what stock does not: it is there once one has."""
 
     stays: ClassVar[bool] = True
 
-    traced: bool = False
-
     def corrects(self) -> bool:
-        return self.traced
+        return True
 
 
 def prepare_method(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,7 +77,7 @@ def _bound(
         return None
     if type(method) is not MethodType or not isinstance(method.__self__, type):
         return None
-    compilation.trace.of(ClassMethods).traced = True
+    compilation.trace.of(ClassMethods)
     found: VariableTracker = VariableTracker.build(tx, method, source=AttrSource(owner, name))
     return found
 
@@ -112,7 +106,7 @@ def read_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
         value = _value_in(self.fn_cls, name)
         if value is _NONE:
             return stock(self, tx, name)
-        compilation.trace.of(ClassMethods).traced = True
+        compilation.trace.of(ClassMethods)
         return VariableTracker.build(tx, value, source=AttrSource(self.source, name))
 
     return var_getattr
@@ -137,7 +131,7 @@ def _as_class(compilation: Compilation, value: Any) -> Any:
     known = value.realize() if isinstance(value, VariableTracker) else None
     if not isinstance(known, AutogradFunctionVariable):
         return value
-    compilation.trace.of(ClassMethods).traced = True
+    compilation.trace.of(ClassMethods)
     return UserDefinedClassVariable(known.fn_cls, source=known.source)
 
 

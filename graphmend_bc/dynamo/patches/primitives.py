@@ -122,7 +122,7 @@ class PrimitiveVariable(VariableTracker):
             compilation = current()
             if compilation is None:
                 return whole
-            return compilation.trace.of(site_tracer.ShortCircuits).decided_by_last(whole)
+            return compilation.trace.of(site_tracer.ShortCircuits).note(whole, None)
         if isinstance(self.primitive, Speculate):
             return tracing.inline(tx, tracing.is_true, condition)
         return tracing.inline(tx, _branch, condition, *rest)

@@ -54,10 +54,11 @@ class ShortCircuits(Feature):
 
     first: dict[Node, TensorVariable | None] = field(default_factory=dict)
 
-    def decided_by_last(self, whole: VariableTracker) -> VariableTracker:
-        """Note a condition whose first part Python knows."""
+    def note(self, whole: VariableTracker, first: TensorVariable | None) -> VariableTracker:
+        """Note the first part of a condition, which may have parts itself; returns the whole."""
         if isinstance(whole, TensorVariable):
-            self.first[whole.as_proxy().node] = None
+            asked = first if first is None else self.first.get(first.as_proxy().node, first)
+            self.first[whole.as_proxy().node] = asked
         return whole
 
 
@@ -161,7 +162,7 @@ class SiteTracer:
         first = self.truth(condition)
         self.checkpoint = Checkpoint.of(self.trace, self.tx.output, position)
         arm = self._arm(test, live_ins, first, primitive.first)
-        second = arm.result.realize()
+        second, parts = arm.result.realize(), self.trace.of(ShortCircuits)
         if arm.writes:
             raise Refused("arm-mutates-tensor", "A condition writes to it.")
         if not primitive.first:
@@ -171,16 +172,10 @@ class SiteTracer:
             truth = self.truth(second)
             if not primitive.second:
                 truth = call(self.tx, "logical_not", truth)
-            return self._note_parts(condition, call(self.tx, "logical_and", first, truth))
+            return parts.note(call(self.tx, "logical_and", first, truth), condition)
         second = inline(self.tx, is_true, second)
         agrees = second.as_python_constant() is primitive.second
-        return self._note_parts(condition, first) if agrees else ConstantVariable.create(False)
-
-    def _note_parts(self, condition: TensorVariable, whole: TensorVariable) -> TensorVariable:
-        """Note what the first part of a short circuit is that was computed as a whole."""
-        known, node = self.trace.of(ShortCircuits).first, condition.as_proxy().node
-        known[whole.as_proxy().node] = known.get(node, condition)
-        return whole
+        return parts.note(first, condition) if agrees else ConstantVariable.create(False)
 
     def fold(self, condition: TensorVariable) -> bool | None:
         """The truth value of the condition if it is known now; what it was computed from stays."""

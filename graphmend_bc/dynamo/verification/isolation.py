@@ -13,6 +13,7 @@ from torch._dynamo.variables.misc import CellVariable, NewGlobalVariable
 from torch._guards import Source
 from torch.fx import GraphModule
 
+from graphmend_bc.dynamo.before_graph.graph_slice import reader
 from graphmend_bc.dynamo.deferral.accumulated_state import AccumulatedState, StatePlace
 from graphmend_bc.dynamo.deferral.shared_state import SharedState
 from graphmend_bc.dynamo.graph.fx_nodes import storages
@@ -82,7 +83,7 @@ class Isolation(Feature):
         """
         found = {"L": dict(scope), "G": dict(module_globals)}
         for source in self.writes:
-            if id(source.get_value(found, {}, {})) not in copied:
+            if id(reader(source)(found)) not in copied:
                 return "It changes an object that is not copied."
         return ""
 

@@ -29,7 +29,7 @@ _PLAIN: Final = {
 
 _WEIGHTS: Final = {
     **{"plain": 10, "aliases": 2, "threads": 1, "saved": 1},
-    **{"surroundings": 3, "process": 2, "values": 3, "training": 3},
+    **{"surroundings": 3, "process": 4, "values": 4, "training": 3},
 }
 """How often each family is drawn."""
 

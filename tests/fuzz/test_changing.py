@@ -20,7 +20,7 @@ from tests.fuzz.kinds import KINDS
 from tests.fuzz.programs import Program
 from tests.fuzz.verdict import Fault, judge
 
-COUNT = 500
+COUNT = 800
 
 
 @functools.cache

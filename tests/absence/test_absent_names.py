@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from tests.oracle import agrees, check
+from tests.oracle import Change, agrees, check
 from tests.releases import STOCK_IS_WRONG, since
 from tests.surroundings import changing
 
@@ -389,3 +389,27 @@ def f(x):
         "    if y.sum", "    try: y.w\n    except AttributeError: return x\n    if y.sum"
     )
     check(handled, [torch.ones(2), -torch.ones(2)], mends=None)
+
+
+@pytest.mark.skipif(not since(2, 13), reason=STOCK_IS_WRONG)
+@pytest.mark.parametrize("base", ["object", "torch.nn.Module"])
+@pytest.mark.parametrize("stored", ["box.n = 0", "box.n += 0", "setattr(box, 'n', 0)"])
+def test_a_property_comes_over_an_attribute_that_is_stored(base: str, stored: str) -> None:
+    """Its setter takes the value, and another is read."""
+    source = f"""
+class Box({base}):
+    def __init__(self):
+        super().__init__()
+        self.n = 0
+
+box = Box()
+
+def f(x):
+    {stored}
+    if x.sum() > 0:
+        x = x * 2
+    return x + box.n
+"""
+    comes = Change("Box.n = property(lambda self: 4, lambda self, value: None)")
+    goes = Change("del Box.n")
+    agrees(source, [torch.ones(2), comes, torch.ones(2), goes, -torch.ones(2)], orders=1)

@@ -137,13 +137,15 @@ def change_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
     def change(
         self: Any, tx: Any, name: VariableTracker, value: VariableTracker, *rest: Any, **kwargs: Any
     ) -> Any:
-        if isinstance(value, DeletedVariable) and name.is_python_constant():
-            key = name.as_python_constant()
+        key = name.as_python_constant() if name.is_python_constant() else None
+        if isinstance(value, DeletedVariable) and key is not None:
             if self.source is not None and not _runs_code(self.value, key):
                 _note_asked(self.source, key)
             if facts.DELETES_ANYTHING and _lacks(tx, self, key):
                 text = f"{type(self.value).__name__!r} object has no attribute {key!r}"
                 exc.raise_observed_exception(AttributeError, tx, args=[text])
+        elif isinstance(key, str):  # a property may come that takes the value instead
+            note_bases(self, key)
         return stock(self, tx, name, value, *rest, **kwargs)
 
     return change

@@ -74,6 +74,16 @@ OF_FRAMES: Final = MappingProxyType(
             (DOWN,),
             mends="where",
         ),
+        "InliningInstructionTranslator.should_compile_partial_graph (frames.ends_graph)": Program(
+            "n = 0\nwhile x.shape[0] > 0: x, n = x[torch.where(x > n)[0]], n + 1\nreturn n",
+            "settings = torch._dynamo.config\nset_before = settings.nested_graph_breaks\n"
+            "settings.nested_graph_breaks = True",
+            ("given = given + 1",),
+            mends="hoist",
+            whole=False,
+            quick=False,
+            after="settings.nested_graph_breaks = set_before",
+        ),
         "symbolic_convert.__import__ (imports.importing)": Program(
             "try:\n    import gm_absent\n    x = x * 2\nexcept ImportError: x = x + 1\nreturn x",
             "import sys\nsys.modules['gm_absent'] = None",

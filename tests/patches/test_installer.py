@@ -214,7 +214,7 @@ def test_what_rests_on_a_seam_is_known_by_name() -> None:
     load()
     features = {"ctc_loss", "imports", "mapping proxies", "compile regions"}
     features |= {capabilities.ATTRIBUTE_DICTS, "types of NumPy results"}
-    features |= {capabilities.AUTOGRAD_FUNCTIONS}
+    features |= {capabilities.AUTOGRAD_FUNCTIONS, capabilities.NESTED_BREAKS}
     features |= {capabilities.DECIDING, capabilities.RETRYING, capabilities.RESUMING}
     known = {need for rule in all_rules() for need in rule.needs} | features
     names = {name for seam in ALL if seam.needed_by != ESSENTIAL for name in seam.needed_by}

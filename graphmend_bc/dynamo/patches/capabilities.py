@@ -48,3 +48,6 @@ ATTRIBUTE_DICTS: Final = "dicts of attributes"
 
 AUTOGRAD_FUNCTIONS: Final = "methods of autograd functions"
 """Without it, those that are class methods break the graph."""
+
+NESTED_BREAKS: Final = "breaks inside of called functions"
+"""Without it, Python may go on inside of code of ours, if `nested_graph_breaks` is set."""

@@ -13,6 +13,7 @@ from torch._dynamo.variables.base import VariableTracker
 from graphmend_bc import config
 from graphmend_bc.dynamo.arguments import Args, Keywords
 from graphmend_bc.dynamo.deferral.called_effects import listen_for_effects
+from graphmend_bc.dynamo.frames.generated_code import OURS
 from graphmend_bc.dynamo.frames.inlined_frames import is_in_coroutine
 from graphmend_bc.dynamo.frames.profiler_labels import graph_with_label, without_torchs_marks
 from graphmend_bc.dynamo.frames.stack_room import launched_by
@@ -35,6 +36,7 @@ from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
 from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.verification.isolation import Isolation
+from graphmend_bc.rewriting.origin import origin_of
 from graphmend_bc.runtime.deferral.effects import naming_lost_effects
 
 
@@ -90,6 +92,24 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
             listen_for_effects(self, compilation, code)
 
     return __init__
+
+
+def ends_graph(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`should_compile_partial_graph` of a callee, which is False but for `nested_graph_breaks`.
+
+    Python cannot go on inside an arm or a function of this library: the program calls neither.
+    """
+
+    def should_compile_partial_graph(self: Any) -> bool:
+        return stock(self) and not _is_inserted(self.f_code)
+
+    return should_compile_partial_graph
+
+
+def _is_inserted(code: CodeType) -> bool:
+    """True for code that the program does not call itself."""
+    origin = origin_of(code)
+    return code.co_filename.startswith(OURS) or (origin is not None and origin.is_arm)
 
 
 def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -71,6 +71,13 @@ _FRAME: Final = (
         at.inline,
         "the code object of an inlined callee is replaced by the rewritten one",
     ),
+    Seam(
+        _INLINING,
+        ("should_compile_partial_graph",),
+        at.ends_graph,
+        "no graph ends inside of an arm, or of a function of this library",
+        needed_by=(capabilities.NESTED_BREAKS,),
+    ),
     *(
         Seam(
             _TRANSLATOR,

@@ -23,7 +23,8 @@ class Label:
     Attributes:
         name: shown in messages.
         depth: for a label that marks an exception handler: the operand stack depth to which the
-            stack is cut on the way there. None has it worked out from the ops the handler covers.
+            stack is cut on the way there, if there is as much. None has it worked out from the ops
+            the handler covers.
     """
 
     __slots__ = ("depth", "name")

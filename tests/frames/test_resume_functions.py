@@ -9,7 +9,7 @@ import torch
 
 import graphmend_bc as gm
 from graphmend_bc.dynamo.frames.generated_code import resumed
-from tests.oracle import check
+from tests.oracle import agrees, check
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 
@@ -182,3 +182,30 @@ def test_an_arm_that_is_a_frame_of_its_own_returns_what_is_live_after_it(
         declines=None,
         breaks=None,
     )
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "after",
+    [
+        "x + x[: z[0].item()].sum()",
+        "x + x[z[0].item() :].sum()",
+        "[x, torch._dynamo.graph_break(), x[: z[0].item()]]",
+        "torch.stack([x, x])[:, : z[0].item()]",
+    ],
+)
+def test_a_slice_after_breaks_in_a_with_block(after: str, backend: str) -> None:
+    """Dynamo makes two instructions of it, and goes on before the first."""
+    source = f"""
+def f(x, z):
+    z = z if z.sum() > 0 else None
+    with torch.no_grad():
+        torch._dynamo.graph_break()
+        x.sum().item()
+        rate = x.sum().item()
+    x = x * rate
+    x[: z[0].item()] = z[1].item()
+    return {after}
+"""
+    found = agrees(source, [(x, torch.tensor([1, 2])) for x in (UP, DOWN, UP)], backend=backend)
+    assert "internal-error" not in found.declines

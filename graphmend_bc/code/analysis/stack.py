@@ -60,15 +60,15 @@ def number_of(op: Op) -> int:
 def depths(ops: Sequence[Op]) -> Depths:
     """Compute the depth before every op that can be reached.
 
-    An exception handler whose depth is not given is taken to have the lowest depth among the ops it
-    covers: a protected block starts at its handler's depth.
+    An exception handler has the lowest depth among the ops it covers, or the one that is given if
+    that is lower: a protected block starts at its handler's depth. torch 2.15 gives higher ones to
+    some `with` blocks that it goes on in on CPython 3.14.
 
     Args:
         ops: all ops of a code object.
 
     Raises:
-        ValueError: two ways to an op disagree on the depth, or the stack would go below empty or
-            below what a handler needs.
+        ValueError: two ways to an op disagree on the depth, or the stack would go below empty.
     """
     flow = _Flow(ops)
     flow.run()
@@ -230,15 +230,11 @@ class _Flow:
         for op, depth in zip(self.ops, self.before, strict=True):
             if op.handler is None or depth is None:
                 continue
-            target, known = op.handler.target, op.handler.depth
+            target, asked = op.handler.target, op.handler.depth
             lowest = min(depth, depth + stack_effect(op, jump=False))
-            if known is not None and lowest < known:
-                self.conflict = (
-                    f"Op {op.index} ({op.name}) takes the operand stack down to {lowest} values, "
-                    f"but the handler at op {target} that covers it needs {known}. Move the op out "
-                    "of the protected block."
-                )
-            found[target] = min(lowest, found.get(target, lowest)) if known is None else known
+            # CPython takes off what lies above the depth that is given; if less is there, nothing.
+            lowest = lowest if asked is None else min(asked, lowest)
+            found[target] = min(lowest, found.get(target, lowest))
         return found
 
     def highest(self) -> int:

@@ -7,6 +7,7 @@ program's own code again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
@@ -98,9 +99,23 @@ def _in_original(
     place = graph.listing.at_offset(real[1]).index
     if depth_before(graph, place) != depth or not live_before(graph, place) <= {*names}:
         return None
-    ours = {offset: dynamos for dynamos, offset in real_offsets(original).items()}
-    found = [ours.get(offset) for offset in real]
+    parts, ours = _parts(code), {part: dynamos for dynamos, part in _parts(original).items()}
+    numbers = [parts.get(offset, (0, 0))[1] for offset in offsets]
+    found = [ours.get(part) for part in zip(real, numbers, strict=True)]
     return (original, [o for o in found if o is not None]) if None not in found else None
+
+
+def _parts(code: CodeType) -> dict[int, tuple[int, int]]:
+    """By Dynamo's offset: an instruction's own, and which it is of those that Dynamo makes of it.
+
+    A slice is built first, and then used.
+    """
+    found: dict[int, tuple[int, int]] = {}
+    counts = Counter[int]()
+    for dynamos, offset in sorted(real_offsets(code).items()):
+        found[dynamos] = (offset, counts[offset])
+        counts[offset] += 1
+    return found
 
 
 def _is_same(origin: Origin, written: Graph, original: Graph, offset: int) -> bool:

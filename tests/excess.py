@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from graphmend_bc.reporting.report import FrameResult
 
 Frames: TypeAlias = Sequence[Sequence[FrameResult]]
 """The frames that were compiled in each call of a program."""
+
+
+_REST: Final = "step_unsupported"
+"""What torch calls a break where it cannot go on: Python runs the rest of the frame."""
 
 
 def may_exceed_stock(mended: Frames) -> bool:
@@ -28,7 +32,7 @@ def excess_over(stock: Frames, mended: Frames, fullgraph: bool) -> str:
         A sentence, or nothing if mending costs no piece more:
 
         * it leaves no more breaks than stock has, recompilations counted, unless stock skips a frame,
-          which is then all in pieces;
+          which is then all in pieces, or the rest of one;
         * the first call makes no more graphs, or one: nothing was compiled for another value yet. A
           break that is mended may be a graph, where copies for later are all that there is;
         * what stock has whole is compiled no more often; a frame that it skips is not whole.
@@ -55,5 +59,5 @@ def _graphs(frames: Frames) -> int:
 
 
 def _skips(frames: Frames) -> bool:
-    """True if stock runs some frame eagerly, which counts as no graph."""
-    return any(frame.skipped for call in frames for frame in call)
+    """True if stock runs some frame eagerly, or the rest of one, which counts as no graph."""
+    return any(frame.skipped or frame.break_reason == _REST for call in frames for frame in call)

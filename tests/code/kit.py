@@ -18,7 +18,8 @@ import sys
 import sysconfig
 import textwrap
 import tokenize
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -96,12 +97,22 @@ def standard_library(*, every: int) -> Iterator[CodeType]:
     """All code objects of every n-th module of the standard library, its tests included."""
     root = Path(sysconfig.get_paths()["stdlib"])
     files = [path for path in sorted(root.rglob("*.py")) if "site-packages" not in path.parts]
-    for path in files[::every]:
+    return _compiled(files[::every])
+
+
+def installed_packages(*, every: int) -> Iterator[CodeType]:
+    """All code objects of every n-th module of what is installed beside torch, and of torch."""
+    root = Path(sysconfig.get_paths()["purelib"])
+    return _compiled(sorted(root.rglob("*.py"))[::every])
+
+
+def _compiled(files: Iterable[Path]) -> Iterator[CodeType]:
+    for path in files:
         try:
-            with tokenize.open(path) as file:
+            with tokenize.open(path) as file, warnings.catch_warnings(action="ignore"):
                 module = compile(file.read(), str(path), "exec", dont_inherit=True)
         except (SyntaxError, UnicodeDecodeError, ValueError):
-            continue  # made to be wrong, for tests of the compiler
+            continue  # made to be wrong, for tests of the compiler, or a template
         yield from codes_in(module)
 
 

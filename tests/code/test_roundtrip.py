@@ -18,7 +18,13 @@ from graphmend_bc.code.header import Header
 from graphmend_bc.code.listing import decode
 from tests.code import specimens
 from tests.code.generated import coins, programs, run
-from tests.code.kit import function, observe, reassembled, standard_library
+from tests.code.kit import (
+    function,
+    installed_packages,
+    observe,
+    reassembled,
+    standard_library,
+)
 
 
 def comparable(value: Any) -> Any:
@@ -68,6 +74,11 @@ def test_a_sample_of_the_standard_library() -> None:
 @pytest.mark.nightly
 def test_the_standard_library() -> None:
     check_all(standard_library(every=1), at_least=50_000)
+
+
+@pytest.mark.nightly
+def test_installed_packages() -> None:
+    check_all(installed_packages(every=1), at_least=100_000)
 
 
 def outcome(function: FunctionType, arguments: tuple[Any, ...]) -> Any:

@@ -90,6 +90,10 @@ OF_VALUES: Final = MappingProxyType(
             "    def __call__(cls):\n        o = super().__call__()\n        o.k = 2\n"
             "        return o\n" + _MADE,
         ),
+        "UserDefinedObjectVariable._check_for_getattr (metaclass_calls.own_getattr)": Program(
+            "return x * getattr(C(), 'k', 2)",
+            f"class M(type):\n    def __getattr__(cls, name): return 3\n{_MADE}",
+        ),
         "UserDefinedClassVariable.var_getattr (metaclass_calls.read_of_metaclass)": Program(
             "return x * len(C.held)",
             f"class M(type): held = [1, 2]\n{_MADE}",

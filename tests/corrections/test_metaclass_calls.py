@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.oracle import Change, agrees, check
-from tests.releases import since
+from tests.releases import STOCK_IS_WRONG, since
 
 X = torch.tensor([1.0, -2.0, 3.0])
 
@@ -208,3 +208,43 @@ def test_a_method_that_is_no_function_is_left_to_python() -> None:
 )
 def test_what_dynamo_knows_stays(before: str, body: str) -> None:
     check(f"{before}\ndef f(x):\n    return x * {body}", [X, -X])
+
+
+@pytest.mark.parametrize("before", ["print('here')", "x = x * 2 if x.sum() > 0 else x - 1"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "getattr(kind, 'mark', 1)",
+        "hasattr(kind, 'mark') + 1",
+        "Kind.mark",
+        "getattr(Kind(), 'mark', Kind.mark + 1)",
+        "read(kind)",
+    ],
+)
+def test_a_metaclass_has_no_attributes_for_objects(before: str, asked: str) -> None:
+    source = f"""
+class Meta(type):
+    def __getattr__(cls, name):
+        if name == "mark":
+            return 6
+        raise AttributeError(name)
+
+class Kind(metaclass=Meta):
+    pass
+
+kind = Kind()
+
+def read(one):
+    try:
+        return one.mark
+    except AttributeError:
+        return 3
+
+def f(x):
+    {before}
+    return x * {asked}
+"""
+    if asked == "Kind.mark" and not since(2, 13):
+        pytest.skip(STOCK_IS_WRONG)
+    own = Change("Kind.__getattr__ = lambda self, name: 7"), Change("del Kind.__getattr__")
+    agrees(source, [X, -X, own[0], X, own[1], X], orders=1)

@@ -1,4 +1,4 @@
-"""Classes whose metaclass says what calling them does, such as singletons.
+"""Classes with a metaclass that says what calling them does, such as singletons, or what they have.
 
 Stock Dynamo makes an object of the class, and leaves the metaclass's `__call__` out.
 """
@@ -77,6 +77,19 @@ def read_of_metaclass(stock: Callable[..., Any]) -> Callable[..., Any]:
         return found
 
     return var_getattr
+
+
+def own_getattr(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """The `__getattr__` that an object is asked by; that of its metaclass is for the class.
+
+    Stock takes it for the object's.
+    """
+
+    def check_for_getattr(self: Any) -> Any:
+        found = stock(self)
+        return found if found is None or _has_itself(type(self.value), "__getattr__") else None
+
+    return check_for_getattr
 
 
 def _written(tx: Translator, name: str) -> dict[type, VariableTracker]:

@@ -138,6 +138,12 @@ SEAMS: Final = (
         partial(metaclass_calls.call_super, note=note_class),
         "what such a `__call__` does by `super().__call__()`",
     ),
+    Seam(
+        f"{_VARIABLES}.user_defined:UserDefinedObjectVariable",
+        ("_check_for_getattr",),
+        metaclass_calls.own_getattr,
+        "the `__getattr__` of a metaclass, which Dynamo asks about objects",
+    ),
     *(
         Seam(
             f"{_VARIABLES}.user_defined:UserDefinedClassVariable",

@@ -68,6 +68,7 @@ def run(
 
 _TRACEBACK = re.compile(r"from user code:.*?(?=Set TORCHDYNAMO_VERBOSE)")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_MODULE = re.compile(r"\bprogram_\d+\b")
 _FORBIDDEN = "Detected recompile when torch.compile stance is"
 _NEGATIVE_ZERO = re.compile(r"-0\.0(?!\d)")
 
@@ -78,11 +79,12 @@ def shown(seen: Observed, name: str) -> str:
     That is the sign of a gradient that is zero; and where a break stays, log records carry the name
     of Dynamo's function, and Dynamo's own errors say which of its frames they were raised in. A
     stance forbids to compile a frame again, of which the guards are told that failed. The address of an
-    object is another one in each arm.
+    object is another one in each arm, and so is the name of the module.
     """
     if name == "exception" and _FORBIDDEN in repr(seen.exception):
         return _FORBIDDEN
-    text = _ADDRESS.sub("", _TRACEBACK.sub("", without_resumption(repr(getattr(seen, name)))))
+    text = _MODULE.sub("program", without_resumption(repr(getattr(seen, name))))
+    text = _ADDRESS.sub("", _TRACEBACK.sub("", text))
     return _NEGATIVE_ZERO.sub("0.0", text) if name == "gradients" else text
 
 

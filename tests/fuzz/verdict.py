@@ -60,7 +60,10 @@ def judge(program: Program) -> Verdict:
     Raises:
         Exception: what torch or this library raised where the program could not catch it.
     """
-    expected = run(program, lambda f: f)
+    try:
+        expected = run(program, lambda f: f)
+    except RuntimeError:  # autograd lets nobody look at some views that were written to
+        return Verdict(Fault.NONE, "", declines=frozenset({"not shown"}))
     difference = difference_of(expected, run(program, _rewritten))
     if difference and not program.ends_objects:
         return Verdict(Fault.REWRITING, difference)
@@ -69,6 +72,10 @@ def judge(program: Program) -> Verdict:
         mended = compiled(program, state, frames=frames)
     except Unsaved:
         return Verdict(Fault.NONE, "", declines=frozenset({"not saved"}))
+    except RuntimeError as error:
+        if _fails_under_stock(program, error):
+            return Verdict(Fault.STOCK, str(error))
+        raise
     strategies = frozenset(mend.strategy for mend in state.report.mends)
     declines = frozenset(decline.reason for decline in state.report.declines)
     if difference := difference_of(expected, mended):
@@ -91,6 +98,15 @@ def _stock(program: Program, expected: list[Observed]) -> list[Observed]:
         return compiled(program, session.new_state(mends=False))
     except Unsaved:
         return expected
+
+
+def _fails_under_stock(program: Program, error: RuntimeError) -> bool:
+    """True if stock, too, leaves torch in a state in which a result cannot be shown."""
+    try:
+        compiled(program, session.new_state(mends=False))
+    except RuntimeError as other:
+        return str(other) == str(error)
+    return False
 
 
 def _excess(program: Program, mended: Frames) -> str:

@@ -10,7 +10,6 @@ from unittest.mock import patch
 
 import torch
 from torch._dynamo import guards
-from torch._inductor import config as inductor
 
 from graphmend_bc import session
 from graphmend_bc.code.resume_names import without_resumption
@@ -32,14 +31,17 @@ def compiled(
     state.on_frame.append(lambda frame: noted[-1].append(frame))
     torch._dynamo.reset()
     mending = session.mending_by(state)
-    draws = inductor.patch(fallback_random=True)  # as eager Python does
+    used = backend or program.backend
+    options: dict[str, Any] | None = None
+    if used == "inductor":  # set as an option, it holds in every thread
+        options = {"fallback_random": True}  # draws as eager Python does
     # Every compilation times its guards on a flushed cache, which costs more than the rest of it.
     timing = patch.object(guards, "profile_guard_manager", return_value=0.0)
-    with mending, timing, draws:
+    with mending, timing:
         return run(
             program,
             lambda f: torch.compile(
-                f, backend=backend or program.backend, fullgraph=program.way == "saved"
+                f, backend=used, fullgraph=program.way == "saved", options=options
             ),
             lambda: noted.append([]),
         )

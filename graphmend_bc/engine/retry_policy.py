@@ -9,6 +9,7 @@ from graphmend_bc import config
 from graphmend_bc.dynamo.calls.assertions import Assertions
 from graphmend_bc.dynamo.calls.backward_pass import BackwardPasses
 from graphmend_bc.dynamo.calls.higher_order import HigherOrder
+from graphmend_bc.dynamo.deferral.accumulated_state import AccumulatedState
 from graphmend_bc.dynamo.frames import attempt
 from graphmend_bc.dynamo.frames.breaks import (
     UNSAFE_SIDE_EFFECT,
@@ -199,7 +200,7 @@ class RetryPolicy:
             return climbed or len(plans.declined) > known
         found = failed.found
         if found is not None and found.gb_type in _PROGRAM_ERRORS:
-            return False
+            return self._stops_adding(trace, error)
         stops = attempt.is_break(error) or self._asks_symbol(error, found)
         if not stops and (learned := self._learn_failure(trace, first_line(error))) is not None:
             return learned
@@ -208,6 +209,15 @@ class RetryPolicy:
             refused = Refused("arm-does-not-trace", first_line(error))
             return in_arm and plans.climb(trace.arms[-1], refused)
         return self._learn_break(compilation, error, found)
+
+    def _stops_adding(self, trace: Trace, error: Exception) -> bool:
+        """Add to nothing that the program has looked into before it raised: it saw an old value."""
+        added = trace.known(AccumulatedState)
+        if added is None or not (frames := frames_at(error)):
+            return False
+        effects = frames[0][0].output.side_effects
+        refused = Refused("state-used", "It is read before the exception that is raised.")
+        return self.plans.climb_all(added.looked_into(effects), refused)
 
     def _learn_failure(self, trace: Trace, said: str) -> bool | None:
         """Do without what may have made tracing raise; None if nothing was there that may."""

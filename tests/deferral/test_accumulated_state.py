@@ -268,3 +268,40 @@ def test_where_it_does_not_pay_one_more_attempt_at_most() -> None:
             except KeyError:
                 continue
         assert sum("state-used" in a or "host-value" in a for f in frames for a in f.attempts) <= 2
+
+
+RAISES_IF_EMPTY = {
+    "a method": "m.values.append(x.sum())",
+    "under another name": "m.values.append(x.sum())\n    m = other",
+    "an item": "m.counts['steps'] += 1",
+    "nothing": "m.values = [x.sum()]",
+}
+
+
+@pytest.mark.parametrize("caught", [False, True], ids=["raised", "caught"])
+@pytest.mark.parametrize("add", RAISES_IF_EMPTY.values(), ids=RAISES_IF_EMPTY)
+def test_what_raises_where_nothing_was_added(add: str, *, caught: bool) -> None:
+    """The trace must not see the state of before the call, neither in what raises."""
+    read = "total(m) * x"
+    body = f"try:\n        return {read}\n    except ValueError:\n        return -x"
+    source = f"""
+class Meter:
+    def __init__(self):
+        self.values, self.counts = [], {{"steps": 0}}
+
+meter = Meter()
+other = Meter()
+other.values = meter.values
+
+def total(m):
+    values = [value * 2 for value in m.values]
+    if not values and not m.counts["steps"]:
+        raise ValueError("there is nothing")
+    return sum(values) + 1
+
+def f(x):
+    m = meter
+    {add}
+    {body if caught else f"return {read}"}
+"""
+    check(source, [torch.ones(3), torch.full((3,), 2.0)])

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
+from torch._dynamo.side_effects import SideEffects
 from torch._dynamo.source import AttrSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
@@ -78,6 +79,20 @@ class AccumulatedState(Feature):
 
     found: list[StatePlace] = field(default_factory=list)
     lazies: list[tuple[StatePlace, LazyVariableTracker]] = field(default_factory=list)
+
+    def looked_into(self, effects: SideEffects) -> list[Site]:
+        """Where containers are added to that the trace has looked into.
+
+        Args:
+            effects: of the trace.
+        """
+        known = effects.id_to_variable
+        used = (
+            state.site
+            for state, lazy in self.lazies
+            if lazy.is_realized() or id(lazy.peek_value()) in known
+        )
+        return list(dict.fromkeys(used))
 
     def on_graph_end(
         self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool

@@ -35,10 +35,6 @@ LEFT: Final = MappingProxyType(
         "Uninitialized nn.Module": (
             "A module is built in forward; its parameters would be new in every call."
         ),
-        "Unsupported Tensor.requires_grad_() call": (
-            "It makes an input a leaf that requires a gradient, which its caller sees. Nothing"
-            " breaks where the tensor requires one already: make the call before, once."
-        ),
         "Unsupported python_type() call": "Dynamo does not support objects of this type.",
     }
 )
@@ -46,6 +42,10 @@ LEFT: Final = MappingProxyType(
 
 PARTLY: Final = MappingProxyType(
     {
+        "Unsupported Tensor.requires_grad_() call": (
+            "It makes an input a leaf that requires a gradient, which its caller sees. Nothing"
+            " breaks where the tensor requires one already: make the call before, once."
+        ),
         "Unsupported method call": "The method is written in C; what it does is not known.",
         "Attempted to copy.deepcopy a tensor": (
             "The copy has its own copy of the tensor's gradient and of all memory it is a view of."

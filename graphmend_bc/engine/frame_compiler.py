@@ -28,7 +28,7 @@ from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.rollback.saved_frames import make_savable
 from graphmend_bc.dynamo.speculation.guarded_truth import GuardedTruths
 from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
-from graphmend_bc.dynamo.trace.compilation import Compilation, RegionBreaks
+from graphmend_bc.dynamo.trace.compilation import CallLeft, Compilation, RegionBreaks
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.engine import compile_time
 from graphmend_bc.engine.attempts import Attempts
@@ -43,6 +43,7 @@ from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.state import MendingState
 from graphmend_bc.engine.traced import Failed, Outcome, Traced
 from graphmend_bc.reporting.counts import many
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.report import Decline
 from graphmend_bc.rules.standard_library import Prepared
 from graphmend_bc.runtime import identity_of
@@ -106,6 +107,10 @@ def _compile_frame(
         del outcome  # the traceback holds this frame
 
 
+_MOST_LEFT = 2
+"""Calls of a frame that run as they are because they change what later ones are compiled for."""
+
+
 class Next(Enum):
     """What follows an attempt that failed."""
 
@@ -158,6 +163,8 @@ class Frame(Attempts):
         self._note_failed(compilation, failed)
         if isinstance(error, FrameLeft):
             return self._leave(compilation, error)
+        if isinstance(error, CallLeft):
+            return self._leave_call(error) or Next.ATTEMPT
         is_left = compilation.left_break and attempt.is_break(error)
         if is_left or (compilation.takes_up is not None and attempt.is_skip(error)):
             return self._end(compilation, failed)
@@ -270,6 +277,14 @@ class Frame(Attempts):
         left.__cause__ = failed.error
         return Failed(left)
 
+    def _leave_call(self, left: CallLeft) -> Failed | None:
+        """This call runs as it is; None if calls were left too often: it breaks as in stock."""
+        if self.state.leaves_call(self.code, most=_MOST_LEFT):
+            log.info("%s runs without compilation in this call. %s", site_of(self.code, 0), left)
+            return Failed(eager_fallback.EagerFallback())
+        self.plans.drop(left.site, Refused("call-not-traced", str(left)))
+        return None
+
     def report(self, failed: Failed) -> None:
         """Tell why stock compiles the frame."""
         self.has_reported = True
@@ -333,6 +348,8 @@ class Frame(Attempts):
                 return self._compile_unmended(failed)
             if isinstance(error, FrameLeft):
                 return self._leave(compilation, error)
+            if isinstance(error, CallLeft):
+                return self._leave_call(error) or self._compile_as_stock()
             if self.is_left and (left := self._left_in_this_call(failed)) is not None:
                 attempt.clean_up(error)
                 return left

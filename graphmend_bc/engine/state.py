@@ -414,16 +414,17 @@ class MendingState:
         broken = resumed(original)
         return original if broken is None else self.function_of(broken)
 
-    def leaves_call(self, code: CodeType) -> bool:
+    def leaves_call(self, code: CodeType, most: int | None = None) -> bool:
         """True if a call of a frame is left to eager Python; False if that happened too often.
 
         Args:
             code: the frame's own code.
+            most: how often; None for `config.failed_check_limit` times.
         """
         key = identity_of(code)
         with self.lock:
             self.eager_calls[key] += 1
-            return self.eager_calls[key] <= config.failed_check_limit
+            return self.eager_calls[key] <= (config.failed_check_limit if most is None else most)
 
     def unguarded(self, code: CodeType, error: Exception) -> None:
         """The guards of a frame that was mended could not be made: this call of it runs eagerly.

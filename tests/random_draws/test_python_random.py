@@ -312,3 +312,15 @@ def change(number):
 def test_the_rule_may_be_switched_off() -> None:
     with gm.config.patch(rules_off=("drawn", "chosen")):
         check(HEAD + "return x * uniform_01()", CALLS, mends="", declines=None, breaks=None)
+
+
+def test_generators_whose_seed_varies() -> None:
+    """Stock asks a symbol for its number, and ends in an error of its own."""
+    source = """
+    import random
+
+    def f(x, seed):
+        drawn = random.Random(seed)
+        return x * drawn.random() + drawn.randrange(10)
+    """
+    check(source, [(torch.ones(3), seed) for seed in (3, 5, 8)], mends=None, declines=None)

@@ -16,7 +16,8 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import ListVariable
-from torch._dynamo.variables.misc import RandomVariable
+from torch._dynamo.variables.misc import RandomClassVariable, RandomVariable
+from torch._dynamo.variables.tensor import SymNodeVariable
 from torch._guards import Source
 from torch.fx import Node
 
@@ -47,6 +48,8 @@ def call_function(stock: Callable[..., None]) -> Callable[..., None]:
     """`InstructionTranslatorBase.call_function`: functions of the module `random`."""
 
     def call(self: Translator, fn: VariableTracker, args: Args, kwargs: Keywords) -> None:
+        if isinstance(fn.realize(), RandomClassVariable) and _mends(self):
+            args = [_as_constant(self, arg) for arg in args]
         method = _of_module(fn.realize())
         value = None if method is None else _value(self, method, args, kwargs)
         if value is None:
@@ -71,6 +74,15 @@ def call_method(stock: Callable[..., VariableTracker]) -> Callable[..., Variable
         return stock(self, tx, name, args, kwargs) if value is None else value
 
     return call
+
+
+def _as_constant(tx: InstructionTranslatorBase, seed: VariableTracker) -> VariableTracker:
+    """A seed that varies, as the number that it is in this call: stock knows no generator by it."""
+    seed = seed.realize()
+    if not isinstance(seed, SymNodeVariable):
+        return seed
+    constant: VariableTracker = ConstantVariable.create(seed.evaluate_expr(tx.output))
+    return constant
 
 
 def _mends(tx: InstructionTranslatorBase) -> bool:

@@ -42,6 +42,18 @@ class SiteRefused(Exception):
         super().__init__(f"{where}: {refused} ({page})")
 
 
+class CallLeft(Exception):
+    """This call of the frame runs as it is: it changes what later ones are compiled for.
+
+    Args:
+        site: what changes it.
+    """
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(f"{site} changes what later calls are compiled for.")
+        self.site = site
+
+
 class TracedAnew(Exception):
     """The attempt ends, and the next one traces the frame in another way from its start."""
 

@@ -75,10 +75,15 @@ class LiftRound(Rewrite):
 class AskTruth(Rewrite):
     """The condition of a jump or a `not` is asked for by `Speculate`.
 
+    Attributes:
+        unbounded: True in front of a loop that nothing but the condition ends.
+
     Example:
         >>> Plan({18: AskTruth()})
-        Plan({18: AskTruth(rule='')})
+        Plan({18: AskTruth(rule='', unbounded=False)})
     """
+
+    unbounded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

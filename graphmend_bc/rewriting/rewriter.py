@@ -44,7 +44,7 @@ from graphmend_bc.rewriting.plan import (
     Plan,
     Rewrite,
 )
-from graphmend_bc.runtime import MarkedCallee, Site
+from graphmend_bc.runtime import MarkedCallee, Site, Speculate
 
 _UNCONDITIONAL = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 
@@ -221,7 +221,7 @@ class _Rewriter(LiftedFunctionWriter):
         last = self.graph.last(block)
         writer = self.writer_at(scope, last)
         items = self.write_condition(scope, block)
-        speculation = speculation_at(self.graph, last, self.site_of(last), alone=False)
+        speculation = self._speculation(last, alone=False)
         # A conditional jump may not go back, so the side that lies ahead is jumped to.
         name, target, other = facts.POP_JUMP_IF_FALSE, decision.when_false, decision.when_true
         if target in written:
@@ -232,6 +232,13 @@ class _Rewriter(LiftedFunctionWriter):
             replace(last, name=name), speculation, writer, scope.label(target)
         )
         return items + self._jump(scope, last, other, following, written)
+
+    def _speculation(self, op: Op, *, alone: bool) -> Speculate:
+        """The primitive for a jump or a `not`, as it is planned."""
+        found = speculation_at(self.graph, op, self.site_of(op), alone=alone)
+        planned = self.plan.get(op.offset)
+        guards = isinstance(planned, AskTruth) and planned.unbounded
+        return replace(found, unbounded=True) if guards else found
 
     def _jump(
         self, scope: Scope, op: Op, target: int, following: int, written: set[int]
@@ -251,9 +258,7 @@ class _Rewriter(LiftedFunctionWriter):
             return []
         rewrite = self.plan.get(op.offset)
         if isinstance(rewrite, AskTruth) and op.target is None:
-            return write_speculation(
-                op, speculation_at(self.graph, op, self.site_of(op), alone=True), writer, None
-            )
+            return write_speculation(op, self._speculation(op, alone=True), writer, None)
         if isinstance(rewrite, CallOperation):
             return write_operation(op, self.site_of(op), rewrite.rule, writer)
         if isinstance(rewrite, MarkOperands):
@@ -266,7 +271,7 @@ class _Rewriter(LiftedFunctionWriter):
             # The end of an arm lies ahead, wherever the join was.
             name = name.replace("BACKWARD", "FORWARD")
         if isinstance(rewrite, AskTruth):
-            speculation = speculation_at(self.graph, op, self.site_of(op), alone=True)
+            speculation = self._speculation(op, alone=True)
             return write_speculation(replace(op, name=name), speculation, writer, label)
         return [writer.emit(name, label=label)]
 

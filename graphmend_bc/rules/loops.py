@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphmend_bc.dynamo.patches import capabilities
-from graphmend_bc.rewriting.plan import LiftLoop, LiftRound
+from graphmend_bc.rewriting.plan import AskTruth, LiftLoop, LiftRound
 from graphmend_bc.rules.rule import DATA_DEPENDENT, BreakSite, Rewrites, Rule
 
 
@@ -51,4 +51,19 @@ ROUND = Rule(
 )
 """A loop that is left at the end of an iteration only becomes `torch.while_loop`."""
 
-RULES = (LOOP, ENTERED, ROUND)
+
+def _matches_unrolled(site: BreakSite) -> Rewrites | None:
+    return {site.offset: AskTruth(unbounded=True)} if site.guards_loop else None
+
+
+UNROLLED = Rule(
+    "unrolled",
+    "hoist",
+    34,
+    _matches_unrolled,
+    DATA_DEPENDENT,
+    needs=frozenset({capabilities.COMPUTED_GUARDS}),
+)
+"""A while loop is unrolled; its conditions are computed before the graph."""
+
+RULES = (LOOP, ENTERED, ROUND, UNROLLED)

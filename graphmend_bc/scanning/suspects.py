@@ -24,7 +24,7 @@ _SILENT = frozenset({"CACHE", "NOT_TAKEN", "PRECALL", "PUSH_NULL", "RESUME"})
 
 STRATEGIES = {
     "if": ("where", "cond", "speculate"),
-    "while": ("while_loop", "speculate"),
+    "while": ("while_loop", "hoist", "speculate"),
     "assert": ("speculate",),
     "read": ("capture", "hoist"),
     "size": ("capture", "hoist"),

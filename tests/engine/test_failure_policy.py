@@ -249,6 +249,29 @@ def test_loop_that_ends_by_what_it_selects() -> None:
     assert mended.total.attempts <= stock.total.attempts + 10
 
 
+ROUNDS = """
+def f(x):
+    said = []
+    while x.sum() < 100:
+        x = x + 1
+        said.append(len(said))
+    return x, said
+"""
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 20])
+def test_rounds_of_a_loop(kinds: int) -> None:
+    """Each number of rounds is one graph, or the loop is given up soon."""
+    calls = [(torch.full((3,), 28.0 + number % kinds),) for number in range(20)]
+    stock, mended = both(ROUNDS, calls, rest=5)
+    if kinds < 3:
+        assert mended.total.compilations == mended.total.graphs == kinds
+    else:
+        assert mended.total.compilations <= stock.total.compilations + 4
+        assert reasons(mended) == {"hoist-varies"}
+    assert mended.rest.compilations == 0
+
+
 def test_guarded_conditions_are_those_of_eager_python() -> None:
     check(
         """

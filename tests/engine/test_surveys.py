@@ -158,9 +158,7 @@ def test_survey_of_a_loop_without_an_end() -> None:
             return y + n
         """,
         BOTH,
-        mends="",
-        declines="loop-unbounded@6",
-        breaks=1,
+        mends="hoist@6 where@10",
         orders=1,
     )
 

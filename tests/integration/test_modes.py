@@ -11,7 +11,6 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import graphmend_bc as gm
-from graphmend_bc.code import facts
 from tests.oracle import check
 from tests.releases import STOCK_RAISES, since
 
@@ -142,8 +141,9 @@ def test_loop_under_autocast_is_left() -> None:
             return y
         """,
         BOTH,
-        declines="cond-under-autocast@4" + facts.WHILE_TESTS_TWICE * " loop-unbounded@4",
-        breaks=2 + facts.WHILE_TESTS_TWICE,
+        mends="hoist@4",
+        declines="loop-unbounded@4",
+        breaks=2,
     )
 
 

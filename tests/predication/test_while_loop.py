@@ -206,7 +206,7 @@ def f(x):
         net.count = {value}
     return y, net.count
 """
-    check(source, BOTH, mends="", declines=None, breaks=None)
+    check(source, BOTH, mends="hoist@12")
 
 
 @pytest.mark.parametrize("value", ["net.count + 1", "y.sum()"])

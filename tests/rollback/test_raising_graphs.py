@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import graphmend_bc as gm
-from graphmend_bc.code import facts
 from tests.oracle import agrees, check, load
 
 UP, DOWN = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
@@ -236,10 +235,7 @@ def test_effects_before_an_operator_that_raises_in_a_resumed_function() -> None:
         state = items
         """,
         [UP.double(), DOWN.double()],
-        # Stock skips a function that breaks within a loop, as this does if it is tested once a round.
-        "speculate@7" if facts.WHILE_TESTS_TWICE else "",
-        declines=None,
-        breaks=None,
+        mends="speculate@7 hoist@11",
     )
 
 

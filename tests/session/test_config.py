@@ -105,7 +105,7 @@ def test_what_is_valid_is_taken() -> None:
 
 
 def test_a_rule_of_the_users_can_be_switched_off_once_it_is_there() -> None:
-    with pytest.raises(ValueError, match="'speculate', 'where'"):
+    with pytest.raises(ValueError, match="'unrolled', 'where'"):
         gm.config.patch(rules_off=("tell-home",))
     registered = gm.register_rule(gm.Rule("tell-home", "defer", 4, lambda break_site: None))
     with gm.config.patch(rules_off=("tell-home",)):

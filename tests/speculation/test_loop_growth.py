@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphmend_bc.dynamo.speculation import speculate
+from graphmend_bc.dynamo.speculation import growth
 from tests.oracle import check
 
 SOURCE = """
@@ -23,7 +23,7 @@ def f(x):
 
 @pytest.mark.parametrize(("rounds", "mends"), [(2, "speculate@7"), (9, "")])
 def test_operators_are_counted(rounds: int, mends: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speculate, "_MOST_NODES", 100)
+    monkeypatch.setattr(growth, "_MOST_NODES", 100)
     check(
         SOURCE.format(rounds=rounds),
         [torch.ones(3), -torch.ones(3)],

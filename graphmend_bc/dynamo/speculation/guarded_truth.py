@@ -5,6 +5,7 @@ Each value has a compiled version of its own, so that no check is needed after t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -74,7 +75,7 @@ def guarded_truth(
         Refused: it cannot be computed from the inputs alone, or there are too many of them.
     """
     piece = _before_graph(tx, compilation, site, truth)
-    ahead = piece if not _draws(piece) else foreseen(piece, compilation.trace)
+    ahead = piece if not draws(piece) else foreseen(piece, compilation.trace)
     value: bool = evaluated(tx, ahead)
     if ahead is not piece:
         # Another thread may draw between the guard and the frame's own draw.
@@ -103,18 +104,39 @@ def can_be_guarded(
 def _before_graph(
     tx: InstructionTranslatorBase, compilation: Compilation, site: Site, truth: TensorVariable
 ) -> Slice:
+    known = len(compilation.trace.of(GuardedTruths).values)
+    if known >= MOST_GUARDED:
+        raise Refused("hoist-varies", f"More than {MOST_GUARDED} conditions of the graph flip.")
+    name = f"{site.name}:{site.lineno} {known} truth value"
+    return slice_of_truths(tx, compilation, [truth.as_proxy().node], bool, name)
+
+
+def slice_of_truths(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    truths: Sequence[Node],
+    finish: Callable[..., Any],
+    name: str,
+) -> Slice:
+    """What computes conditions before the graph.
+
+    Args:
+        tx, compilation: as for `guarded_truth`.
+        truths: the conditions, 0-dim bool tensors.
+        finish, name: as for `slice_of`.
+
+    Raises:
+        Refused: they cannot be computed from the inputs alone, by operators that run no code of the
+            user's.
+    """
     trace = compilation.trace
     recorder = trace.recorder
     assert recorder is not None
     if recorder.foreign or recorder.guarded or tx.output.random_calls or trace.predicates:
         raise Refused("hoist-not-input", "Eager Python may not get as far as to ask it.")
-    truths = trace.of(GuardedTruths)
-    if len(truths.values) >= MOST_GUARDED:
-        raise Refused("hoist-varies", f"More than {MOST_GUARDED} conditions of the graph flip.")
     check_no_function_mode(tx)
-    name = f"{site.name}:{site.lineno} {len(truths.values)} truth value"
-    node = _uncopied(truth.as_proxy().node, recorder)
-    piece = slice_of([node], bool, name, recorder, Limits.of_hoists(), numbers=True)
+    nodes = [_uncopied(node, recorder) for node in truths]
+    piece = slice_of(nodes, finish, name, recorder, Limits.of_hoists(), numbers=True)
     guard_apart(piece)
     root = tx.output.root_tx
     scope = {"L": root.f_locals, "G": root.f_globals}
@@ -124,7 +146,7 @@ def _before_graph(
     return piece
 
 
-def _draws(piece: Slice) -> bool:
+def draws(piece: Slice) -> bool:
     """Whether a slice asks for numbers that are drawn before the graph."""
     return any(place_in_draws(source) is not None for source in piece.sources)
 

@@ -13,7 +13,6 @@ from torch._dynamo.utils import is_numpy_ndarray
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr, expect_true
 
-from graphmend_bc import config
 from graphmend_bc.code.resume_names import is_resumed
 from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
 from graphmend_bc.dynamo.frames.attempt import allows_versions
@@ -22,19 +21,17 @@ from graphmend_bc.dynamo.graph.emit import as_tensor, call, compared
 from graphmend_bc.dynamo.random_draws.drawn_values import HostDraws
 from graphmend_bc.dynamo.random_draws.odds import chance_of
 from graphmend_bc.dynamo.speculation.checks import Checks
+from graphmend_bc.dynamo.speculation.growth import check_growth
 from graphmend_bc.dynamo.speculation.guarded_truth import (
     MOST_GUARDED,
     can_be_guarded,
     guarded_truth,
 )
+from graphmend_bc.dynamo.speculation.loop_rounds import goes_on
 from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
-from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.runtime import Site, Speculate
-
-_MOST_NODES = 1024
-"""Nodes that a loop may add to the graph whose rounds are speculated on."""
 
 
 def speculate(
@@ -59,19 +56,12 @@ def speculate(
     """
     if tx.export:
         raise Refused("under-export")
-    if primitive.unbounded:
-        raise Refused("loop-unbounded")
     check_numbers(tx.output.root_tx)
     trace, site = compilation.trace, primitive.site
     occurrence = sum(known.site == site for known, _ in trace.speculations)
-    if occurrence >= config.speculation_limit:
-        reached = many(occurrence, "time")
-        raise Refused("loop-unbounded", f"It was reached {reached} in one trace.")
-    first = trace.of(Checks).first.setdefault(site, len(tx.output.graph.nodes))
-    if occurrence > 1 and (grown := len(tx.output.graph.nodes) - first) > _MOST_NODES:
-        detail = f"It was reached {occurrence} times, and the graph has grown by {grown} operators."
-        raise Refused("loop-unbounded", detail)
-
+    if primitive.unbounded:
+        return goes_on(tx, compilation, site, truth)
+    check_growth(tx, trace, site, occurrence)
     if site in compilation.guarded:
         try:
             return guarded_truth(tx, compilation, site, truth)

@@ -10,6 +10,7 @@ from types import CodeType
 from graphmend_bc.dynamo.before_graph.hoist import Hoists
 from graphmend_bc.dynamo.frames.breaks import gb_id_of
 from graphmend_bc.dynamo.frames.torch_logs import log_bytecode, trace_mend
+from graphmend_bc.dynamo.speculation.loop_rounds import Rounds
 from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.engine.decisions.check_outcomes import taught
 from graphmend_bc.engine.plans.site_plans import Plans
@@ -49,10 +50,10 @@ def report_result(
     """
     if used:
         state.counts_of(code).sites |= used.keys()
-    hoists = trace.known(Hoists) or Hoists()
+    lists = _lists(trace)
     for site, strategy in used.items():
         if strategy in _BY_VALUE and site not in state.guarded:
-            state.note_hoist(code, site, hoists.lists.get(site))
+            state.note_hoist(code, site, lists.get(site))
         gb_type = plans.gb_type(site) or trace.gb_types.get(site, "")
         passed_over = tuple(str(refused) for refused in plans.passed_over.get(site, ()))
         rule = _rule_of(plans, site, strategy)
@@ -75,6 +76,13 @@ def report_result(
         unproven = plan.of_kind(LiftBranch).keys() - {s.offset for s in used if s.code is key}
         if (proven := reduce(Plan.without, unproven, plan)) and not (unproven and cut):
             state.remember_plan(key, proven, plans.gb_types_of(key))
+
+
+def _lists(trace: Trace) -> dict[Site, int]:
+    """Hashes of what has many values, by the sites that the attempt is compiled for them at."""
+    hoists, rounds = trace.known(Hoists), trace.known(Rounds)
+    found = {} if hoists is None else hoists.lists
+    return found if rounds is None else found | rounds.hashes()
 
 
 def _rule_of(plans: Plans, site: Site, strategy: str) -> str:

@@ -50,6 +50,7 @@ while True:
 while True:
     x = x * 2
     n += 1
+    said.append(n)
     if x.sum() > 50: break
     x = x + 1
 """,
@@ -57,6 +58,7 @@ while True:
 while True:
     x = x * 2
     n += 1
+    said.append(n)
     if x.sum() > 50: return x, str(n)
     x = x + 1
 """,

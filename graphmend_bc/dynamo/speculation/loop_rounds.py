@@ -7,6 +7,7 @@ a compiled version of its own.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -128,7 +129,7 @@ def goes_on(
 
 def _unbounded(refused: Refused) -> Refused:
     """Why a loop stays as it is, if its conditions are not computed before the graph."""
-    if refused.reason.code == "loop-unbounded":
+    if refused.reason.code in ("loop-unbounded", "hoist-varies"):
         return refused
     detail = f"It is not computed before the graph: {refused.detail or refused}"
     return Refused("loop-unbounded", detail)
@@ -148,6 +149,7 @@ def _truths(
     if compilation.is_saved:
         raise Refused("hoist-not-input", "What is saved has no guard on the number of rounds.")
     check_growth(tx, compilation.trace, site, rounds.count(site))
+    _check_varies(compilation.given_up, site)
     node = truth.as_proxy().node
     nodes = [*rounds.conditions, node]
     name = f"{rounds.latest.label} {len(nodes)}"
@@ -161,6 +163,14 @@ def _truths(
     rounds.conditions = nodes
     rounds.nodes += node, *node.all_input_nodes
     return value
+
+
+def _check_varies(given_up: Mapping[Site, Refused], site: Site) -> None:
+    """Refuse a loop that was given up for its rounds: what resumes it is another function."""
+    for known, refused in [*given_up.items()]:
+        same = known.filename == site.filename and known.lineno == site.lineno
+        if same and refused.reason.code == "hoist-varies":
+            raise refused
 
 
 def _as_text(*truths: Any) -> str:

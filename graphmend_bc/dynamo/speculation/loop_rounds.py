@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import torch
 from torch._dynamo.guards import GuardBuilder, install_guard
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.tensor import TensorVariable
@@ -173,5 +174,8 @@ def _check_varies(given_up: Mapping[Site, Refused], site: Site) -> None:
             raise refused
 
 
-def _as_text(*truths: Any) -> str:
-    return "".join("T" if truth else "F" for truth in truths)
+def _as_text(*truths: torch.Tensor) -> str:
+    """What they are; those of one device are read in one transfer."""
+    together = len({truth.device for truth in truths}) == 1
+    values = torch.stack(truths).tolist() if together else map(bool, truths)
+    return "".join("T" if value else "F" for value in values)

@@ -293,3 +293,22 @@ def test_an_arm_that_costs_too_much_is_left_before_its_end(
             assert torch.equal(torch.compile(f, backend="eager")(DOWN), f(DOWN))
         gm.reset()
     assert calls == traced
+
+
+@pytest.mark.parametrize(
+    ("ends", "mends"), [("", "speculate@4"), (" and n < 3", "where@4")], ids=["a tensor", "a number"]
+)
+def test_function_that_calls_itself(ends: str, mends: str) -> None:
+    """Both arms are computed as deep as a number says, and the likely one if only a tensor does."""
+    source = f"""
+def g(x, n):
+    if n > 30:
+        raise ValueError(n)
+    if x.sum() <= 50{ends}:
+        return g(x * 2, n + 1)
+    return x * 2
+
+def f(x):
+    return g(x, 0)
+"""
+    check(source, [torch.ones(3), torch.full((3,), 9.0)], mends=mends)

@@ -41,6 +41,10 @@ from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Site, Speculate
 
 
+_MOST_NESTED = 8
+"""Arms of a branch inside of each other: of a function that calls itself until a tensor ends it."""
+
+
 @dataclass(slots=True, eq=False)
 class ShortCircuits(Feature):
     """Conditions of several parts.
@@ -236,6 +240,9 @@ class SiteTracer:
             most = many(config.arm_limit, "arm")
             refused = Refused("arm-too-dear", f"More than {most} would be traced.")
             raise SiteRefused(refused, self.trace.arms[0])
+        if self.trace.arms.count(self.site) >= _MOST_NESTED:
+            refused = Refused("arm-does-not-trace", f"It leads to {self.site} again and again.")
+            raise SiteRefused(refused, self.site)
         self.trace.arms.append(self.site)
 
     # Values

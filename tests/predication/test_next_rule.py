@@ -296,7 +296,9 @@ def test_an_arm_that_costs_too_much_is_left_before_its_end(
 
 
 @pytest.mark.parametrize(
-    ("ends", "mends"), [("", "speculate@4"), (" and n < 3", "where@4")], ids=["a tensor", "a number"]
+    ("ends", "mends"),
+    [("", "speculate@4"), (" and n < 3", "where@4")],
+    ids=["a tensor", "a number"],
 )
 def test_function_that_calls_itself(ends: str, mends: str) -> None:
     """Both arms are computed as deep as a number says, and the likely one if only a tensor does."""

@@ -40,7 +40,6 @@ from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Site, Speculate
 
-
 _MOST_NESTED = 8
 """Arms of a branch inside of each other: of a function that calls itself until a tensor ends it."""
 

@@ -225,7 +225,14 @@ def test_number_of_rounds_is_bounded() -> None:
     assert "loop-unbounded@3" in outcome.declines
 
 
-@pytest.mark.parametrize("setting", [{"strategies": ("speculate", "where")}, {"hoist_op_limit": 3}])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"strategies": ("speculate", "where")},
+        {"rules_off": ("unrolled",)},
+        {"hoist_op_limit": 3},
+    ],
+)
 def test_what_is_not_to_be_computed_before_the_graph(setting: dict[str, object]) -> None:
     with gm.config.patch(**setting):
         outcome = check(VARYING, [torch.ones(3)], mends=None, declines=None, breaks=None, orders=1)

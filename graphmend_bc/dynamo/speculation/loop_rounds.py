@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -30,7 +31,7 @@ from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 
-STRATEGY = "hoist"
+STRATEGY, _RULE = "hoist", "unrolled"
 
 _labels = itertools.count()
 
@@ -51,6 +52,10 @@ class _Latest(Slice):
         return answer_of(lambda: self.pieces[-1].fresh(scope))
 
 
+def _last(pieces: list[Slice], *arguments: Any) -> Any:
+    return pieces[-1].function(*arguments)
+
+
 @dataclass(slots=True, eq=False)
 class Rounds(Feature):
     """The conditions of a trace's loops.
@@ -59,7 +64,7 @@ class Rounds(Feature):
         asked: where, with what they are, in the order of the trace.
         conditions: the nodes of the graph that they are.
         nodes: those, and what they are made of.
-        latest: computes them all.
+        latest: computes them all; None before the first.
     """
 
     order: ClassVar[int] = 57
@@ -67,13 +72,15 @@ class Rounds(Feature):
     asked: list[tuple[Site, bool]] = field(default_factory=list)
     conditions: list[Node] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
-    latest: _Latest = field(init=False)
+    latest: _Latest | None = None
 
-    def __post_init__(self) -> None:
-        """Name what computes them: no other trace asks the same."""
-        pieces: list[Slice] = []
-        label = f"rounds {next(_labels)}"
-        self.latest = _Latest(label, (), lambda *args: pieces[-1].function(*args), pieces=pieces)
+    def computing(self, site: Site) -> _Latest:
+        """What computes them, named by the first site: no other trace asks the same."""
+        if self.latest is None:
+            pieces: list[Slice] = []
+            label = f"{site.name}:{site.lineno} rounds {next(_labels)}"
+            self.latest = _Latest(label, (), partial(_last, pieces), pieces=pieces)
+        return self.latest
 
     def count(self, site: Site) -> int:
         """How often a condition was asked."""
@@ -144,23 +151,22 @@ def _truths(
     truth: TensorVariable,
 ) -> str:
     """What all conditions so far are, and that of a site, which the compiled version rests on."""
-    if STRATEGY not in config.strategies:
-        detail = f"The strategy {STRATEGY!r} is not in graphmend_bc.config.strategies."
-        raise Refused("strategy-off", detail)
+    if STRATEGY not in config.strategies or _RULE in config.rules_off:
+        raise Refused("strategy-off", f"The rule {_RULE!r} is off in graphmend_bc.config.")
     if compilation.is_saved:
         raise Refused("hoist-not-input", "What is saved has no guard on the number of rounds.")
     check_growth(tx, compilation.trace, site, rounds.count(site))
     _check_varies(compilation.given_up, site)
     node = truth.as_proxy().node
     nodes = [*rounds.conditions, node]
-    name = f"{rounds.latest.label} {len(nodes)}"
+    latest = rounds.computing(site)
+    name = f"{latest.label} {len(nodes)}"
     piece = slice_of_truths(tx, compilation, nodes, _as_text, name)
     if draws(piece):
         raise Refused("decided-by-chance", "A random number decides.")
     value: str = evaluated(tx, piece)
-    rounds.latest.pieces[:] = [piece]
-    known = HoistedSource(rounds.latest.label, rounds.latest)
-    install_guard(known.make_guard(GuardBuilder.CONSTANT_MATCH))
+    latest.pieces[:] = [piece]
+    install_guard(HoistedSource(latest.label, latest).make_guard(GuardBuilder.CONSTANT_MATCH))
     rounds.conditions = nodes
     rounds.nodes += node, *node.all_input_nodes
     return value

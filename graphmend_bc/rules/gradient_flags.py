@@ -29,6 +29,8 @@ def _flagged(
         return None
     if tensor.source is None or isinstance(tensor.source, LocalSource):
         return None
+    if not all(arg.realize().is_python_constant() for arg in args):
+        return None
     value = args[0].realize().as_python_constant() if args else True
     changes = tensor.as_proxy().node.meta["example_value"].requires_grad is not value
     if changes and callee.compilation.leaves and not callee.compilation.trace.arms:

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torch.fx import Graph, Node
+from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo.before_graph.graph_slice import is_writing
 from graphmend_bc.dynamo.graph.fx_nodes import has_out, tensors_of
 
 
-def drop_unused(graph: Graph, nodes: Iterable[Node]) -> bool:
+def drop_unused(gm: GraphModule, nodes: Iterable[Node]) -> None:
     """Take nodes of a slice out of a graph that nothing uses, and what only they use.
 
     What autograd may know of stays: hooks on saved tensors are told of it.
 
     Args:
-        graph: the complete graph.
+        gm: the complete graph.
         nodes: those to begin with, if they are still in it.
-
-    Returns:
-        Whether there were any.
     """
-    work, alive, dropped = list(nodes), set(graph.nodes), False
+    graph, dropped = gm.graph, False
+    work, alive = list(nodes), set(graph.nodes)
     while work:
         node = work.pop()
         calls = node.op in ("call_function", "call_method") and not is_writing(node)
@@ -34,4 +32,5 @@ def drop_unused(graph: Graph, nodes: Iterable[Node]) -> bool:
         alive.discard(node)
         graph.erase_node(node)
         dropped = True
-    return dropped
+    if dropped:
+        gm.recompile()

@@ -56,8 +56,7 @@ class GuardedTruths(Feature):
 
     def on_proof(self, gm: GraphModule, written: list[int], opaque: list[Node]) -> None:
         """What only the conditions used has run in the guards of the call, and need not again."""
-        if drop_unused(gm.graph, self.nodes):
-            gm.recompile()
+        drop_unused(gm, self.nodes)
 
 
 def guarded_truth(

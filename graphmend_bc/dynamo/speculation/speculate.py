@@ -58,9 +58,9 @@ def speculate(
         raise Refused("under-export")
     check_numbers(tx.output.root_tx)
     trace, site = compilation.trace, primitive.site
-    occurrence = sum(known.site == site for known, _ in trace.speculations)
     if primitive.unbounded:
         return goes_on(tx, compilation, site, truth)
+    occurrence = sum(known.site == site for known, _ in trace.speculations)
     check_growth(tx, trace, site, occurrence)
     if site in compilation.guarded:
         try:

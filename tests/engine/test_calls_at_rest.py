@@ -238,11 +238,14 @@ def test_condition_of_another_type() -> None:
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_read_before_and_after_a_write(backend: str, grad: bool) -> None:
-    layer = "layer = nn.Linear(3, 3)" if grad else "layer = torch.neg"
+    """Weights that are powers of two: no order of the sum and no fused step rounds."""
+    layer = "nn.Linear(3, 3)" if grad else "nn.Identity()"
     check(
         f"""
         seen = []
-        {layer}
+        layer = {layer}
+        for number, weight in enumerate(layer.parameters()):
+            nn.init.constant_(weight, 0.5 + number)
 
         def f(x):
             y = layer(x) * 2

@@ -96,7 +96,7 @@ MENDS = {
     "a speculation before and after": "speculate@2 speculate@4",
     "in a loop that is unrolled": "speculate@3 speculate@7",
     "several breaks": "speculate@2 speculate@5 defer@8 speculate@9",
-    "a loop on a condition": "",
+    "a loop on a condition": "hoist@4",
 }
 
 

@@ -148,7 +148,7 @@ def test_tests_that_are_compiled_themselves(toy: Suite, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_test_that_ends_the_process_or_takes_too_long(toy: Suite, tmp_path: Path) -> None:
-    here = way(tmp_path, limit=2)
+    here = way(tmp_path, limit=30)
     names = [name for name in listed(toy, here) if "test_ending" in name]
     rows = rows_of(toy, here, "eager", names)
     assert [rows[name]["outcome"] for name in names] == ["ended the process", "too long", "passed"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import importlib.util
 import inspect
 from collections.abc import Generator, Iterable
 from types import CodeType, FunctionType
@@ -78,7 +79,9 @@ def test_the_standard_library() -> None:
 
 @pytest.mark.nightly
 def test_installed_packages() -> None:
-    check_all(installed_packages(every=1), at_least=100_000)
+    """With torch there are ten times as many code objects as in an environment for these tests."""
+    there = importlib.util.find_spec("torch") is not None
+    check_all(installed_packages(every=1), at_least=100_000 if there else 20_000)
 
 
 def outcome(function: FunctionType, arguments: tuple[Any, ...]) -> Any:

@@ -15,6 +15,7 @@ DOWN: Final = "given = -given"
 """A change of the argument: conditions have the other value."""
 
 _CHOSEN: Final = "h = x + 1\ny = h if x.sum() > 0 else x + 2\n"
+_TAGGED: Final = "h = torch.ones(3)\nh.tag = 3"
 
 _FINALISED: Final = "n = [0]\nclass D:\n    def __del__(self): n[0] += 1"
 
@@ -243,6 +244,14 @@ OF_TENSORS: Final = MappingProxyType(
                 ("i = torch.tensor(2)",),
                 mends="capture",
             ),
+        ),
+        "TensorVariable.dynamic_getattr (same_tensors.attribute)": Program(
+            "return x * getattr(h.contiguous(), 'tag', 5)", _TAGGED
+        ),
+        "SideEffects.store_attr (same_tensors.written)": Program(
+            "h.contiguous().tag = 9\nreturn x + 1",
+            _TAGGED,
+            ("given = given * h.tag",),
         ),
         "TensorVariable.unpack_var_sequence (frames.unpack_rows)": Program(
             f"{PRINT}\na, b, c = w * x\nreturn a",

@@ -15,6 +15,7 @@ from graphmend_bc.dynamo.calls import call_retry
 from graphmend_bc.dynamo.corrections import (
     attribute_dicts,
     finalisers,
+    same_tensors,
     shared_objects,
     tensor_hooks,
     user_sets,
@@ -241,6 +242,18 @@ _OF_TENSORS: Final = (
             "hooks of tensors that a mended frame makes",
         )
         for _ in range(facts.HOOKS_ARE_FUNCTIONS)
+    ),
+    Seam(
+        _TENSOR,
+        ("dynamic_getattr",),
+        same_tensors.attribute,
+        "attributes of a tensor that an operator returned as it is",
+    ),
+    Seam(
+        "torch._dynamo.side_effects:SideEffects",
+        ("store_attr",),
+        same_tensors.written,
+        "writes to attributes of a tensor that an operator returned as it is",
     ),
     Seam(_TENSOR, ("unpack_var_sequence",), at.unpack_rows, "the rows a tensor is unpacked to"),
     Seam(

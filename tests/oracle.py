@@ -321,14 +321,14 @@ def _state(module: types.ModuleType) -> list[Any]:
             continue
         if isinstance(value, torch.nn.Module):
             found += [*value.parameters(), *value.buffers()]
-            found.append({k: v for k, v in vars(value).items() if not k.startswith("_")})
+            found.append({k: v for k, v in vars(value).items() if not str(k).startswith("_")})
         elif isinstance(value, DATA):
             found.append(value)
         elif isinstance(value, random.Random):
             found.append(value.getstate())
         elif module.__name__ in (type(value).__module__, getattr(value, "__module__", None)):
             attributes = dict(getattr(value, "__dict__", {}))
-            found.append({k: v for k, v in attributes.items() if not k.startswith("_")})
+            found.append({k: v for k, v in attributes.items() if not str(k).startswith("_")})
     return found
 
 

@@ -17,6 +17,8 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from torch._dynamo.exc import InternalTorchDynamoError
+
 from graphmend_bc.dynamo.frames.internal_errors import is_internal, is_too_deep
 from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.dynamo.trace.compilation import current
@@ -31,6 +33,14 @@ Tell = Callable[[CodeType | None, Exception], None]
 _LEFT: Final[set[int]] = set()
 """Threads in which no seam does anything."""
 
+
+_DYNAMO_FAILS: Final = frozenset(
+    {
+        *(AssertionError, AttributeError, IndexError, InternalTorchDynamoError, KeyError),
+        *(NameError, NotImplementedError, RuntimeError, TypeError, ValueError),
+    }
+)
+"""What Dynamo ends with where it meets what it did not expect; not what it raises on purpose."""
 
 _CHAINS: Final[WeakKeyDictionary[Any, tuple[Any, Any]]] = WeakKeyDictionary()
 """Of what was put in a place, torch's own and ours: one frame is enough around several of ours."""
@@ -117,6 +127,36 @@ def _left_to_stock(
             return stock(*args, **kwargs)
 
     return at_seam
+
+
+def or_stock(ours: Callable[..., Any], stock: Callable[..., Any], tell: Tell) -> Callable[..., Any]:
+    """A function of ours; where Dynamo itself fails in it, stock's own is called, without us.
+
+    What Dynamo chokes on may be of our making. If it fails on the program as well, that is raised.
+
+    Args:
+        ours: compiles a frame; gets `stock`, the code object, and the other arguments.
+        stock: Dynamo's own.
+        tell: is told of the error that stock does not have.
+    """
+
+    def compile_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return ours(stock, code, list(args), kwargs)
+        except Exception as error:
+            pass_on(error)
+            if type(error) not in _DYNAMO_FAILS or is_internal(error) or is_too_deep(error):
+                raise
+            failure = error
+        try:
+            with _without_us():
+                result = stock(code, *args, **kwargs)
+            tell(code, failure)
+            return result
+        finally:
+            del failure  # its traceback holds this frame
+
+    return compile_frame
 
 
 def answering(question: Callable[..., bool], otherwise: bool, tell: Tell) -> Callable[..., bool]:

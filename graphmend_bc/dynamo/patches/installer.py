@@ -14,7 +14,7 @@ from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.before_graph.graph_slice import end_lookup
 from graphmend_bc.dynamo.frames.saved_packages import SavedPackages
 from graphmend_bc.dynamo.patches.capabilities import ESSENTIAL
-from graphmend_bc.dynamo.patches.containment import Tell, answering, contained
+from graphmend_bc.dynamo.patches.containment import Tell, answering, contained, or_stock
 from graphmend_bc.dynamo.patches.seam import Seam, SeamPlace, registered
 from graphmend_bc.dynamo.patches.table import SEAMS
 from graphmend_bc.dynamo.rollback import eager_fallback, stances
@@ -171,11 +171,11 @@ def _of_state(state: Mending, ours: CompileFrame, switch: _Switch, tell: Tell) -
     """The seams that call the mending state. Without them nothing is mended."""
 
     def compiling(stock: Callable[..., Any]) -> Callable[..., Any]:
+        mended = or_stock(ours, stock, tell)
+
         def compile_frame(code: CodeType, *args: Any, **kwargs: Any) -> Any:
             end_lookup(args[1])  # the frame's locals
-            if not switch.on:
-                return stock(code, *args, **kwargs)
-            return ours(stock, code, list(args), kwargs)
+            return (mended if switch.on else stock)(code, *args, **kwargs)
 
         return compile_frame
 

@@ -28,15 +28,14 @@ def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`TensorVariable.dynamic_getattr`: attributes that no tensor has by itself."""
 
     def dynamic_getattr(self: Any, tx: Translator, name: str) -> Any:
-        fake = None if current() is None else _fake(self)
+        fake = None if current() is None or hasattr(Tensor, name) else _fake(self)
         if fake is None:
             return stock(self, tx, name)
         for value in _values_written(tx, fake, name):
             return value
         source = None if self.source else _source(tx.output, fake)
-        return stock(
-            self if source is None else self.clone(source=source, mutation_type=None), tx, name
-        )
+        known = self if source is None else self.clone(source=source, mutation_type=None)
+        return stock(known, tx, name)
 
     return dynamic_getattr
 

@@ -214,7 +214,7 @@ OF_TENSORS: Final = MappingProxyType(
             mends="where",
             whole=False,
         ),
-        "TensorVariable.var_getattr (frames.ask_tensor)": Program(
+        "TensorVariable.var_getattr (frames.ask_attribute)": Program(
             f"{_CHOSEN}return x + y._version",
             steps=(DOWN,),
             declines="identity-compared",
@@ -244,9 +244,6 @@ OF_TENSORS: Final = MappingProxyType(
                 ("i = torch.tensor(2)",),
                 mends="capture",
             ),
-        ),
-        "TensorVariable.dynamic_getattr (same_tensors.attribute)": Program(
-            "return x * getattr(h.contiguous(), 'tag', 5)", _TAGGED
         ),
         "SideEffects.store_attr (same_tensors.written)": Program(
             "h.contiguous().tag = 9\nreturn x + 1",

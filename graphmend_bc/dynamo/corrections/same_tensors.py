@@ -11,8 +11,8 @@ fake tensor, as the operators of fake tensors return their argument where those 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 from torch import Tensor
 from torch._dynamo.output_graph import OutputGraph
@@ -23,21 +23,25 @@ from torch._guards import Source
 from graphmend_bc.dynamo.arguments import Translator
 from graphmend_bc.dynamo.trace.compilation import current
 
+OF_ALL_TENSORS: Final = frozenset(dir(Tensor))
+"""Methods and the like, of which nothing is corrected."""
 
-def attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`TensorVariable.dynamic_getattr`: attributes that no tensor has by itself."""
 
-    def dynamic_getattr(self: Any, tx: Translator, name: str) -> Any:
-        fake = None if current() is None or hasattr(Tensor, name) else _fake(self)
-        if fake is None:
-            return stock(self, tx, name)
-        for value in _values_written(tx, fake, name):
-            return value
-        source = None if self.source else _source(tx.output, fake)
-        known = self if source is None else self.clone(source=source, mutation_type=None)
-        return stock(known, tx, name)
+def written_value(tx: Translator, variable: TensorVariable, name: str) -> VariableTracker | None:
+    """What was traced as written to an attribute of a tensor, under any variable of it."""
+    fake = _fake(variable)
+    for other, attributes in tx.output.side_effects.store_attr_mutations.items():
+        if isinstance(other, TensorVariable) and _fake(other) is fake and name in attributes:
+            return attributes[name]
+    return None
 
-    return dynamic_getattr
+
+def with_source(tx: Translator, variable: TensorVariable) -> TensorVariable:
+    """A variable of the same tensor that has the source of the graph's input, if it is one."""
+    source = None if variable.source else _source(tx.output, _fake(variable))
+    if source is None:
+        return variable
+    return cast("TensorVariable", variable.clone(source=source, mutation_type=None))
 
 
 def written(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,13 +65,6 @@ def _input(effects: Any, variable: TensorVariable) -> VariableTracker | None:
 
 def _fake(variable: TensorVariable) -> Any:
     return variable.as_proxy().node.meta.get("example_value")
-
-
-def _values_written(tx: Translator, fake: Tensor, name: str) -> Iterator[VariableTracker]:
-    """What was traced as written to an attribute of the tensor, under any variable of it."""
-    for variable, attributes in tx.output.side_effects.store_attr_mutations.items():
-        if isinstance(variable, TensorVariable) and _fake(variable) is fake and name in attributes:
-            yield attributes[name]
 
 
 def _source(output: OutputGraph, fake: Tensor) -> Source | None:

@@ -12,6 +12,7 @@ from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.arguments import Args, Keywords
+from graphmend_bc.dynamo.corrections import same_tensors
 from graphmend_bc.dynamo.deferral.called_effects import listen_for_effects
 from graphmend_bc.dynamo.frames.generated_code import OURS
 from graphmend_bc.dynamo.frames.inlined_frames import is_in_coroutine
@@ -185,7 +186,15 @@ def remove_unused(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 def ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Questions to a tensor."""
+    return _asking(stock, reads=False)
 
+
+def ask_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Attributes of a tensor."""
+    return _asking(stock, reads=True)
+
+
+def _asking(stock: Callable[..., Any], *, reads: bool) -> Callable[..., Any]:
     def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         if (compilation := current()) is not None:
             if compilation.trace.choices:
@@ -194,6 +203,10 @@ def ask_tensor(stock: Callable[..., Any]) -> Callable[..., Any]:
                 feature.on_question(compilation, self, name)
             if name in _OF_AUTOGRAD and compilation.trace.mended:
                 _notice_writes(tx, self)
+            if reads and name not in same_tensors.OF_ALL_TENSORS:
+                if (written := same_tensors.written_value(tx, self, name)) is not None:
+                    return written
+                self = same_tensors.with_source(tx, self)
         return stock(self, tx, name, *args, **kwargs)
 
     return ask

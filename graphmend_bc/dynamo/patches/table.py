@@ -210,10 +210,14 @@ _OF_TENSORS: Final = (
         Seam(
             _TENSOR,
             names,
-            at.ask_tensor,
+            make,
             "questions about memory and autograd of tensors, once one is chosen",
         )
-        for names in (("call_method",), facts.GETATTR, ("call_obj_hasattr",))
+        for names, make in (
+            (("call_method",), at.ask_tensor),
+            (facts.GETATTR, at.ask_attribute),
+            (("call_obj_hasattr",), at.ask_tensor),
+        )
     ),
     *(
         Seam(_TENSOR, ("mp_ass_subscript_impl",), make, "`t[k] = v`, as its method is watched")
@@ -242,12 +246,6 @@ _OF_TENSORS: Final = (
             "hooks of tensors that a mended frame makes",
         )
         for _ in range(facts.HOOKS_ARE_FUNCTIONS)
-    ),
-    Seam(
-        _TENSOR,
-        ("dynamic_getattr",),
-        same_tensors.attribute,
-        "attributes of a tensor that an operator returned as it is",
     ),
     Seam(
         "torch._dynamo.side_effects:SideEffects",

@@ -27,13 +27,20 @@ def widest_plan(code: CodeType, *, branches: bool = True, effects: bool = True) 
     plan = Plan()
     jumps = [op.offset for op in graph_of(code).listing.ops if is_condition(op)] if branches else []
     for offset in jumps:
-        plan = _wider(code, plan, plan.with_all({offset: LiftBranch("where")}))
+        plan = widened(code, plan, plan.with_all({offset: LiftBranch("where")}))
     for offset in sorted(likely_effects(code, observer_names())) if effects else ():
-        plan = _wider(code, plan, plan.with_all({offset: MarkCallee("defer")}))
+        plan = widened(code, plan, plan.with_all({offset: MarkCallee("defer")}))
     return plan
 
 
-def _wider(code: CodeType, plan: Plan, wider: Plan) -> Plan:
+def widened(code: CodeType, plan: Plan, wider: Plan) -> Plan:
+    """The wider of two plans for a code object if that can be rewritten, else the other.
+
+    Args:
+        code: a code object as CPython compiled it.
+        plan: what can be rewritten.
+        wider: with a site more.
+    """
     try:
         rewrite(code, wider)
     except Refused:

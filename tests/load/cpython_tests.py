@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import random
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.load.in_place import Rewriter
+from tests.processes import ROOT, python
 
 MODULES = (
     *("test_argparse", "test_collections", "test_configparser", "test_copy", "test_csv"),
@@ -28,7 +27,6 @@ MODULES = (
     *("test_heapq", "test_ipaddress", "test_json", "test_pprint", "test_statistics"),
     *("test_string", "test_textwrap", "test_tokenize", "test_urlparse"),
 )
-ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = sysconfig.get_paths()["stdlib"] + "/"
 
 
@@ -88,15 +86,11 @@ def run_apart(module: str, seed: int, share: float) -> Outcomes:
     """
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "outcomes.json"
-        command = [sys.executable, "-m", "tests.load.cpython_tests", module, str(seed), str(share)]
-        where = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
-        done = subprocess.run(
-            [*command, str(told)],
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            env=where,
-            check=False,
+        done = python(
+            *("-m", "tests.load.cpython_tests", module, str(seed), str(share), str(told)),
+            cwd=Path(folder),
+            env={"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"},
+            limit=3600,
         )
         if done.returncode:
             raise RuntimeError(f"{module} ended with {done.returncode}: {done.stderr[-2000:]}")

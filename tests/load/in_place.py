@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import gc
 import random
-from collections import Counter
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 
 from graphmend_bc.code.analysis.blocks import graph_of
-from graphmend_bc.code.listing import Op
-from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.conditions.decision import is_condition
 from graphmend_bc.rewriting.plan import LiftBranch, Plan
 from graphmend_bc.rewriting.rewriter import rewrite
+from graphmend_bc.rewriting.widest import widened
 
 LOOK_AT_FRAMES = frozenset(
     {
@@ -39,14 +37,12 @@ class Rewriter:
         share: of the conditions, from 0 to 1.
         functions: how many code objects were rewritten.
         branches: how many conditions of them.
-        refused: how many more were refused, by reason.
     """
 
     chance: random.Random
     share: float
     functions: int = 0
     branches: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
     _new: dict[CodeType, CodeType] = field(default_factory=dict, repr=False)
 
     def rewrite_loaded(self, folder: str, but: tuple[str, ...] = ()) -> None:
@@ -60,9 +56,9 @@ class Rewriter:
         for function in [f for f in gc.get_objects() if type(f) is FunctionType]:
             code = function.__code__
             path = code.co_filename
-            if path.startswith(folder) and not path[len(folder) :].startswith(but):
-                if id(code) not in done:
-                    function.__code__ = self._rewritten(code)
+            is_left = id(code) in done or path[len(folder) :].startswith(but)
+            if path.startswith(folder) and not is_left:
+                function.__code__ = self._rewritten(code)
 
     def _rewritten(self, code: CodeType) -> CodeType:
         if code not in self._new:
@@ -85,14 +81,6 @@ class Rewriter:
             return plan
         for op in graph_of(code).listing.ops:
             if is_condition(op) and self.chance.random() < self.share:
-                plan = self._wider(code, plan, op)
+                wider = plan.with_all({op.offset: LiftBranch("where")})
+                plan = widened(code, plan, wider)
         return plan
-
-    def _wider(self, code: CodeType, plan: Plan, op: Op) -> Plan:
-        wider = plan.with_all({op.offset: LiftBranch("where")})
-        try:
-            rewrite(code, wider)
-        except Refused as refused:
-            self.refused[refused.reason.code] += 1
-            return plan
-        return wider

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import os
 import sys
+import time
 from collections.abc import Iterator
 from itertools import takewhile
 from traceback import FrameSummary, StackSummary, walk_stack
@@ -14,20 +16,32 @@ import pytest
 
 from tests.orders import VARIABLE
 
+DEADLINE = pytest.StashKey[float]()
+FOR_LOGS = ("_get_dynamo_config_for_logging", "_scrubbed_inductor_config_for_logging")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "make the calls of each program in all orders, each with nothing compiled before"
     parser.addoption("--all-orders", action="store_true", help=text)
+    text = "skip the tests that have not begun after so many minutes (of each process)"
+    parser.addoption("--minutes", type=float, default=math.inf, help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ["GRAPHMEND_BC_DISK_CACHE"] = "0"  # nothing of the user's is read or written
     if config.getoption("--all-orders"):
         os.environ[VARIABLE] = "1"
+    config.stash[DEADLINE] = time.monotonic() + 60 * config.getoption("--minutes")
     # pytest's handlers would have torch write its structured trace in every test.
     logging.getLogger("torch.__trace").addHandler = lambda handler: None  # type: ignore[method-assign]
     # Dynamo collects younger generations at each compilation, and every tenth time that is a full one.
     gc.set_threshold(gc.get_threshold()[0], gc.get_threshold()[1], 500)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if time.monotonic() > item.config.stash[DEADLINE]:
+        pytest.skip(f"It had not begun after {item.config.getoption('--minutes'):g} minutes.")
 
 
 def stack_of_a_test() -> StackSummary:
@@ -55,6 +69,8 @@ def clean_slate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     # Every compilation times its guards on a flushed cache, which costs as much as the rest of it.
     untimed = "torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0
     monkeypatch.setattr(*untimed, raising=False)
+    for settings in FOR_LOGS:  # each compilation writes all settings as JSON
+        monkeypatch.setattr(f"torch._dynamo.utils.{settings}", lambda: None, raising=False)
     stack = "torch._dynamo.exc._extract_stack_with_positions", stack_of_a_test
     monkeypatch.setattr(*stack, raising=False)
     modes = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")

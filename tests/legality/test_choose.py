@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from graphmend_bc.legality.choose import check_can_choose, check_predicate
 from graphmend_bc.reporting.reasons import Refused
@@ -36,8 +40,10 @@ def test_the_first_difference_is_named(other: torch.Tensor, difference: str) -> 
         torch.complex(X, X).conj(),
         torch.complex(X, X).imag,
         X[:0],
+        torch.quantize_per_tensor(X, 0.1, 0, torch.quint8),
+        X.to_mkldnn(),
     ],
-    ids=["sparse", "gaps", "overlapping", "conjugate", "view of a complex", "empty"],
+    ids="sparse gaps overlapping conjugate view_of_a_complex empty quantized opaque".split(),
 )
 def test_what_where_would_lay_out_otherwise(both: torch.Tensor) -> None:
     with pytest.raises(Refused):
@@ -67,3 +73,53 @@ def test_other_predicates(bad: torch.Tensor) -> None:
     with pytest.raises(Refused) as found:
         check_predicate(bad)
     assert found.value.reason.code == "predicate-not-scalar"
+
+
+# Sizes that are symbols
+
+
+def unknown(number: int) -> list[Any]:
+    """Sizes known only at run time; to ask one for a guard raises."""
+    env = ShapeEnv()
+    sizes = [env.create_unbacked_symint() for _ in range(number)]
+    for size in sizes:
+        torch._check(size >= 0)
+    return sizes
+
+
+def fake(size: tuple[Any, ...], stride: tuple[Any, ...]) -> torch.Tensor:
+    env = next(s.node.shape_env for s in (*size, *stride) if isinstance(s, torch.SymInt))
+    with FakeTensorMode(shape_env=env):
+        return torch.empty_strided(size, stride)
+
+
+def test_equal_symbols() -> None:
+    n, m = unknown(2)
+    check_can_choose(fake((n, 3), (3, 1)), fake((n, 3), (3, 1)))
+    check_can_choose(fake((2, n), (n, 1)), fake((2, n), (n, 1)))
+    check_can_choose(fake((1, n), (5 * m, 1)), fake((1, n), (5 * m, 1)))
+
+
+def test_symbols_that_may_differ() -> None:
+    n, m = unknown(2)
+    for one, other in [
+        (fake((n,), (1,)), fake((m,), (1,))),
+        (fake((n,), (1,)), torch.ones(3)),
+        (torch.ones(3), fake((n,), (1,))),
+        (fake((n, 1), (1, 1)), fake((n,), (1,))),
+        (fake((n,), (1,)), fake((n, 1), (1, 1))),
+    ]:
+        with pytest.raises(Refused, match="shape"):
+            check_can_choose(one, other)
+    for left, right in [((n, 1), (m, 1)), ((1, n), (n, 1)), ((n, 1), (3, 1))]:
+        with pytest.raises(Refused, match="strides"):
+            check_can_choose(fake((n, n), left), fake((n, n), right))
+    gaps = fake((n, 3), (6, 2))
+    with pytest.raises(Refused, match="strides"):
+        check_can_choose(gaps, gaps)
+
+
+def test_a_predicate_of_unknown_size() -> None:
+    (n,) = unknown(1)
+    with pytest.raises(Refused):
+        check_predicate(fake((n,), (1,)))

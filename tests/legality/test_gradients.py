@@ -44,6 +44,15 @@ def records_of(function: Callable[[torch.Tensor], object]) -> list[OpRecord]:
         lambda x: x.relu(),
         lambda x: x / 4,
         lambda x: (x > 1).long().sum() * 3,
+        lambda x: x * torch.finfo(torch.float32).max,
+        lambda x: x.double() * 1e300,
+        lambda x: x.half() * 65504.0,
+        lambda x: x / -2.0,
+        lambda x: x * 0.0,
+        lambda x: torch.view_as_complex(torch.stack([x, x], -1)) * 2.0,
+        lambda x: torch.exp(torch.arange(3)),  # no gradient flows into integers
+        lambda x: torch.add(x, x, alpha=-3),
+        lambda x: torch.clamp(x, min=0.5).neg(),
     ],
 )
 def test_zero_stays_zero(function: Callable[[torch.Tensor], object]) -> None:
@@ -60,6 +69,20 @@ def test_zero_stays_zero(function: Callable[[torch.Tensor], object]) -> None:
         lambda x: x * float("inf"),
         lambda x: x / 0.0,
         lambda x: torch.add(x, x, alpha=float("nan")),
+        lambda x: torch.view_as_complex(torch.stack([x, x], -1)).exp(),
+        lambda x: torch.view_as_complex(torch.stack([x, x], -1)).log().abs(),
+        lambda x: x * float("nan"),
+        lambda x: x * 1e39,  # infinite in this dtype
+        lambda x: x.half() * 65505.0,
+        lambda x: x / 1e-320,  # whose inverse is infinite
+        lambda x: x.half() / 1e-6,
+        lambda x: x / float("inf"),
+        lambda x: x / -0.0,
+        lambda x: torch.div(x, 2.0, rounding_mode="floor"),
+        lambda x: torch.mul(x, torch.tensor(float("inf"))),
+        lambda x: x**2.0,
+        lambda x: torch.sub(x, x, alpha=float("inf")),
+        lambda x: torch.rsub(x, x, alpha=float("inf")),
     ],
 )
 def test_zero_may_become_nan(function: Callable[[torch.Tensor], object]) -> None:
@@ -70,14 +93,22 @@ def test_zero_may_become_nan(function: Callable[[torch.Tensor], object]) -> None
 
 @pytest.mark.parametrize(
     ("left", "right"),
-    [(A + 1, A * 2), (A + B, B - A), ((A + B).exp(), A * B)],
+    [
+        (A + 1, A * 2),
+        (A + B, B - A),
+        ((A + B).exp(), A * B),
+        (A, A.view(1, 3)),
+        (A, A),
+        ((A + A) * (A + 1), A.exp()),
+    ],
 )
 def test_both_arms_reach_the_same(left: torch.Tensor, right: torch.Tensor) -> None:
     check_same_reach(left, [A, B], right, [A, B])
 
 
 @pytest.mark.parametrize(
-    ("left", "right"), [(A + 1, B + 1), (A + B, A + 1), (A * 2, A.detach() * 2)]
+    ("left", "right"),
+    [(A + 1, B + 1), (A + B, A + 1), (A * 2, A.detach() * 2), (A, B), (A, A * B), (A.exp(), A + B)],
 )
 def test_one_arm_reaches_more(left: torch.Tensor, right: torch.Tensor) -> None:
     with pytest.raises(Refused) as found:
@@ -91,3 +122,11 @@ def test_what_lies_behind_a_tensor_of_both_counts_once() -> None:
     check_same_reach(shared + 1, [shared], shared * 2, [shared])
     with pytest.raises(Refused):
         check_same_reach(shared + A, [shared, A], shared * 2, [shared])
+
+
+def test_a_leaf_that_no_arm_uses_by_name() -> None:
+    """One that was made before the branch, and lies behind one result alone."""
+    inner = torch.ones(3, requires_grad=True)
+    behind = A * inner
+    with pytest.raises(Refused):
+        check_same_reach(behind + A, [A], A * 2, [A])

@@ -17,7 +17,6 @@ import pytest
 from tests.orders import VARIABLE
 
 DEADLINE = pytest.StashKey[float]()
-FOR_LOGS = ("_get_dynamo_config_for_logging", "_scrubbed_inductor_config_for_logging")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -69,8 +68,6 @@ def clean_slate(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     # Every compilation times its guards on a flushed cache, which costs as much as the rest of it.
     untimed = "torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0
     monkeypatch.setattr(*untimed, raising=False)
-    for settings in FOR_LOGS:  # each compilation writes all settings as JSON
-        monkeypatch.setattr(f"torch._dynamo.utils.{settings}", lambda: None, raising=False)
     stack = "torch._dynamo.exc._extract_stack_with_positions", stack_of_a_test
     monkeypatch.setattr(*stack, raising=False)
     modes = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")

@@ -8,6 +8,7 @@ an index. Eager Python raises there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -20,6 +21,7 @@ from torch._dynamo.variables.tensor import NumpyNdarrayVariable
 
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.symbols.captures import Captures, refuse_captured
+from graphmend_bc.dynamo.symbols.symbolic_powers import power
 from graphmend_bc.dynamo.trace.compilation import current
 
 
@@ -70,10 +72,14 @@ def has_array(value: VariableTracker) -> bool:
 
 
 def call_torch(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """`TorchInGraphFunctionVariable.call_function`."""
+    """`TorchInGraphFunctionVariable.call_function`, which is that of `math`'s functions, too."""
 
     def call_function(self: Any, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         compilation = current()
+        if self.value is math.pow and compilation is not None:
+            made = power(tx, args)
+            if made is not None:
+                return made
         if compilation is None or not compilation.captures:  # most calls: no generator is made
             return stock(self, tx, args, kwargs)  # type: ignore[no-any-return]
         with refuse_numbers((*args, *kwargs.values())):

@@ -22,6 +22,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.tensor import SymNodeVariable
 from torch.fx import Node, Proxy
 from torch.fx.experimental.symbolic_shapes import (
     expect_true,
@@ -34,6 +35,9 @@ from torch.utils._sympy.functions import (
     FloatTrueDiv,
     FloorToInt,
     IntTrueDiv,
+    Max,
+    Min,
+    OpaqueUnaryFn_sqrt,
     RoundToInt,
     ToFloat,
     TruncToInt,
@@ -41,6 +45,7 @@ from torch.utils._sympy.functions import (
 
 from graphmend_bc.dynamo.graph.emit import as_tensor, call, method
 from graphmend_bc.dynamo.symbols.captures import Captures
+from graphmend_bc.dynamo.symbols.symbolic_powers import ROUNDED, is_closed, of_power
 from graphmend_bc.dynamo.trace.compilation import SiteRefused, current
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -83,6 +88,9 @@ def symbol_made(stock: Callable[..., VariableTracker]) -> Callable[..., Variable
         tx: InstructionTranslatorBase, proxy: Proxy, *args: Any, **kwargs: Any
     ) -> VariableTracker:
         made = stock(tx, proxy, *args, **kwargs)
+        for operand in proxy.node.all_input_nodes:
+            if ROUNDED in operand.meta and isinstance(made, SymNodeVariable):
+                return of_power(made, _has_its_form(proxy.node))
         compilation = current()
         captures = None if compilation is None else compilation.trace.known(Captures)
         if captures is None:
@@ -129,6 +137,17 @@ def _may_raise(function: Any, values: Sequence[Any]) -> bool:
         return type(values[1]) is not int or values[1] < 0
     name = getattr(function, "__name__", str(function)).removeprefix("sym_")
     return hasattr(math, name) and name not in ("ceil", "floor", "trunc")
+
+
+def _has_its_form(node: Node) -> bool:
+    leaves = tree_leaves((node.args, node.kwargs))
+    operands = [_expression(_value(leaf)) for leaf in leaves]
+    result = _expression(_value(node))
+    if result.func in (Max, Min):  # a power is not NaN
+        return set(result.args) == set(map(_as_float, operands))
+    if result.func is OpaqueUnaryFn_sqrt:
+        return bool(result.args == tuple(operands))
+    return _is_as_written(node.target, operands, result)
 
 
 def _as_int(tx: InstructionTranslatorBase, number: Proxy, rounding: str) -> VariableTracker:
@@ -186,7 +205,7 @@ def _is_as_written(function: Any, operands: Sequence[sympy.Basic], result: sympy
 
 def _is_plain(operand: sympy.Basic) -> bool:
     """True for a symbol, an int or a finite number; a backend may expand what floats made."""
-    known = operand.is_Symbol or operand.is_integer
+    known = operand.is_Symbol or operand.is_integer or is_closed(operand)
     return bool(known or (operand.is_number and operand.is_finite))
 
 

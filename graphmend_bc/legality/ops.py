@@ -264,6 +264,7 @@ INDEXING: Final = frozenset(
     {
         "embedding",
         "embedding_bag",
+        "embedding_bag_forward_only",
         "gather",
         "index",
         "index_add",

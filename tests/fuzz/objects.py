@@ -185,9 +185,15 @@ ACCUMULATIONS: Final = Surrounding(
         "meter.add({vector}, {number})",
         "{vector} * meter.count",
         "{vector} + len(meter.seen)",
+        "{vector} * (1.0 - math.pow(0.9, abs(meter.count)))",
+        "{vector} / math.sqrt(1.5 - math.pow(abs(meter.count) + 1, -0.8))",
     ),
-    number=("meter.count", "tally['n']"),
-    test=("meter.count > 2", "len(meter.seen) > 1"),
+    number=("meter.count", "tally['n']", "int(9.0 * math.pow(0.7, abs(meter.count) + 1))"),
+    test=(
+        "meter.count > 2",
+        "len(meter.seen) > 1",
+        "math.pow(0.9, abs(meter.count)) * 3.0 - 0.1 < 2.0",
+    ),
     statements=(
         "meter.count += 1",
         "meter.count -= {number}",

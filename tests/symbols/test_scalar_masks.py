@@ -76,3 +76,9 @@ def test_values_of_another_shape_raise_as_in_eager_python() -> None:
 
 def test_what_is_written_is_an_input() -> None:
     agrees("def f(x, c):\n    c = c & True\n    x[c] = 1.0\n    return x.sum()", CALLS)
+
+
+@pytest.mark.parametrize("value", ["y[0]", "y", "y.flip(0)", "y[:1].expand(2, 3)", "y.view(6)[0]"])
+def test_a_tensor_is_set_to_a_part_of_itself(value: str) -> None:
+    """Most of these raise."""
+    agrees(f"def f(x, c):\n    c = c & True\n    y = x * 2\n    y[c] = {value}\n    return y", CALLS)

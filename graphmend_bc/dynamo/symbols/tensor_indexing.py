@@ -34,6 +34,7 @@ from graphmend_bc.dynamo.symbols.known_integers import (
     with_numbers,
 )
 from graphmend_bc.dynamo.trace.compilation import Compilation, current
+from graphmend_bc.legality.storage import storage_of
 
 
 def _may_know(compilation: Compilation) -> bool:
@@ -58,7 +59,7 @@ def call_method(stock: Callable[..., Any]) -> Callable[..., Any]:
         if name == "__getitem__":
             args = [with_all_indices(compilation.trace, self, args[0])]
         if name in ("__getitem__", "__setitem__"):
-            self, key = _selected(tx, compilation, self, args[0])
+            self, key = _selected(tx, compilation, self, *args)
             if key is None and name == "__getitem__":
                 return self
             args = [key or ConstantVariable.create(...), *args[1:]]
@@ -77,7 +78,7 @@ def set_item(stock: Callable[..., Any]) -> Callable[..., Any]:
         if value is not None:
             check_assigned(value)
         if compilation is not None and _may_know(compilation) and value is not None:
-            self, left = _selected(tx, compilation, self, key)
+            self, left = _selected(tx, compilation, self, key, value)
             key = left or ConstantVariable.create(...)
         return stock(self, tx, key, value)
 
@@ -117,12 +118,21 @@ def _selected(
     compilation: Compilation,
     target: TensorVariable,
     key: VariableTracker,
+    value: VariableTracker | None = None,
 ) -> tuple[TensorVariable, VariableTracker | None]:
-    """The part of a tensor that such indices select, and what is left of the key, if anything."""
+    """The part of a tensor that such indices select, and what is left of the key, if anything.
+
+    Args:
+        tx: translator of the frame that is traced.
+        compilation: what is being compiled.
+        target: the tensor.
+        key: what it is asked for.
+        value: what the part is set to, if it is.
+    """
     key = with_numbers(compilation.trace, key)
     if not compilation.captures or type(target) is not TensorVariable:
         return target, key
-    if _is_truth_value(key.realize(), target):
+    if _is_truth_value(key.realize(), target) and not _is_of(value, target):
         note_here(tx, compilation)
         rows, mask = (one.call_method(tx, "unsqueeze", [_FIRST], {}) for one in (target, key))
         return cast(TensorVariable, rows), mask
@@ -144,6 +154,15 @@ def _is_truth_value(key: VariableTracker, target: TensorVariable) -> bool:
     if type(key) is not TensorVariable or key.dtype is not torch.bool or key.ndim != 0:
         return False
     return key.device in (target.device, torch.device("cpu"))
+
+
+def _is_of(value: VariableTracker | None, target: TensorVariable) -> bool:
+    """True for a tensor that shares memory with another, of which eager Python may set no part."""
+    known = None if value is None else value.realize()
+    if not isinstance(known, TensorVariable):
+        return False
+    one, other = (v.as_proxy().node.meta["example_value"] for v in (known, target))
+    return storage_of(one) == storage_of(other)
 
 
 def _places(items: list[VariableTracker], dims: int) -> Iterator[tuple[int, int]]:

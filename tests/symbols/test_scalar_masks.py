@@ -81,4 +81,6 @@ def test_what_is_written_is_an_input() -> None:
 @pytest.mark.parametrize("value", ["y[0]", "y", "y.flip(0)", "y[:1].expand(2, 3)", "y.view(6)[0]"])
 def test_a_tensor_is_set_to_a_part_of_itself(value: str) -> None:
     """Most of these raise."""
-    agrees(f"def f(x, c):\n    c = c & True\n    y = x * 2\n    y[c] = {value}\n    return y", CALLS)
+    agrees(
+        f"def f(x, c):\n    c = c & True\n    y = x * 2\n    y[c] = {value}\n    return y", CALLS
+    )

@@ -90,7 +90,8 @@ def symbol_made(stock: Callable[..., VariableTracker]) -> Callable[..., Variable
         made = stock(tx, proxy, *args, **kwargs)
         for operand in proxy.node.all_input_nodes:
             if ROUNDED in operand.meta and isinstance(made, SymNodeVariable):
-                return of_power(made, _has_its_form(proxy.node))
+                made = of_power(made, _has_its_form(proxy.node))
+                break
         compilation = current()
         captures = None if compilation is None else compilation.trace.known(Captures)
         if captures is None:

@@ -24,7 +24,7 @@ from torch._dynamo.variables.tensor import SymNodeVariable
 from torch.fx import Node
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, guard_scalar
-from torch.utils._sympy.functions import Identity
+from torch.utils._sympy.functions import FloatPow, Identity
 
 ROUNDED: Final = "graphmend_bc_rounded"
 """Marks nodes that were computed with a power."""
@@ -69,6 +69,8 @@ def of_power(made: SymNodeVariable, is_as_written: bool) -> VariableTracker:
         The number itself, which is guarded on, if sympy has something else.
     """
     node = made.proxy.node
+    if free_unbacked_symbols(made.sym_num):
+        return made
     if not is_as_written:
         number: VariableTracker = ConstantVariable.create(_decided(node))
         return number
@@ -86,7 +88,7 @@ def _closed(number: SymNode) -> torch.SymFloat:
 
 def is_closed(expression: sympy.Basic) -> bool:
     """True for what was computed with a power, and for the power."""
-    return isinstance(expression, Identity) or expression.func.__name__ == "FloatPow"
+    return isinstance(expression, (FloatPow, Identity))
 
 
 def _decided(node: Node) -> Any:

@@ -42,8 +42,10 @@ def test_the_first_difference_is_named(other: torch.Tensor, difference: str) -> 
         X[:0],
         torch.quantize_per_tensor(X, 0.1, 0, torch.quint8),
         X.to_mkldnn(),
+        torch._neg_view(X),
+        torch.ones(1).to_sparse(),
     ],
-    ids="sparse gaps overlapping conjugate view_of_a_complex empty quantized opaque".split(),
+    ids="sparse gaps overlapping conjugate view_of_a_complex empty quantized opaque negated sparse_of_one".split(),
 )
 def test_what_where_would_lay_out_otherwise(both: torch.Tensor) -> None:
     with pytest.raises(Refused):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphmend_bc.legality.gradients import check_same_reach, check_zero_gradients_stay_zero
@@ -71,6 +73,7 @@ def test_zero_stays_zero(function: Callable[[torch.Tensor], object]) -> None:
         lambda x: torch.add(x, x, alpha=float("nan")),
         lambda x: torch.view_as_complex(torch.stack([x, x], -1)).exp(),
         lambda x: torch.view_as_complex(torch.stack([x, x], -1)).log().abs(),
+        lambda x: torch.view_as_complex(torch.stack([x, x], -1)) * float("inf"),
         lambda x: x * float("nan"),
         lambda x: x * 1e39,  # infinite in this dtype
         lambda x: x.half() * 65505.0,
@@ -89,6 +92,13 @@ def test_zero_may_become_nan(function: Callable[[torch.Tensor], object]) -> None
     with pytest.raises(Refused) as found:
         check_zero_gradients_stay_zero(records_of(function))
     assert found.value.reason.code == "gradient-not-finite"
+
+
+def test_a_factor_that_is_a_symbol() -> None:
+    (record,) = records_of(lambda x: torch.add(x, x, alpha=2))[-1:]
+    known = replace(record, kwargs={"alpha": ShapeEnv().create_unbacked_symfloat()})
+    with pytest.raises(Refused):
+        check_zero_gradients_stay_zero([known])
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn import functional as F
 
+from graphmend_bc.dynamo.graph.recurrent_operators import one_operator
 from graphmend_bc.legality import ops
 from graphmend_bc.legality.record import (
+    OpRecord,
     draws,
     is_total,
     mixes_dtypes,
@@ -142,9 +146,11 @@ def test_draws() -> None:
     attention = torch.ops.aten._scaled_dot_product_attention_math.default
     assert drawn(lambda x: torch.ops.aten.rrelu_with_noise(x, x * 1, 0.1, 0.3, True))
     assert not drawn(lambda x: torch.ops.aten.rrelu_with_noise(x, x * 1, 0.1, 0.3, False))
-    with Recording() as mode:
-        attention(q, q, q)
-    assert not any(map(draws, mode.records))
+    record = OpRecord(attention, (q, q, q), {}, q)
+    assert not draws(record)
+    symbol = ShapeEnv().create_unbacked_symfloat()
+    for chance in (0.5, 1, symbol):
+        assert draws(replace(record, kwargs={"dropout_p": chance}))
 
 
 def test_dtypes_that_are_mixed() -> None:
@@ -160,6 +166,21 @@ def test_dtypes_that_are_mixed() -> None:
     assert not mixed(lambda x: torch.addcmul(x, x, x.double()))
     assert not mixed(lambda x: torch.heaviside(x, x))
     assert not mixed(lambda x: torch.addcdiv(x, x, x))
+
+
+def test_operators_that_are_not_of_torch() -> None:
+    record = OpRecord(one_operator("rnn_tanh"), (), {}, None)
+    assert raises_on_values(record)
+    assert not raises_on_operands(record)
+
+
+def test_a_kernel_that_may_not_take_dtypes_together_raises() -> None:
+    def normed(x: torch.Tensor) -> torch.Tensor:
+        return F.batch_norm(x.view(1, 3).double(), x, x + 1)
+
+    records = records_of(lambda x: normed(x.to("meta")))
+    assert any(map(raises_on_values, records))
+    assert not any(map(raises_on_operands, records))
 
 
 def test_what_is_written() -> None:

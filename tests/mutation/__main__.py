@@ -1,0 +1,105 @@
+"""Weaken each check of legality and of the rollback analysis in turn: which test notices?
+
+    python -m tests.mutation --reach             # notes first which tests come by which line
+    python -m tests.mutation                     # all modules, with what is known in `equivalent`
+    python -m tests.mutation graphmend_bc/legality/choose.py --out build/mutation.jsonl
+
+A line is printed for each mutant that no test notices; the exit status is 1 if there is one that
+`equivalent.toml` does not explain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.mutation.mutants import Mutant, mutants_of
+from tests.mutation.reach import tests_by_line
+from tests.mutation.trial import first_failure, preload
+
+ROOT = Path(__file__).parents[2]
+REACH = Path("build/mutation/reach")
+MODULES = (
+    *sorted(ROOT.glob("graphmend_bc/legality/*.py")),
+    ROOT / "graphmend_bc/dynamo/rollback/graph_proof.py",
+    ROOT / "graphmend_bc/dynamo/rollback/rollback_analysis.py",
+)
+TESTS = ("legality", "rollback")
+MOST = 40
+"""Test functions that are run for a mutant, at most."""
+
+
+def note_reach() -> None:
+    """Run the tests with `coverage`, which notes for each line the tests that run it."""
+    REACH.parent.mkdir(parents=True, exist_ok=True)
+    settings = REACH.with_suffix(".ini")
+    measured = "\n    ".join(map(str, MODULES))
+    settings.write_text(
+        f"[run]\ndata_file = {REACH.absolute()}\ndynamic_context = test_function\n"
+        f"include =\n    {measured}\n"
+    )
+    tests = [f"tests/{folder}" for folder in TESTS]
+    command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest"]
+    subprocess.run([*command, "-q", "-m", "not slow and not nightly", *tests], check=True, cwd=ROOT)
+
+
+def rows(module: Path, done: dict[str, dict[str, str]]) -> Iterator[dict[str, str]]:
+    """What came of each mutant of a module, those of earlier runs included."""
+    path = str(module.relative_to(ROOT))
+    reach = tests_by_line(REACH, module)
+    anywhere = list(dict.fromkeys(test for tests in reach.values() for test in tests))
+    for mutant in mutants_of(module.read_text()):
+        name = f"{path}: {mutant.function}: {mutant.change}"
+        if name not in done:
+            tests = reach.get(mutant.line) or ([] if "." in mutant.function else anywhere)
+            done[name] = {"mutant": name, "noticed_by": _tried(path, mutant, tests)}
+        yield done[name]
+
+
+def _tried(path: str, mutant: Mutant, tests: list[str]) -> str:
+    if not tests:
+        return ""
+    return first_failure(_module(path), mutant.function, mutant.source, tests[:MOST])
+
+
+def _module(path: str) -> str:
+    return path.removesuffix(".py").replace("/", ".")
+
+
+def main() -> int:
+    """Try what the command line asks for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("modules", nargs="*", type=Path, default=MODULES)
+    parser.add_argument("--reach", action="store_true", help="note which tests come by which line")
+    parser.add_argument("--out", type=Path, help="lines of JSON; what it has is not tried again")
+    given = parser.parse_args()
+    if given.reach:
+        note_reach()
+    preload([_module(str(path.absolute().relative_to(ROOT))) for path in given.modules])
+    explained = tomllib.loads((Path(__file__).parent / "equivalent.toml").read_text())
+    done, counts = dict[str, dict[str, str]](), Counter[str]()
+    if given.out and given.out.exists():
+        lines = given.out.read_text().splitlines()
+        done = {row["mutant"]: row for row in map(json.loads, lines)}
+    for module in given.modules:
+        for row in rows(module.absolute(), done):
+            name = row["mutant"]
+            kind = "noticed" if row["noticed_by"] else "explained"
+            if not row["noticed_by"] and name not in explained:
+                kind = "unnoticed"
+                print(name, flush=True)
+            counts[kind] += 1
+            if given.out:
+                given.out.write_text("".join(f"{json.dumps(each)}\n" for each in done.values()))
+    print(", ".join(f"{count} {kind}" for kind, count in counts.items()))
+    return int(counts["unnoticed"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

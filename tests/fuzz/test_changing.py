@@ -71,7 +71,7 @@ def _read() -> set[str]:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "kind"), [(name, kind) for name, one in SURROUNDINGS.items() for kind in one.changes]
 )

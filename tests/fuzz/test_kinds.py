@@ -30,7 +30,7 @@ from tests.releases import since
 CALLS = tuple(f"(torch.tensor({x}), None, None, 2)" for x in ("[1.0, 2.0]", "[-1.0, -2.0]"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_thousand_programs_have_all_kinds() -> None:
     kinds: Counter[str] = Counter()
     for program in _generated(2000, 0, "any"):

@@ -1,7 +1,7 @@
-"""Weaken each check of legality and of the rollback analysis in turn: which test notices?
+"""Weaken each check of legality, or of other modules, in turn: which of their tests notices?
 
     python -m tests.mutation --reach             # notes first which tests come by which line
-    python -m tests.mutation                     # all modules, with what is known in `equivalent`
+    python -m tests.mutation                     # all of legality
     python -m tests.mutation graphmend_bc/legality/choose.py --out build/mutation.jsonl
 
 A line is printed for each mutant that no test notices; the exit status is 1 if there is one that
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.mutation.mutants import Mutant, mutants_of
@@ -25,26 +25,21 @@ from tests.mutation.trial import first_failure, preload
 
 ROOT = Path(__file__).parents[2]
 REACH = Path("build/mutation/reach")
-MODULES = (
-    *sorted(ROOT.glob("graphmend_bc/legality/*.py")),
-    ROOT / "graphmend_bc/dynamo/rollback/graph_proof.py",
-    ROOT / "graphmend_bc/dynamo/rollback/rollback_analysis.py",
-)
-TESTS = ("legality", "rollback")
+MODULES = sorted(ROOT.glob("graphmend_bc/legality/*.py"))
 MOST = 40
 """Test functions that are run for a mutant, at most."""
 
 
-def note_reach() -> None:
-    """Run the tests with `coverage`, which notes for each line the tests that run it."""
+def note_reach(modules: Sequence[Path]) -> None:
+    """Run the tests of some packages with `coverage`, which notes which of them run each line."""
     REACH.parent.mkdir(parents=True, exist_ok=True)
     settings = REACH.with_suffix(".ini")
-    measured = "\n    ".join(map(str, MODULES))
+    measured = "\n    ".join(str(module.absolute()) for module in modules)
     settings.write_text(
         f"[run]\ndata_file = {REACH.absolute()}\ndynamic_context = test_function\n"
         f"include =\n    {measured}\n"
     )
-    tests = [f"tests/{folder}" for folder in TESTS]
+    tests = sorted({f"tests/{module.absolute().parent.name}" for module in modules})
     command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest"]
     subprocess.run([*command, "-q", "-m", "not slow and not nightly", *tests], check=True, cwd=ROOT)
 
@@ -80,7 +75,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="lines of JSON; what it has is not tried again")
     given = parser.parse_args()
     if given.reach:
-        note_reach()
+        note_reach(given.modules)
     preload([_module(str(path.absolute().relative_to(ROOT))) for path in given.modules])
     explained = tomllib.loads((Path(__file__).parent / "equivalent.toml").read_text())
     done, counts = dict[str, dict[str, str]](), Counter[str]()

@@ -20,6 +20,7 @@ from graphmend_bc.legality.record import (
     mixes_dtypes,
     raises_on_operands,
     raises_on_values,
+    stops_process,
     written_by,
 )
 from tests.legality.test_gradients import Recording, records_of
@@ -181,6 +182,15 @@ def test_a_kernel_that_may_not_take_dtypes_together_raises() -> None:
     records = records_of(lambda x: normed(x.to("meta")))
     assert any(map(raises_on_values, records))
     assert not any(map(raises_on_operands, records))
+
+
+def test_an_index_out_of_bounds_stops_a_process_that_uses_an_accelerator() -> None:
+    def stops(function: Function, device: str) -> bool:
+        return any(map(stops_process, records_of(lambda x: function(x.to(device)))))
+
+    assert stops(lambda x: x[x.long()], "meta")  # any device but this one
+    assert not stops(lambda x: x[(x * 0).long()], "cpu")
+    assert not stops(lambda x: x + 1, "meta")
 
 
 def test_what_is_written() -> None:

@@ -12,7 +12,7 @@
 #     make census  every architecture of transformers, shrunk: whole before and after (hours; ARGS="--sample 60")
 #     make census-libs  the same of 258 uses of 78 other libraries (an hour; JOBS=2 ARGS="--sample 20")
 #     make library-tests  the own tests of 11 libraries: eager, stock, mended (hours; ARGS="--sample 40 --seed 1")
-#     make mutation  weakens each check of legality in turn: which test notices? (an hour; ARGS=graphmend_bc/legality/choose.py)
+#     make mutation  weakens each check of legality in turn: which test notices? (hours; ARGS=graphmend_bc/legality/choose.py)
 #     make matrix  the tests on each supported pair of Python and torch (hours; ARGS='-s "suite(3.11, 2.15.0)"')
 #     make wheels  the distributions of a release in dist, each tried (seven minutes; ARGS="--python /path/to/python3.14")
 #     make bench   what mending gives and costs, in half an hour, with tables and pictures (RESULTS=folder)

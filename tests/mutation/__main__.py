@@ -44,17 +44,20 @@ def note_reach(modules: Sequence[Path]) -> None:
     subprocess.run([*command, "-q", "-m", "not slow and not nightly", *tests], check=True, cwd=ROOT)
 
 
-def rows(module: Path, done: dict[str, dict[str, str]]) -> Iterator[dict[str, str]]:
-    """What came of each mutant of a module, those of earlier runs included."""
+def rows(module: Path, done: dict[str, str], out: Path | None) -> Iterator[tuple[str, str]]:
+    """Each mutant of a module with what notices it, those of earlier runs included."""
     path = str(module.relative_to(ROOT))
     reach = tests_by_line(REACH, module)
-    anywhere = list(dict.fromkeys(test for tests in reach.values() for test in tests))
+    anywhere = sorted({test for tests in reach.values() for test in tests})
     for mutant in mutants_of(module.read_text()):
         name = f"{path}: {mutant.function}: {mutant.change}"
         if name not in done:
-            tests = reach.get(mutant.line) or ([] if "." in mutant.function else anywhere)
-            done[name] = {"mutant": name, "noticed_by": _tried(path, mutant, tests)}
-        yield done[name]
+            # A set, and the later lines of a condition, are known by no line of their own.
+            done[name] = _tried(path, mutant, reach.get(mutant.line) or anywhere)
+            if out:
+                with out.open("a") as file:
+                    print(json.dumps({"mutant": name, "noticed_by": done[name]}), file=file)
+        yield name, done[name]
 
 
 def _tried(path: str, mutant: Mutant, tests: list[str]) -> str:
@@ -78,20 +81,16 @@ def main() -> int:
         note_reach(given.modules)
     preload([_module(str(path.absolute().relative_to(ROOT))) for path in given.modules])
     explained = tomllib.loads((Path(__file__).parent / "equivalent.toml").read_text())
-    done, counts = dict[str, dict[str, str]](), Counter[str]()
+    done, counts = dict[str, str](), Counter[str]()
     if given.out and given.out.exists():
-        lines = given.out.read_text().splitlines()
-        done = {row["mutant"]: row for row in map(json.loads, lines)}
+        lines = map(json.loads, given.out.read_text().splitlines())
+        done = {row["mutant"]: row["noticed_by"] for row in lines}
     for module in given.modules:
-        for row in rows(module.absolute(), done):
-            name = row["mutant"]
-            kind = "noticed" if row["noticed_by"] else "explained"
-            if not row["noticed_by"] and name not in explained:
-                kind = "unnoticed"
-                print(name, flush=True)
+        for name, noticed_by in rows(module.absolute(), done, given.out):
+            kind = "noticed" if noticed_by else "explained" if name in explained else "unnoticed"
             counts[kind] += 1
-            if given.out:
-                given.out.write_text("".join(f"{json.dumps(each)}\n" for each in done.values()))
+            if kind == "unnoticed":
+                print(name, flush=True)
     print(", ".join(f"{count} {kind}" for kind, count in counts.items()))
     return int(counts["unnoticed"] > 0)
 

@@ -9,7 +9,7 @@ from coverage import CoverageData
 
 
 def tests_by_line(data: Path, module: Path) -> Mapping[int, list[str]]:
-    """The tests that run each line of a module, those of its own package first.
+    """The tests that run each line of a module, by their names.
 
     Args:
         data: written by `coverage run` with `dynamic_context = test_function`.
@@ -18,15 +18,16 @@ def tests_by_line(data: Path, module: Path) -> Mapping[int, list[str]]:
     Returns:
         Names as pytest takes them, such as `tests/legality/test_choose.py::test_strides`. Lines
         that run while the module is imported have none.
+
+    Raises:
+        LookupError: the module was not measured.
     """
     read = CoverageData(str(data))
     read.read()
-    package = f"tests/{module.parent.name}/"
+    if str(module) not in read.measured_files():
+        raise LookupError(f"It is not known which tests run {module}: give --reach as well.")
     return {
-        line: sorted(
-            {_named(context) for context in contexts if context.startswith("tests.")},
-            key=lambda test: (not test.startswith(package), test),
-        )
+        line: sorted({_named(context) for context in contexts if context.startswith("tests.")})
         for line, contexts in read.contexts_by_lineno(str(module)).items()
     }
 

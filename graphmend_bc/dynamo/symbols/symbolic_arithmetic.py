@@ -45,7 +45,7 @@ from torch.utils._sympy.functions import (
 
 from graphmend_bc.dynamo.graph.emit import as_tensor, call, method
 from graphmend_bc.dynamo.symbols.captures import Captures
-from graphmend_bc.dynamo.symbols.symbolic_powers import ROUNDED, is_closed, of_power
+from graphmend_bc.dynamo.symbols.symbolic_powers import ROUNDED, is_closed, of_power, value_of
 from graphmend_bc.dynamo.trace.compilation import SiteRefused, current
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -96,7 +96,7 @@ def symbol_made(stock: Callable[..., VariableTracker]) -> Callable[..., Variable
         captures = None if compilation is None else compilation.trace.known(Captures)
         if captures is None:
             return made
-        symbols, result = captures.symbols, _expression(_value(proxy.node))
+        symbols, result = captures.symbols, _expression(value_of(proxy.node))
         _check(symbols, proxy.node)
         rounds = result.func in _INTEGERS and result.args[0] in symbols
         if rounds and not result.args[0].is_integer:
@@ -109,10 +109,10 @@ def symbol_made(stock: Callable[..., VariableTracker]) -> Callable[..., Variable
 
 def _check(symbols: Mapping[sympy.Basic, Site], node: Node) -> None:
     """Refuse a result that may be another one than that of the program's operation."""
-    values = [_value(leaf) for leaf in tree_leaves((node.args, node.kwargs))]
+    values = [value_of(leaf) for leaf in tree_leaves((node.args, node.kwargs))]
     if any(isinstance(value, torch.Tensor) for value in values):
         return
-    operands, result = list(map(_expression, values)), _value(node)
+    operands, result = list(map(_expression, values)), value_of(node)
     met = {s for operand in operands for s in operand.free_symbols if s in symbols}
     if not met:
         return
@@ -142,8 +142,8 @@ def _may_raise(function: Any, values: Sequence[Any]) -> bool:
 
 def _has_its_form(node: Node) -> bool:
     leaves = tree_leaves((node.args, node.kwargs))
-    operands = [_expression(_value(leaf)) for leaf in leaves]
-    result = _expression(_value(node))
+    operands = [_expression(value_of(leaf)) for leaf in leaves]
+    result = _expression(value_of(node))
     if result.func in (Max, Min):  # a power is not NaN
         return set(result.args) == set(map(_as_float, operands))
     if result.func is OpaqueUnaryFn_sqrt:
@@ -160,12 +160,8 @@ def _as_int(tx: InstructionTranslatorBase, number: Proxy, rounding: str) -> Vari
     small = call(tx, "lt", method(tx, "abs", value), float(_LARGEST))
     whole = method(tx, "long", call(tx, "where", small, value, -2.0 * _LARGEST))
     known = whole.call_method(tx, "item", [], {})
-    expect_true(_value(known.as_proxy().node) > -_LARGEST)
+    expect_true(value_of(known.as_proxy().node) > -_LARGEST)
     return known
-
-
-def _value(leaf: Any) -> Any:
-    return leaf.meta.get("example_value") if isinstance(leaf, Node) else leaf
 
 
 def _expression(value: Any) -> sympy.Basic:

@@ -96,16 +96,17 @@ def _decided(node: Node) -> Any:
     work, seen = [node], {node}
     while work:
         known = work.pop()
-        inputs = [n for n in known.all_input_nodes if isinstance(_value(n), _SYMBOLS)]
+        inputs = [n for n in known.all_input_nodes if isinstance(value_of(n), _SYMBOLS)]
         if not inputs:
-            guard_scalar(_value(known))
+            guard_scalar(value_of(known))
         work += [n for n in inputs if n not in seen]
         seen.update(inputs)
-    return _value(node).node.hint
+    return value_of(node).node.hint
 
 
-def _value(node: Node) -> Any:
-    return node.meta.get("example_value")
+def value_of(leaf: Any) -> Any:
+    """What a node stands for while tracing; of anything else, itself."""
+    return leaf.meta.get("example_value") if isinstance(leaf, Node) else leaf
 
 
 def _number(variable: VariableTracker) -> Any:

@@ -23,6 +23,7 @@ from torch._dynamo.variables.lists import BaseListVariable, TupleVariable
 from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch.fx.experimental.symbolic_shapes import expect_true
 
+from graphmend_bc.dynamo.graph.fx_nodes import storages
 from graphmend_bc.dynamo.symbols.array_numbers import check_assigned, refuse_numbers
 from graphmend_bc.dynamo.symbols.captures import note_here
 from graphmend_bc.dynamo.symbols.full_masks import FullMasks, with_all_indices
@@ -34,7 +35,6 @@ from graphmend_bc.dynamo.symbols.known_integers import (
     with_numbers,
 )
 from graphmend_bc.dynamo.trace.compilation import Compilation, current
-from graphmend_bc.legality.storage import storage_of
 
 
 def _may_know(compilation: Compilation) -> bool:
@@ -161,8 +161,8 @@ def _is_of(value: VariableTracker | None, target: TensorVariable) -> bool:
     known = None if value is None else value.realize()
     if not isinstance(known, TensorVariable):
         return False
-    one, other = (v.as_proxy().node.meta["example_value"] for v in (known, target))
-    return storage_of(one) == storage_of(other)
+    one, other = (storages([tensor.as_proxy().node]) for tensor in (known, target))
+    return not one.isdisjoint(other)
 
 
 def _places(items: list[VariableTracker], dims: int) -> Iterator[tuple[int, int]]:

@@ -10,6 +10,7 @@ import datetime
 import functools
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -81,7 +82,8 @@ _FLEETING: Final[Mapping[Any, str]] = MappingProxyType(
 """Functions whose answer may be another one whenever they are asked, and what is said of that."""
 
 NAMES: Final = frozenset(
-    {path.rpartition(".")[2] for path in _PROBES} | {known.__name__ for known in _FLEETING}
+    {path.rpartition(".")[2] for path in _PROBES}
+    | {known.__name__ for known in (*_FLEETING, threading.get_ident)}
 )
 """Names under which these functions are usually called."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import pytest
 import torch
@@ -28,6 +29,41 @@ ATTRIBUTES = {
     "getattr": "w = getattr(o, 'w', 1)",
     "new": "o = O()\ntry: w = o.w\nexcept AttributeError: w = 1",
 }
+
+
+THREADS_OWN = {
+    "plain": ("O = threading.local", "getattr(o, 'w', 1)"),
+    "dict": ("O = threading.local", "o.__dict__.get('w', 1)"),
+    "child": ("class O(threading.local): pass", "getattr(o, 'w', 1)"),
+    "default": ("class O(threading.local):\n    w = 1", "o.w"),
+}
+
+
+@pytest.mark.parametrize(("made", "asked"), THREADS_OWN.values(), ids=THREADS_OWN)
+def test_attribute_of_the_thread(made: str, asked: str) -> None:
+    steps = ("o.w = 3", "del o.w", "o.__dict__['w'] = 4", "o.__dict__.clear()")
+    body = f"w = {asked}\n{MENDED}\nreturn w * x"
+    changing(f"import threading\n{made}\no = O()", body, *steps)
+
+
+def test_what_the_thread_lacks_is_compiled_for_once() -> None:
+    """Each thread has a dict of its own, which no guard on a generic dict would find."""
+    local, graphs = threading.local(), []
+    local.found = 2
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        print("sum", x.sum())
+        return x * getattr(local, "lacking", 1) * local.__dict__.get("found", 3)
+
+    def backend(module: torch.fx.GraphModule, inputs: object) -> object:
+        graphs.append(module)
+        return module.forward
+
+    with gm.enabled():
+        compiled = torch.compile(f, backend=backend, fullgraph=True)  # type: ignore[arg-type]
+        for _ in range(3):
+            assert compiled(torch.ones(2)).tolist() == [2, 2]
+    assert len(graphs) == 1
 
 
 @pytest.mark.slow

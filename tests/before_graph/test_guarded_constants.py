@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -220,3 +221,60 @@ def test_not_under_export() -> None:
     with gm.enabled(), pytest.raises(Exception, match="getpid"):
         torch.export.export(Net(), (X,), strict=True)
     assert not gm.report().mends
+
+
+SHARED: dict[int, int] = {}
+
+
+def test_threads_are_told_apart_by_what_is_asked_of_them() -> None:
+    """No thread is compiled for because its number is another one."""
+    graphs: list[object] = []
+
+    def backend(module: torch.fx.GraphModule, inputs: object) -> object:
+        graphs.append(module)
+        return module.forward
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if threading.get_ident() in SHARED else x * 3
+
+    def call() -> None:
+        found.append(compiled(X).equal(f(X)))
+
+    found: list[bool] = []
+    with gm.enabled():
+        compiled = torch.compile(f, backend=backend, fullgraph=True)  # type: ignore[arg-type]
+        call()
+        SHARED[threading.get_ident()] = 1
+        call()
+        for _ in range(3):
+            thread = threading.Thread(target=call)
+            thread.start()
+            thread.join()
+        SHARED.clear()
+        call()
+    assert found == [True] * 6
+    assert len(graphs) == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x * 2 if (n := threading.get_ident()) in D else x + n",
+        "return x + threading.get_ident()",
+        "D[threading.get_ident()] = 1\n    return x * 2 if threading.get_ident() in D else x",
+        "D[1] = 1\n    return x * 2 if threading.get_ident() in D else x",
+        "D = {-1: 1}\n    return x * 2 if threading.get_ident() in D else x",
+        "return x * 2 if threading.get_ident() in E else x",
+    ],
+)
+def test_another_use_of_a_threads_number_breaks(body: str) -> None:
+    source = f"""
+import threading
+D = {{}}
+E = {{-1: 1}}
+
+def f(x):
+    {body}
+"""
+    outcome = check(source, [X, -X], mends=None, declines=None, breaks=None)
+    assert "probe-not-fixed" in outcome.declines

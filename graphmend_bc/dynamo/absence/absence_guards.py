@@ -130,3 +130,13 @@ def is_global(builder: Any, guard: Guard, name: str, known: bool = True) -> None
     )
     text = f"{name!r} {'in' if known else 'not in'} G"
     manager.add_dict_contains_guard(known, name, [text], guard.user_stack)
+
+
+def lacks_key(builder: Any, guard: Guard, key: str) -> None:
+    """Install a guard that a dict lacks a key; for `Source.make_guard`.
+
+    Dynamo's own is left out if one with the same text was made, of an object's generic dict even.
+    """
+    text = f"{key!r} not in {guard.name}"
+    manager = builder.get_guard_manager(guard)
+    manager.add_dict_contains_guard(False, key, [text], guard.user_stack)

@@ -8,6 +8,7 @@ learned is guarded on.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
@@ -38,6 +39,7 @@ from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.absence.absence_guards import (
     Absences,
     is_global,
+    lacks_key,
     may_change,
     note_absent,
     note_found,
@@ -273,7 +275,8 @@ _HARMLESS: Final = (
 def _note_search(owner: Any, name: str) -> None:
     """An attribute was not found in the object itself."""
     kind = type(owner.value)
-    if owner.source is not None and not has_name(kind, name):
+    unasked = not has_name(kind, name) or isinstance(owner.value, threading.local)
+    if owner.source is not None and unasked:
         note_absent_name(owner.source, owner, name)
     note_lookup(owner, name)
 
@@ -287,6 +290,10 @@ def note_absent_name(where: Source, owner: Any, name: str) -> None:
         name: what was looked for.
     """
     own = _own(owner)
+    if isinstance(getattr(owner, "value", None), threading.local):  # a dict for each thread
+        if name not in own:
+            note_absent(AttrSource(where, "__dict__"), name, lacks_key, key=name)
+        return
     if isinstance(owner, UserMethodVariable):  # a bound method has no dict, its function does
         where = AttrSource(where, "__func__")
     if isinstance(own, dict) and name not in own:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Final
 
 from torch._dynamo import exc
 from torch._dynamo.guards import install_guard
@@ -52,6 +54,8 @@ def _answer(
     Raises:
         Refused: the frame may be told something else than a guard at its beginning.
     """
+    if function is threading.get_ident:
+        return _thread(callee, tx)
     if why := why_fleeting(function):
         raise Refused("probe-not-fixed", why)
     probe = probe_of(function)
@@ -68,6 +72,42 @@ def _answer(
 
 
 probed = known_call("probe", _answer)
+
+
+def _thread(callee: KnownCalleeVariable, tx: Translator) -> VariableTracker:
+    """The thread's number, where the function only asks whether a dict among the globals has it.
+
+    A guard asks the same question, so that not each thread is compiled for.
+
+    Raises:
+        Refused: another use is made of it, or the function may have changed the dict.
+    """
+    following = tx.instructions[tx.instruction_pointer or 0 :][:2]
+    name = following[0].argval
+    table: Any = tx.f_globals.get(name)
+    is_question = [each.opname for each in following] == ["LOAD_GLOBAL", "CONTAINS_OP"]
+    if not is_question or type(table) not in (dict, defaultdict) or callee.compilation.is_saved:
+        raise Refused("probe-not-fixed", "It is another number in each thread.")
+    _check_unset(tx, callee.compilation.trace)
+    effects = tx.output.side_effects
+    if table in effects and effects.is_modified(effects[table]):
+        raise Refused("probe-not-fixed", f"The function has changed '{name}'.")
+    if _NO_THREAD in table:
+        raise Refused("probe-not-fixed", f"'{name}' has keys that are no threads.")
+    ask = partial(_has_thread, tx.f_globals, name)
+    has = answer_of(ask)
+    guard_on(f"thread in {name} of {id(tx.f_globals)}", ask, has)
+    # Dynamo guards on the number as a key, which is to hold whichever thread calls.
+    number: VariableTracker = ConstantVariable.create(threading.get_ident() if has else _NO_THREAD)
+    return number
+
+
+_NO_THREAD: Final = -1
+"""No thread's number."""
+
+
+def _has_thread(scope: Mapping[str, Any], name: str) -> bool:
+    return threading.get_ident() in scope[name]
 
 
 def answer_of(ask: Callable[[], Any]) -> Any:

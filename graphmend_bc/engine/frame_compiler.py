@@ -395,10 +395,12 @@ class Frame(Attempts):
             eager_fallback.note_mended(self.code)
             asserts = trace.known(Assertions)
             met = asserts is not None and bool(asserts.met)
-            stored = trace.of(StoredIntegers).names
             breaks = not all(is_expected(self.plans.rewrite_at(site)) for site in trace.used)
             counts = self.state.counts_of(self.code)
-            counts.note_compiled(breaks=breaks, asserts=met, stored=stored)
+            counts.note_compiled(breaks=breaks, asserts=met)
+        stored = trace.known(StoredIntegers)
+        if stored is not None and stored.names and not self.plans.off:
+            self.state.counts_of(self.code).stored |= stored.names
         if (truths := trace.known(GuardedTruths)) is not None:
             charge_version(self.state, self.code, truths.values)
         rollback = trace.known(Rollback)

@@ -63,6 +63,47 @@ def test_counter(use: str, base: str) -> None:
     )
 
 
+OWN_USES = [
+    *("x * self.count", "x / self.count", "x[: self.count % 3]", "x + self.count % 3"),
+    *("x * (1 - 0.9**self.count)", "x * math.sqrt(self.count)", "x + 1 / self.count"),
+    *("x * min(self.count, 3)", "x + self.count * 0.1 // 0.3", "x * math.pow(0.9, self.count)"),
+    *("x + len(f'{self.count}')", "x + ROWS[self.count]", "(x, self.count)"),
+    *("x if self.count % 2 else x + 1", "x * 2 if self.count > 3 else x"),
+    *("x + sum(range(self.count))", "x * max(0.1, 1 - self.count / 5)"),
+    *("x + int(self.count / 2)", "x + round(self.count * 0.3)", "x + (self.count & 3)"),
+]
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("use", OWN_USES)
+def test_counter_where_nothing_breaks(use: str, backend: str) -> None:
+    agrees(
+        f"""
+        import math
+
+        ROWS = list(range(100))
+
+        class Counted(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.count = 0
+
+            def forward(self, x):
+                self.count += 1
+                return {use}
+
+        counted = Counted()
+        state = counted.__dict__
+
+        def f(x):
+            return counted(x)
+        """,
+        CALLS,
+        backend=backend,
+        orders=1,
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "first", ["0", "1", "-3", "2**31", "2**53 + 1", "2**62", "2**63 - 3", "2**70", "True"]
@@ -136,6 +177,28 @@ def f(x):
     assert life.total.compilations <= 3
     assert (life.rest.launches, life.rest.compilations) == (20, 0)
     assert not life.report.declines
+
+
+def test_one_graph_where_nothing_breaks() -> None:
+    """Stock compiles each call until its limit, and none after that."""
+    source = """
+class Metric(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def forward(self, x):
+        self.count += 1
+        return x.sum() / self.count if self.count > 0 else x
+
+metric = Metric()
+
+def f(x):
+    return metric(x)
+"""
+    life = live(source, [(torch.randn(4),) for _ in range(40)], 20, mends=True)
+    assert life.total.compilations <= 3
+    assert (life.rest.launches, life.rest.compilations) == (20, 0)
 
 
 def test_sources_that_the_program_has_named_stay() -> None:

@@ -2,7 +2,7 @@
 
 Dynamo guards on the values of integers in modules and in what is global, since most never change.
 What the frame itself stores does: without a symbol for it the frame would be compiled anew in each
-call, where stock's pieces may reach the object by another way.
+call, up to a limit after which it is not compiled at all.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from graphmend_bc.reporting.speculation_stats import Tally
@@ -58,9 +57,8 @@ class FrameCounts:
         new = [site for site, value in version if (site, value) not in known]
         return (new or [version[0][0]])[0] if known else None
 
-    def note_compiled(self, *, breaks: bool, asserts: bool, stored: AbstractSet[str]) -> None:
+    def note_compiled(self, *, breaks: bool, asserts: bool) -> None:
         """It was compiled with a mend once more."""
         self.compiled += 1
         self.breaks |= breaks
         self.asserts |= asserts
-        self.stored |= stored

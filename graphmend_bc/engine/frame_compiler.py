@@ -399,7 +399,9 @@ class Frame(Attempts):
             counts = self.state.counts_of(self.code)
             counts.note_compiled(breaks=breaks, asserts=met)
         stored = trace.known(StoredIntegers)
-        if stored is not None and stored.names and not self.plans.off:
+        # CUDA graphs are recorded anew for each value of a symbol.
+        pays = bool(trace.used) or not self.plans.cuda_graphs
+        if stored is not None and stored.names and pays and not self.plans.off:
             self.state.counts_of(self.code).stored |= stored.names
         if (truths := trace.known(GuardedTruths)) is not None:
             charge_version(self.state, self.code, truths.values)

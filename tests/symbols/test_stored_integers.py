@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from graphmend_bc.dynamo.symbols.stored_integers import as_symbols
+from graphmend_bc.engine import attempts
 from tests.oracle import agrees
 from tests.releases import since
 from tests.settling import live
@@ -179,6 +180,58 @@ def f(x):
     assert not life.report.declines
 
 
+KEPT = {
+    "global": ("count = 0", "global count\n    count += 1", "count"),
+    "dict": ("kept = {'a b': 0, 'n': 0}", "kept['n'] += 1", "kept['n']"),
+    "key": ("kept = {'a, b': 0, 3: 0}", "kept[3] += 2", "kept[3]"),
+    "list": ("kept = [0, 0]", "kept[0] += 1", "kept[0]"),
+    "nested": ("kept = {'of': [0]}", "kept['of'][0] += 1", "kept['of'][0]"),
+    "default": (
+        "from collections import defaultdict\nkept = defaultdict(int, n=0)",
+        "kept['n'] += 1",
+        "kept['n']",
+    ),
+    "class": ("class Kept:\n    n = 0", "Kept.n += 1", "Kept.n"),
+    "argument": (
+        "def f(x, kept=[0]):\n    kept[0] += 1\n    return x",
+        "f(x)",
+        "f.__defaults__[0][0]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "counted", "count"), KEPT.values(), ids=KEPT)
+@pytest.mark.parametrize("breaks", [False, True])
+def test_where_a_count_is_kept(made: str, counted: str, count: str, breaks: bool) -> None:
+    also = "x = x * 2 if x.sum() > 0 else x" if breaks else "x = x * 2"
+    agrees(
+        f"""
+{made.replace("def f", "def g")}
+
+def f(x):
+    {counted.replace("f(x)", "g(x)")}
+    {also}
+    return x * {count.replace("f.", "g.")}, {count.replace("f.", "g.")}
+""",
+        CALLS,
+    )
+
+
+@pytest.mark.parametrize("kept", ["global", "dict", "list", "nested", "default"])
+def test_one_graph_wherever_a_count_is_kept(kept: str) -> None:
+    made, counted, count = KEPT[kept]
+    source = f"""
+{made}
+
+def f(x):
+    {counted}
+    return x * {count} if {count} > 0 else x
+"""
+    life = live(source, [(torch.randn(4),) for _ in range(40)], 20, mends=True)
+    assert life.total.compilations <= 3
+    assert (life.rest.launches, life.rest.compilations) == (20, 0)
+
+
 def test_one_graph_where_nothing_breaks() -> None:
     """Stock compiles each call until its limit, and none after that."""
     source = """
@@ -199,6 +252,18 @@ def f(x):
     life = live(source, [(torch.randn(4),) for _ in range(40)], 20, mends=True)
     assert life.total.compilations <= 3
     assert (life.rest.launches, life.rest.compilations) == (20, 0)
+
+
+def test_cuda_graphs_are_not_recorded_for_each_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "frame_records_cuda_graphs", lambda *_: True)
+    source = """
+kept = [0]
+
+def f(x):
+    kept[0] += 1
+    return x * kept[0]
+"""
+    assert live(source, [(torch.randn(4),)] * 6, 2, mends=True).total.compilations == 6
 
 
 def test_sources_that_the_program_has_named_stay() -> None:

@@ -54,7 +54,7 @@ def _kept_by(value: Any, path: str, met: dict[int, Any]) -> Iterator[tuple[str, 
         if isinstance(value, torch.Tensor) and value.is_leaf:
             yield f"gradient of {path}", value.grad
         return
-    if id(value) in met:
+    if id(value) in met and not isinstance(value, tuple):  # two equal tuples may be one or not
         return
     met[id(value)] = value  # also keeps it alive, so that no other object has its id
     if isinstance(value, Mapping):

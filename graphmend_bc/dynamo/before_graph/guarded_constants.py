@@ -83,10 +83,10 @@ def _thread(callee: KnownCalleeVariable, tx: Translator) -> VariableTracker:
         Refused: another use is made of it, or the function may have changed the dict.
     """
     following = tx.instructions[tx.instruction_pointer or 0 :][:2]
-    name = following[0].argval
-    table: Any = tx.f_globals.get(name)
     is_question = [each.opname for each in following] == ["LOAD_GLOBAL", "CONTAINS_OP"]
-    if not is_question or type(table) not in (dict, defaultdict) or callee.compilation.is_saved:
+    name = following[0].argval if is_question else ""
+    table: Any = tx.f_globals.get(name)
+    if type(table) not in (dict, defaultdict) or callee.compilation.is_saved:
         raise Refused("probe-not-fixed", "It is another number in each thread.")
     _check_unset(tx, callee.compilation.trace)
     effects = tx.output.side_effects

@@ -89,8 +89,8 @@ def _items_of(container: Any, where: Source) -> Iterator[tuple[Source, Any, Vari
             yield GetItemSource(where, index), index, item
         return
     for key, item in container.items.items():
-        if key.vt.is_python_constant():
-            known = key.vt.as_python_constant()
+        known = key.vt.as_python_constant() if key.vt.is_python_constant() else None
+        if type(known) in (str, int):
             yield DictGetItemSource(where, known), known, item
 
 

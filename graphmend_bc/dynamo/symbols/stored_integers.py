@@ -55,8 +55,8 @@ class StoredIntegers(Feature):
                 place = _place_of(owner, name)
                 if place is not None and _is_integer(value):
                     self._note(place, _before(tx, place), value)
-        containers: Iterable[Any] = effects.id_to_variable.values()
-        for container in containers:
+        kept: Iterable[Any] = list(effects.id_to_variable.values())
+        for container in (value.realize() for value in kept if value.is_realized()):
             where, items = container.source, facts.items_of_dict(container)
             known = where is not None and isinstance(items, (ConstDictVariable, ListVariable))
             if known and effects.is_modified(container):
@@ -66,8 +66,7 @@ class StoredIntegers(Feature):
 
     def _note(self, place: Source, before: object, value: VariableTracker) -> None:
         """Note a place if there was an integer, and another one is stored."""
-        stays = isinstance(value, ConstantVariable) and value.value == before
-        if type(before) is int and _is_integer(value) and not stays:
+        if type(before) is int and _is_integer(value) and not _is_constant(value, before):
             self.names.add(place.name)
 
 
@@ -113,9 +112,17 @@ def _item(container: object, key: Any) -> object:
 
 
 def _is_integer(value: VariableTracker) -> bool:
+    if not value.is_realized():  # nobody has asked what it is
+        return False
+    value = value.realize()
     if isinstance(value, SymNodeVariable):
         return value.python_type() is int
     return isinstance(value, ConstantVariable) and type(value.value) is int
+
+
+def _is_constant(value: VariableTracker, number: int) -> bool:
+    value = value.realize()
+    return isinstance(value, ConstantVariable) and bool(value.value == number)
 
 
 def as_symbols(names: AbstractSet[str]) -> AbstractContextManager[Any]:

@@ -28,7 +28,7 @@ from graphmend_bc.dynamo.calls.training_step import (
     original_of,
     set_capturable,
 )
-from graphmend_bc.dynamo.graph.lambda_guards import reader
+from graphmend_bc.dynamo.graph.lambda_guards import value_at
 from graphmend_bc.dynamo.trace.tracing import inline
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
@@ -168,8 +168,7 @@ def _scheduled(
         isinstance(source, AttrSource) and isinstance(source.base, OptimizerSource)
     ):
         return None
-    root = tx.output.root_tx
-    (optimizer,) = reader([source.base])(root.f_locals, root.f_globals)
+    optimizer = value_at(tx, source.base)
     if held["opt_ref"]() is not optimizer:  # it was given the method of another
         return None
     known, step = weakref.ref(optimizer), weakref.ref(cast(FunctionType, function))

@@ -193,9 +193,9 @@ KEPT = {
     ),
     "class": ("class Kept:\n    n = 0", "Kept.n += 1", "Kept.n"),
     "argument": (
-        "def f(x, kept=[0]):\n    kept[0] += 1\n    return x",
-        "f(x)",
-        "f.__defaults__[0][0]",
+        "def g(x, kept=[0]):\n    kept[0] += 1\n    return x",
+        "g(x)",
+        "g.__defaults__[0][0]",
     ),
 }
 
@@ -206,12 +206,12 @@ def test_where_a_count_is_kept(made: str, counted: str, count: str, breaks: bool
     also = "x = x * 2 if x.sum() > 0 else x" if breaks else "x = x * 2"
     agrees(
         f"""
-{made.replace("def f", "def g")}
+{made}
 
 def f(x):
-    {counted.replace("f(x)", "g(x)")}
+    {counted}
     {also}
-    return x * {count.replace("f.", "g.")}, {count.replace("f.", "g.")}
+    return x * {count}, {count}
 """,
         CALLS,
     )

@@ -30,7 +30,7 @@ from graphmend_bc.dynamo.calls.consumed_outputs import (
     reachable,
 )
 from graphmend_bc.dynamo.graph.fx_nodes import name_called, tensors_of
-from graphmend_bc.dynamo.graph.lambda_guards import reader
+from graphmend_bc.dynamo.graph.lambda_guards import value_at
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
@@ -187,12 +187,11 @@ def _check(tx: InstructionTranslatorBase, compilation: Compilation, asked: Pass)
         raise Refused("backward-noticed", "It is called where no gradients are recorded.")
     if why := _why_observed():
         raise Refused("backward-noticed", why)
-    root = tx.output.root_tx
     known = {id(_example(leaf.as_proxy().node)) for leaf in tx.output.leaf_var_creation_order}
     for place, variable in tx.output.input_source_to_var.items():
         if isinstance(variable, TensorVariable) and _is_leaf(variable.as_proxy().node):
             known.add(id(_example(variable.as_proxy().node)))
-            (leaf,) = reader([place])(root.f_locals, root.f_globals)
+            leaf = value_at(tx, place)
             if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
                 raise Refused("backward-noticed", f"{place.name} is of a class of its own.")
             if _is_watched(leaf) or _is_held(leaf):

@@ -20,8 +20,8 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.lazy import LazyVariableTracker
 from torch._guards import Source
 
-from graphmend_bc.dynamo.deferral.touched_state import places_named, touched_by, value_at
-from graphmend_bc.dynamo.graph.lambda_guards import asking, guard_by
+from graphmend_bc.dynamo.deferral.touched_state import places_named, touched_by
+from graphmend_bc.dynamo.graph.lambda_guards import asking, guard_by, value_at
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused

@@ -20,8 +20,8 @@ from torch._guards import Source
 
 from graphmend_bc.catalog.observers import Observer
 from graphmend_bc.dynamo.calls.callees import owner_of
-from graphmend_bc.dynamo.deferral.touched_state import Values, touched_by, value_at
-from graphmend_bc.dynamo.graph.lambda_guards import Reader, guard_by, reader
+from graphmend_bc.dynamo.deferral.touched_state import Values, touched_by
+from graphmend_bc.dynamo.graph.lambda_guards import Reader, guard_by, reader, value_at
 from graphmend_bc.dynamo.host_values.argument_snapshots import lasts
 from graphmend_bc.dynamo.host_values.autograd_repr import AutogradReprVariable
 from graphmend_bc.dynamo.host_values.passed_objects import changed_objects, is_fixed

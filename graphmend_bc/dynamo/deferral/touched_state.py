@@ -14,7 +14,7 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._guards import Source
 
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.graph.lambda_guards import reader
+from graphmend_bc.dynamo.graph.lambda_guards import value_at
 from graphmend_bc.runtime.signal_handlers import pass_on
 
 Values = Sequence[Any]
@@ -99,12 +99,6 @@ def _names(source: Source) -> Iterator[str]:
     for name in ("member", "global_name", "index"):
         if isinstance(value := getattr(source, name, None), str):
             yield value
-
-
-def value_at(tx: InstructionTranslatorBase, place: Source) -> Any:
-    """The object at a place, as it is before the frame runs."""
-    root = tx.output.root_tx
-    return reader([place])(root.f_locals, root.f_globals)[0]
 
 
 def _changes_in_place(kind: type) -> bool:

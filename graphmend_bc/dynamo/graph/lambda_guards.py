@@ -8,6 +8,7 @@ from typing import Any
 from torch._dynamo import guards
 from torch._dynamo.guards import install_guard
 from torch._dynamo.source import GlobalStateSource
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._guards import Guard, Source
 
 from graphmend_bc.runtime.signal_handlers import pass_on
@@ -24,6 +25,12 @@ def reader(places: Iterable[Source]) -> Reader:
     """
     found: Reader = asking(f"({''.join(f'{place.name}, ' for place in places)})", {})
     return found
+
+
+def value_at(tx: InstructionTranslatorBase, place: Source) -> Any:
+    """The object at a place, as it is before the frame runs."""
+    root = tx.output.root_tx
+    return reader([place])(root.f_locals, root.f_globals)[0]
 
 
 def asking(expression: str, given: Mapping[str, Any]) -> Callable[[Any, Any], Any]:

@@ -28,7 +28,7 @@ from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 from torch._guards import Source
 
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.graph.lambda_guards import reader
+from graphmend_bc.dynamo.graph.lambda_guards import value_at
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.runtime.signal_handlers import pass_on
@@ -95,9 +95,8 @@ def _items_of(container: Any, where: Source) -> Iterator[tuple[Source, Any, Vari
 
 def _before(tx: InstructionTranslatorBase, place: Source) -> object:
     """What is at a place before the frame; None if there is nothing."""
-    root = tx.output.root_tx
     try:
-        return reader([place])(root.f_locals, root.f_globals)[0]
+        return value_at(tx, place)
     except Exception as error:
         pass_on(error)
         return None

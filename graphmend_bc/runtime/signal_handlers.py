@@ -15,7 +15,9 @@ def handlers_error(error: BaseException) -> BaseException | None:
     Args:
         error: an exception, maybe one that torch raised in the place of the handler's.
     """
-    codes = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    handlers = (signal.getsignal(number) for number in signal.valid_signals())
+    # Most signals are left to the process's default, which is a number.
+    codes = {_code_of(each) for each in handlers if type(each) is not signal.Handlers} - {None}
     chain: list[BaseException] = []
     link: BaseException | None = error
     while codes and link is not None and all(link is not known for known in chain):

@@ -99,8 +99,9 @@ def _note(error: Exception) -> None:
     if compilation is None or compilation.trace.failure is not None:
         return
     # An import raises what the module raises that it runs.
-    is_programs = isinstance(error, ImportError) or handlers_error(error) is not None
-    if not is_programs and is_internal(error):
+    if isinstance(error, ImportError) or not is_internal(error):
+        return
+    if handlers_error(error) is None:
         compilation.trace.failure = error
 
 

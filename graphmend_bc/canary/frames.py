@@ -17,6 +17,12 @@ DOWN: Final = "given = -given"
 _CHOSEN: Final = "h = x + 1\ny = h if x.sum() > 0 else x + 2\n"
 _TAGGED: Final = "h = torch.ones(3)\nh.tag = 3"
 
+_SCHEDULED: Final = """
+rows = []
+weight = torch.ones(1, requires_grad=True)
+def rate(epoch): return print(epoch, len(rows), file=out) or 1.0
+s = torch.optim.lr_scheduler.LambdaLR(torch.optim.SGD([weight], 0.5), rate)
+"""
 _FINALISED: Final = "n = [0]\nclass D:\n    def __del__(self): n[0] += 1"
 
 
@@ -178,6 +184,12 @@ OF_FRAMES: Final = MappingProxyType(
             "if 'a' not in s:\n    s.add('a')\n    print('a', file=out)\nreturn x * len(s)",
             "class S(set): pass\ns = S([1])",
             ("s.discard(1)",),
+            mends="defer",
+        ),
+        "SideEffects.codegen_update_mutated (final_calls.make_final_call)": Program(
+            "rows.append(1)\ny = x * 2\ns.step()\nreturn y",
+            _SCHEDULED,
+            ("",),
             mends="defer",
         ),
         "UserDefinedClassVariable.call_function (finalisers.call_class)": Program(

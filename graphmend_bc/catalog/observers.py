@@ -124,6 +124,7 @@ _CALLED_AS: Final = frozenset(
     {name.rsplit(".", 1)[-1] for _, name in _OURS}
     | {"print", "write", "writelines", "flush", "warn_once", "warning_advice"}
     | {"isEnabledFor", "getEffectiveLevel", "hasHandlers"}
+    | {"step"}  # of a scheduler
     | {"item", "tolist", "float", "int", "str", "repr"}
     | {f"{level}_once" for level in ("debug", "info", "warning", "error")}
 )

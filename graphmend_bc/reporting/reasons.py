@@ -229,6 +229,11 @@ _ALL = (
         ("Replace the stream, or catch warnings, outside the compiled function.",),
     ),
     Reason(
+        "call-not-last",
+        "The call may change what the rest of the function reads.",
+        ("Make the call in the last line before 'return', outside of 'with' and 'try' blocks.",),
+    ),
+    Reason(
         "effect-settings",
         "What the call shows depends on a setting that the function changes.",
         ("Change print options, the default dtype and the like outside the compiled function.",),

@@ -29,6 +29,7 @@ from graphmend_bc.dynamo.calls.cached_calls import is_cached
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable, owner_of, places, real_object
 from graphmend_bc.dynamo.deferral import logging_levels
 from graphmend_bc.dynamo.deferral.exception_handlers import is_handled
+from graphmend_bc.dynamo.deferral.final_calls import final_call, is_scheduler_step
 from graphmend_bc.dynamo.deferral.preflight import Preflight
 from graphmend_bc.dynamo.deferral.shared_state import Shared, SharedState
 from graphmend_bc.dynamo.host_values.argument_snapshots import Snapshotter, as_dict, kept_stream
@@ -87,7 +88,10 @@ class KnownCallee:
     make: Callable[[Site, VariableTracker, object, Compilation], VariableTracker]
 
 
-_QUESTIONS = KnownCallee(logging_levels.is_question, logging_levels.QuestionVariable)
+_OURS = (
+    KnownCallee(logging_levels.is_question, logging_levels.QuestionVariable),
+    KnownCallee(is_scheduler_step, final_call),
+)
 _registered = Registry[KnownCallee]()
 
 
@@ -108,7 +112,7 @@ def is_deferrable(callee: VariableTracker) -> bool:
     if is_read(callee) or isinstance(callee.realize(), DeferredMethodVariable):
         return True
     function = real_object(callee)
-    if any(known.accepts(function) for known in (_QUESTIONS, *_registered)):
+    if any(known.accepts(function) for known in (*_OURS, *_registered)):
         return True
     return observer_of(function, config.effects) is not None
 
@@ -129,7 +133,7 @@ def deferred(
         function = callee.function
     else:
         function = real_object(callee)
-    for known in (_QUESTIONS, *_registered):
+    for known in (*_OURS, *_registered):
         if known.accepts(function):
             made: VariableTracker = known.make(site, callee, function, compilation)
             return made

@@ -14,6 +14,7 @@ from graphmend_bc import config
 from graphmend_bc.dynamo.arguments import Args, Keywords
 from graphmend_bc.dynamo.corrections import same_tensors
 from graphmend_bc.dynamo.deferral.called_effects import listen_for_effects
+from graphmend_bc.dynamo.deferral.final_calls import check_nothing_is_last
 from graphmend_bc.dynamo.frames.generated_code import OURS
 from graphmend_bc.dynamo.frames.inlined_frames import is_in_coroutine
 from graphmend_bc.dynamo.frames.profiler_labels import graph_with_label, without_torchs_marks
@@ -87,6 +88,7 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
             code = compilation.traced_code(code)
         stock(self, parent, code, *args, **kwargs)
         if not in_coroutine:
+            check_nothing_is_last(compilation.trace, own)
             note_inlined(compilation.trace, self, own)
         listen_to_jumps(self, compilation)
         if not in_coroutine:

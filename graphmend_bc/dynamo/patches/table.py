@@ -20,7 +20,7 @@ from graphmend_bc.dynamo.corrections import (
     tensor_hooks,
     user_sets,
 )
-from graphmend_bc.dynamo.deferral import object_texts
+from graphmend_bc.dynamo.deferral import final_calls, object_texts
 from graphmend_bc.dynamo.frames import resume_functions
 from graphmend_bc.dynamo.host_values import host_arithmetic
 from graphmend_bc.dynamo.patches import absence_table, capabilities, primitives, value_table
@@ -190,6 +190,13 @@ _OF_GRAPHS: Final = (
         ("codegen_update_mutated",),
         user_sets.replay_sets,
         "what a frame changed in sets of a class of the user's",
+    ),
+    Seam(
+        "torch._dynamo.side_effects:SideEffects",
+        ("codegen_update_mutated",),
+        final_calls.make_final_call,
+        "a call that comes after the changes of the frame",
+        needed_by=(capabilities.DEFERRED_CALLS,),
     ),
     Seam(
         "torch._dynamo.side_effects:SideEffects",

@@ -1,0 +1,248 @@
+"""A scheduler's `step` at the end of a function runs when all else is in its place."""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from graphmend_bc import session
+from graphmend_bc.dynamo import facts
+
+pytestmark = pytest.mark.skipif(not facts.TRACES_BACKWARD, reason="not on torch 2.11")
+
+PROGRAM = """
+import torch, warnings
+from torch import nn
+from torch.nn.functional import mse_loss
+from torch.optim.lr_scheduler import *
+
+torch.manual_seed(0)
+m = nn.Linear(4, 2)
+opt = torch.optim.SGD(m.parameters(), 0.5, momentum=0.9)
+told = []
+rate = lambda: opt.param_groups[0]["lr"]
+{before}
+
+def f(x, y):
+{body}
+
+def state():
+    kept = [each.state_dict() for each in (opt, *globals().get("schedules", [schedule]))]
+    return [[p.detach().clone() for p in m.parameters()], str(kept), list(told)]
+"""
+STEP = """
+opt.zero_grad()
+loss = mse_loss(m(x), y)
+loss.backward()
+opt.step()
+"""
+
+COSINE = "schedule = CosineAnnealingLR(opt, 10)"
+
+
+def made(before: str, body: str) -> dict[str, Any]:
+    program: dict[str, Any] = {}
+    body = textwrap.indent(body.strip(), "    ")
+    exec(PROGRAM.format(before=before, body=body), program)
+    return program
+
+
+def lived(program: dict[str, Any], f: Callable[..., Any], count: int) -> list[Any]:
+    """What each call gives, or raises, what it warns of, and what it leaves behind."""
+    seen: list[Any] = []
+    drawn = torch.Generator().manual_seed(1)
+    for _ in range(count):
+        batch = [torch.randn(6, n, generator=drawn) for n in (4, 2)]
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            try:
+                result: Any = f(*batch)
+            except ValueError as error:
+                result = repr(error)
+        texts = [str(each.message) for each in told if "lr_scheduler" in str(each.message)]
+        seen.append((result, texts, program["state"]()))
+    return seen
+
+
+def agrees(found: Any, expected: Any) -> bool:
+    if isinstance(expected, torch.Tensor):
+        return torch.equal(found, expected) and found.requires_grad == expected.requires_grad
+    if isinstance(expected, (list, tuple)):
+        return len(found) == len(expected) and all(map(agrees, found, expected))
+    if isinstance(expected, dict):
+        return [*found] == [*expected] and agrees([*found.values()], [*expected.values()])
+    return bool(found == expected)
+
+
+def breaks(before: str, body: str, count: int = 5, backend: str = "eager") -> tuple[int, str]:
+    """Breaks that are left where all calls agree with eager Python's, and why."""
+    program = made(before, body)
+    expected = lived(program, program["f"], count)
+    torch._dynamo.reset()
+    program = made(before, body)
+    state = session.new_state(mends=True)
+    with session.mending_by(state):
+        f = torch.compile(program["f"], backend=backend)
+        found = lived(program, f, count)
+        report = state.report_now()
+    assert agrees(found, expected), (found, expected)
+    left = report.compiled.breaks + report.compiled.skipped
+    return left, " ".join(sorted({decline.reason for decline in report.declines}))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        COSINE,
+        "schedule = StepLR(opt, 2, 0.5)",
+        "schedule = LambdaLR(opt, lambda epoch: told.append((epoch, rate())) or 0.9**epoch)",
+        "schedule = OneCycleLR(opt, 0.5, total_steps=20)",
+        "parts = [ConstantLR(opt, 0.1, 2), ExponentialLR(opt, 0.5)]\n"
+        "schedule = SequentialLR(opt, parts, [3])",
+        "class Own(LRScheduler):\n"
+        "    def get_lr(self):\n"
+        "        told.append(float(m.weight.sum()))\n"
+        "        return [lr * 0.9 for lr in self._last_lr] if told[1:] else self.base_lrs\n"
+        "schedule = Own(opt)",
+    ],
+)
+@pytest.mark.parametrize(
+    "result",
+    [
+        "return loss.detach()",
+        "return loss.item()",
+        "kept = {'loss': loss, 'more': [x, loss.detach().cpu()]}\nreturn kept",
+        "pass",
+    ],
+)
+def test_schedulers(before: str, result: str) -> None:
+    assert breaks(before, f"{STEP}schedule.step()\n{result}") == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("before", "is_last"),
+    [
+        (COSINE, True),
+        ("schedule = OneCycleLR(opt, 0.5, total_steps=20)", True),
+        ("schedule = LambdaLR(opt, lambda epoch: told.append(m.weight.grad) or 1.0)", False),
+        ("class Own(StepLR):\n    pass\nschedule = Own(opt, 1)", False),
+        (f"{COSINE}\nopt.zero_grad = lambda: told.append(rate())", False),
+    ],
+)
+def test_gradients_may_be_reset_after_it(before: str, is_last: bool) -> None:
+    rest = "schedule.step()\nopt.zero_grad()\nreturn loss.detach()"
+    left, _ = breaks(before, f"{STEP.replace('opt.zero_grad()', '')}{rest}")
+    assert (left == 0) is is_last
+
+
+def test_a_scheduler_that_is_given_the_loss() -> None:
+    before = "schedule = ReduceLROnPlateau(opt, patience=0)"
+    assert breaks(before, f"{STEP}schedule.step(loss.detach())\nreturn loss") == (0, "")
+    assert breaks(before, f"{STEP}schedule.step(metrics=0.5)\nreturn loss") == (0, "")
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_backends(backend: str) -> None:
+    program = made(COSINE, f"{STEP}schedule.step()\nreturn loss.detach()")
+    expected = lived(program, program["f"], 4)
+    torch._dynamo.reset()
+    program = made(COSINE, f"{STEP}schedule.step()\nreturn loss.detach()")
+    state = session.new_state(mends=True)
+    with session.mending_by(state):
+        found = lived(program, torch.compile(program["f"], backend=backend), 4)
+        assert not state.report_now().declines
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one[0], other[0])
+        torch.testing.assert_close(one[2][0], other[2][0])
+    assert str(program["schedule"].state_dict()) in found[-1][2][1]
+
+
+@pytest.mark.parametrize(
+    ("functions", "call"),
+    [
+        ("def after(loss):\n    schedule.step()\n    return [loss]", "return after(loss)"),
+        ("def after(loss):\n    schedule.step()", "after(loss)\nreturn loss"),
+        (
+            "class Trainer:\n    def __init__(self):\n        self.schedule = schedule\n"
+            "    def after(self, loss):\n        self.last = loss.detach()\n"
+            "        if self.schedule is not None:\n            self.schedule.step()\n"
+            "        return loss.item()\ntrainer = Trainer()",
+            "kept = trainer.after(loss)\nreturn kept, loss",
+        ),
+    ],
+)
+def test_a_call_inside_of_another_function(functions: str, call: str) -> None:
+    assert breaks(f"{COSINE}\n{functions}", f"{STEP}{call}") == (0, "")
+
+
+def test_what_the_function_changed_before_is_there() -> None:
+    before = (
+        "class Own(LRScheduler):\n"
+        "    mark = 0\n"
+        "    def get_lr(self):\n"
+        "        grad = m.weight.grad\n"
+        "        told.append((self.mark, None if grad is None else grad.sum().item()))\n"
+        "        return [rate() * 0.9]\n"
+        "schedule = Own(opt)"
+    )
+    body = (
+        f"{STEP}schedule.mark += 1\nprint('before')\ntold.append(1)\nschedule.step()\nreturn loss"
+    )
+    assert breaks(before, body) == (0, "")
+
+
+def test_a_warning_of_the_order() -> None:
+    """It says where the program calls the scheduler."""
+    body = "loss = mse_loss(m(x), y)\nloss.backward()\nschedule.step()\nreturn loss.detach()"
+    left, reasons = breaks(COSINE, body, count=3)
+    assert (left, reasons) == (0, "")
+
+
+def test_a_call_that_raises_leaves_what_was_done() -> None:
+    before = (
+        "def rate_of(epoch):\n"
+        "    if epoch == 2:\n"
+        "        raise ValueError('no rate')\n"
+        "    return 0.5\n"
+        "schedule = LambdaLR(opt, rate_of)"
+    )
+    assert breaks(before, f"{STEP}told.append(1)\nschedule.step()\nreturn loss") == (0, "")
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "schedule.step()\nreturn loss.detach() * rate()",
+        "schedule.step()\nreturn loss.detach(), rate()",
+        "schedule.step()\ntold.append(1)\nreturn loss",
+        "schedule.step()\nreturn m.weight.sum()",
+        "with torch.no_grad():\n    schedule.step()\nreturn loss",
+        "try:\n    schedule.step()\nfinally:\n    told.append(1)\nreturn loss",
+        "kept = schedule.step()\nprint(kept)\nreturn loss",
+        "for _ in range(2):\n    schedule.step()\nreturn loss",
+        "list(map(lambda _: schedule.step(), range(2)))\nreturn loss",
+        "[*map(lambda _: schedule.step(), [1, 2])]\nreturn loss",
+        "if loss > 0.5:\n    schedule.step()\nreturn loss",
+        "return [schedule.step(), rate()]",
+        "return [schedule.step(), loss]",
+    ],
+)
+def test_what_follows_may_tell(rest: str) -> None:
+    left, _ = breaks(COSINE, f"{STEP}{rest}")
+    assert left
+
+
+def test_a_call_that_is_made_again() -> None:
+    before = f"{COSINE}\ndef again(_):\n    schedule.step()\nagain(0)"
+    left, _ = breaks(before, f"{STEP}list(map(again, range(2)))\nreturn loss")
+    assert left
+
+
+def test_the_reason_is_said() -> None:
+    _, reasons = breaks(COSINE, f"{STEP}schedule.step()\nreturn loss.detach() * rate()")
+    assert reasons == "call-not-last"

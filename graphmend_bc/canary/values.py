@@ -25,6 +25,14 @@ _METHODS: Final = """class K(torch.autograd.Function):
     def backward(cls, ctx, grad): return grad * cls.gain
 """
 
+_PRODUCT: Final = """class P(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y, w): return x * y * w
+    @staticmethod
+    def backward(ctx, grad): return None, None, grad
+w = torch.ones(3, requires_grad=True)
+"""
+
 OF_VALUES: Final = MappingProxyType(
     {
         "UserDefinedObjectVariable.var_getattr (frames.ask_object)": Program(
@@ -135,6 +143,13 @@ OF_VALUES: Final = MappingProxyType(
         "AutogradFunctionApplyVariable.prepare_fn_vt (class_methods.prepare_method)": Program(
             "return K.apply(x).sum()", f"given.requires_grad_()\n{_METHODS}", ("K.gain = 4.0",)
         ),
+        "functions.fn_var_getattr (qualified_names.read_function)": Program(
+            "return x + {'K.run': 1, 'run': 2}[K.run.__qualname__]",
+            "class K:\n    def run(self): pass",
+            ("K.run.__qualname__ = 'run'",),
+        ),
+        "AutogradFunctionApplyVariable.rewire_bwd_graph_outputs"
+        " (repeated_inputs.rewire_gradients)": Program("return P.apply(x, x, w) + x", _PRODUCT),
         "AutogradFunctionVariable.call_apply (class_methods.call_apply)": Program(
             "return K.apply(x)", _METHODS, ("K.gain = 4.0",)
         ),

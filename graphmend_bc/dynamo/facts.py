@@ -17,7 +17,7 @@ from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.source import AttrSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.variables import builtin, dicts, functions, misc
+from torch._dynamo.variables import builtin, dicts, functions, higher_order_ops, misc
 from torch._dynamo.variables.base import VariableTracker
 from torch._guards import Source
 
@@ -100,6 +100,18 @@ RAISES_FOR_ARGUMENTS: Final = hasattr(functions, "BindArgsTypeError")
 # torch 2.11: `o.__dict__` is a `GetAttrVariable`, answered by the object's own variable.
 OWN_DICT: Final[tuple[type, ...]] = tuple(
     getattr(dicts, name) for name in ("DunderDictVariable",) if HAS_SLOTS
+)
+
+# Where stock takes the descriptor of an attribute of a function for its value.
+READS_DESCRIPTORS: Final[tuple[str, ...]] = tuple(
+    name for name in ("fn_var_getattr",) if hasattr(functions, name)
+)
+
+# Where stock refuses an autograd function that is given a tensor twice.
+REWIRES_GRADIENTS: Final[tuple[type, ...]] = tuple(
+    kind
+    for kind in (higher_order_ops.AutogradFunctionApplyVariable,)
+    if hasattr(kind, "rewire_bwd_graph_outputs")
 )
 
 # torch 2.11 turns a hook of a tensor that is made in the graph into an autograd function.

@@ -367,6 +367,11 @@ _ALL = (
         ("Move the statement out of the transformed function.",),
     ),
     Reason(
+        "inside-function",
+        "The site is in 'forward' of an autograd function.",
+        ("Ask for the value before the function is applied, and pass it in.",),
+    ),
+    Reason(
         "speculation-writes-input",
         "The graph changes an input in place and could not be rolled back after a failed check.",
         (

@@ -25,6 +25,7 @@ from torch.utils._python_dispatch import (
 )
 
 from graphmend_bc import config
+from graphmend_bc.dynamo.before_graph.subgraphs import Levels
 from graphmend_bc.dynamo.calls.left_to_dynamo import is_opaque
 from graphmend_bc.dynamo.graph.fx_nodes import (
     has_out,
@@ -221,11 +222,13 @@ class Limits:
         ops: most operators.
         elements: most elements that they compute together; None for as many as there are.
         dear: whether matrix products and the like may be among them.
+        draws: whether random numbers may be drawn.
     """
 
     ops: int
     elements: int | None = None
     dear: bool = False
+    draws: bool = False
 
     @classmethod
     def of_hoists(cls) -> Limits:
@@ -241,7 +244,7 @@ def slice_of(
     limits: Limits,
     *,
     numbers: bool = False,
-    draws: bool = False,
+    levels: Levels | None = None,
 ) -> Slice:
     """The slice of a graph that computes some of its nodes.
 
@@ -252,28 +255,33 @@ def slice_of(
         recorder: of the trace so far.
         limits: what it may cost.
         numbers: whether `finish` gives Python numbers, whatever the tensors are like otherwise.
-        draws: whether it may draw random numbers.
+        levels: the graphs that the nodes are of; None if all are of one.
 
     Raises:
         Refused: it depends on more than the inputs, draws, writes to what it did not make, or costs
             too much.
     """
-    nodes, writers = _needed(operands, Counter(recorder.written))
-    if nodes:
-        check_modes(nodes[0].graph, set(nodes), numbers=numbers)
+    levels = levels or Levels(tuple({node.graph: None for node in operands}))
+    nodes, writers = _needed(operands, levels, Counter(recorder.written))
+    for graph in levels.graphs if nodes else ():
+        check_modes(graph, set(nodes), numbers=numbers)
     graph, copies = Graph(), dict[Node, Node]()
     sources: list[Source] = []
     sizes: dict[Node, int] = {}
     for node in nodes:
+        if (given := levels.around.get(node)) is not None:
+            copies[node], sizes[node] = copies[given], 0
+            continue
         sizes[node] = _numel(node, sizes) if limits.elements is not None else 0
         if node.op == "placeholder":
             sources.append(_source(node))
         else:
             _check(node, limits, writes=node in writers)
-            if node in recorder.drawing and not draws:
+            if node in recorder.drawing and not limits.draws:
                 raise Refused("hoist-not-input", f"{node.name} draws random numbers.")
         copies[node] = _copied(graph, node, copies)
-    ops = len(nodes) + sum(piece.ops for piece in dict.fromkeys(map(_slice_in, sources)) if piece)
+    inner = filter(None, dict.fromkeys(map(_slice_in, sources)))
+    ops = len(set(nodes) - levels.around.keys()) + sum(piece.ops for piece in inner)
     size = sum(count for node, count in sizes.items() if node.op != "placeholder")
     if ops > limits.ops or (limits.elements is not None and size > limits.elements):
         raise Refused(
@@ -317,8 +325,10 @@ def _slice_in(source: Source) -> Slice | None:
     return None if inner is None else piece
 
 
-def _needed(operands: Sequence[Node], written: Counter[int]) -> tuple[list[Node], set[Node]]:
-    """The nodes with everything they are computed from, in the order of the graph.
+def _needed(
+    operands: Sequence[Node], levels: Levels, written: Counter[int]
+) -> tuple[list[Node], set[Node]]:
+    """The nodes with everything they are computed from, in the order of the graphs.
 
     Returns:
         The nodes, and those of them that write to memory which the graph made.
@@ -328,9 +338,13 @@ def _needed(operands: Sequence[Node], written: Counter[int]) -> tuple[list[Node]
     """
     if not operands:
         return [], set()
-    graph = operands[0].graph
+    found = _with_ancestors(set(), operands, levels)
+    if levels.is_nested:
+        if storages(found) & written.keys():
+            raise Refused("hoist-not-input", "Memory was changed in place before.")
+        return [node for graph in levels.graphs for node in graph.nodes if node in found], set()
+    (graph,) = levels.graphs
     inputs, writers, seen = input_storages(graph), set[Node](), set[int]()
-    found = _with_ancestors(set(), operands)
     while changed := (storages(found) & written.keys()) - seen:
         seen |= changed
         for node in found:
@@ -341,17 +355,18 @@ def _needed(operands: Sequence[Node], written: Counter[int]) -> tuple[list[Node]
             if len(known) != written[storage]:
                 raise Refused("hoist-not-input", "Memory was changed in place before.")
             writers.update(known)
-            found = _with_ancestors(found, known)
+            found = _with_ancestors(found, known, levels)
     return [node for node in graph.nodes if node in found], writers
 
 
-def _with_ancestors(found: set[Node], operands: Iterable[Node]) -> set[Node]:
+def _with_ancestors(found: set[Node], operands: Iterable[Node], levels: Levels) -> set[Node]:
     work, found = list(operands), set(found)
     while work:
         node = work.pop()
         if node not in found:
             found.add(node)
-            work += node.all_input_nodes
+            around = levels.around.get(node)
+            work += node.all_input_nodes if around is None else [around]
     return found
 
 

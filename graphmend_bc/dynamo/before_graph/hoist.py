@@ -26,6 +26,7 @@ from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource, hois
 from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
 from graphmend_bc.dynamo.before_graph.integer_arguments import takes_integer
 from graphmend_bc.dynamo.before_graph.mutation_check import check_unchanged, copies_of
+from graphmend_bc.dynamo.before_graph.subgraphs import Levels, levels_of
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.graph.cuda_graphs import is_rerecorded
 from graphmend_bc.dynamo.host_values.host_reads import is_plain
@@ -94,7 +95,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
 
     def value(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
         """The call's value as an input of the graph."""
-        self.check(tx)
+        levels = self.check(tx)
         if isinstance(callee := self.callee.realize(), vts.BuiltinVariable) and callee.fn is range:
             return callee.call_function(tx, [self.number(tx, arg) for arg in args], kwargs)
         if (called := self._with_numbers(tx, callee, args, kwargs)) is not None:
@@ -116,10 +117,12 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         assert trace.recorder is not None
         name = f"{self.site.name}:{self.site.lineno} {what}"
         numbers = function in _READS
-        piece = slice_of(nodes, finish, name, trace.recorder, self.limits(), numbers=numbers)
+        piece = slice_of(
+            nodes, finish, name, trace.recorder, self.limits(), numbers=numbers, levels=levels
+        )
         guard_apart(piece)
         if piece.label not in hoists.numbers:
-            value = self._as_input(tx, piece, nodes)
+            value = self._as_input(tx, piece, nodes, levels)
             if not isinstance(value, (ConstantVariable, SymNodeVariable)):
                 return value
             hoists.numbers[piece.label] = value
@@ -127,12 +130,14 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         return hoists.numbers[piece.label]
 
     def _as_input(
-        self, tx: InstructionTranslatorBase, piece: Slice, nodes: list[Node]
+        self, tx: InstructionTranslatorBase, piece: Slice, nodes: list[Node], levels: Levels
     ) -> VariableTracker:
         """What a slice computes from nodes of the graph, as an input of the graph."""
         trace = self.compilation.trace
         hoists = trace.of(Hoists)
         value = evaluated(tx, piece)
+        if levels.is_nested and type(value) is not bool:
+            raise Refused("inside-function", "Only a truth value is computed before it.")
         if not _is_number(value):  # eager Python gets another tensor, or list, each time
             piece = replace(piece, label=f"{piece.label} {len(hoists.sites)}")
         _check_gradient(nodes, value)
@@ -158,11 +163,15 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         self.check(tx)
         return self._selecting(tx, key) if is_plain(owner) else key
 
-    def check(self, tx: InstructionTranslatorBase) -> None:
-        """Refuse where nothing can be computed before the graph."""
+    def check(self, tx: InstructionTranslatorBase) -> Levels:
+        """The graphs that the call is traced into.
+
+        Raises:
+            Refused: nothing can be computed before them.
+        """
         if tx.export or self.compilation.is_saved:
             raise Refused("under-export", "It would be computed outside of the graph.")
-        tracing.check_is_outermost(tx)
+        return levels_of(tx)
 
     def limits(self) -> Limits:
         """What the slice may cost."""

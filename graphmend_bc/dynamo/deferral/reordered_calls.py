@@ -39,7 +39,7 @@ def call_reordered(stock: Callable[..., Any]) -> Callable[..., Any]:
         except Refused as refused:
             if compilation.trace.arms:
                 raise SiteRefused(refused, compilation.trace.arms[-1]) from refused
-            is_inner = refused.reason.code == "inside-transform"
+            is_inner = refused.reason.code in ("inside-transform", "inside-function")
             return stock(self, tx if is_inner else tx.output.root_tx, args, kwargs)
         return ConstantVariable.create(None)
 

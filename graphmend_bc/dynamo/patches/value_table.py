@@ -15,6 +15,8 @@ from graphmend_bc.dynamo.corrections import (
     mapping_proxy,
     metaclass_calls,
     numpy_types,
+    qualified_names,
+    repeated_inputs,
     trace_time_effects,
 )
 from graphmend_bc.dynamo.deferral import (
@@ -179,6 +181,25 @@ SEAMS: Final = (
         class_methods.prepare_method,
         "autograd functions whose forward is a class method: stock passes the class twice",
         needed_by=(capabilities.AUTOGRAD_FUNCTIONS,),
+    ),
+    *(
+        Seam(
+            f"{_VARIABLES}.higher_order_ops:AutogradFunctionApplyVariable",
+            ("rewire_bwd_graph_outputs",),
+            repeated_inputs.rewire_gradients,
+            "autograd functions that are given a tensor twice",
+            needed_by=(capabilities.AUTOGRAD_FUNCTIONS,),
+        )
+        for _ in facts.REWIRES_GRADIENTS
+    ),
+    *(
+        Seam(
+            f"{_VARIABLES}.functions",
+            ("fn_var_getattr",),
+            qualified_names.read_function,
+            "the qualified name of a function",
+        )
+        for _ in facts.READS_DESCRIPTORS
     ),
     Seam(
         f"{_VARIABLES}.misc:AutogradFunctionVariable",

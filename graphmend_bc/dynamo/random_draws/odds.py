@@ -69,10 +69,10 @@ def _sampled_chance(
 ) -> float | None:
     if not _draws_alone(recorder, condition):
         return None
-    limits = Limits(config.concrete_eval_limit, _MOST_ELEMENTS)
+    limits = Limits(config.concrete_eval_limit, _MOST_ELEMENTS, draws=True)
     try:
         check_no_function_mode(tx)
-        piece = slice_of([condition], bool, "", recorder, limits, numbers=True, draws=True)
+        piece = slice_of([condition], bool, "", recorder, limits, numbers=True)
         return _sampled(piece)
     except Refused:
         return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import torch
 from torch._dynamo import exc
+from torch._dynamo.output_graph import SubgraphTracer
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import UserFunctionVariable
@@ -31,8 +32,21 @@ def check_is_outermost(tx: InstructionTranslatorBase, ours: int = 0) -> None:
     while tracer.parent is not None:
         depth, tracer = depth + 1, tracer.parent
     if torch._C._functorch.peek_interpreter_stack() is not None or depth != ours:
-        raise Refused("inside-transform")
+        raise Refused("inside-function" if function_around(tx) else "inside-transform")
     check_no_function_mode(tx)
+
+
+def function_around(tx: InstructionTranslatorBase) -> SubgraphTracer | None:
+    """What traces `forward` of an autograd function, if nothing else is around the site."""
+    tracer = tx.output.current_tracer
+    if tracer.source_target != _FUNCTION or tracer.parent is None or tracer.parent.parent:
+        return None
+    is_transformed = torch._C._functorch.peek_interpreter_stack() is not None
+    return None if is_transformed else tracer
+
+
+_FUNCTION: Final = "autograd.Function"
+"""How Dynamo calls the operator that it makes of one."""
 
 
 def inline(

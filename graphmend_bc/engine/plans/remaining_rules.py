@@ -27,6 +27,9 @@ _FINAL = frozenset(
 )
 """Reasons that hold for every rule."""
 
+_BEFORE = frozenset({"hoist"})
+"""Rules that compute a value before the graph, where another graph is no matter."""
+
 
 def planned_ahead(code: CodeType, lost: Mapping[str, str]) -> Iterator[tuple[Site, Candidate]]:
     """Conditions that look as if they asked tensors, each with its cheapest rule.
@@ -59,6 +62,8 @@ def remaining_rules(
     """
     if refused.reason.code in _FINAL:
         return ()
+    if refused.reason.code == "inside-function":
+        candidates = tuple(c for c in candidates if c.rule.name == name or c.rule.name in _BEFORE)
     tried = [candidate for candidate in candidates if candidate.rule.name == name]
     left = candidates[candidates.index(tried[0]) + 1 :] if tried else candidates
     done = [_what_it_does(candidate) for candidate in tried]

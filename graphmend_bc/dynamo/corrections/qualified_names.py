@@ -23,6 +23,7 @@ def read_function(stock: Callable[..., VariableTracker]) -> Callable[..., Variab
         value = fn.__qualname__
         if source is None:
             return VariableTracker.build(tx, value)
-        return LazyVariableTracker.create(value, AttrSource(source, name), tx=tx)
+        lazy: VariableTracker = LazyVariableTracker.create(value, AttrSource(source, name), tx=tx)
+        return lazy
 
     return fn_var_getattr

@@ -14,16 +14,15 @@ from torch._guards import Source
 from graphmend_bc.dynamo.trace.compilation import current
 
 
-def read_function(stock: Callable[..., VariableTracker]) -> Callable[..., VariableTracker]:
+def read_function(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`fn_var_getattr`: an attribute of a function that was there before the frame."""
 
-    def fn_var_getattr(tx: Any, fn: object, source: Source | None, name: str) -> VariableTracker:
+    def fn_var_getattr(tx: Any, fn: object, source: Source | None, name: str) -> Any:
         if name != "__qualname__" or not isinstance(fn, FunctionType) or current() is None:
             return stock(tx, fn, source, name)
         value = fn.__qualname__
         if source is None:
             return VariableTracker.build(tx, value)
-        lazy: VariableTracker = LazyVariableTracker.create(value, AttrSource(source, name), tx=tx)
-        return lazy
+        return LazyVariableTracker.create(value, AttrSource(source, name), tx=tx)
 
     return fn_var_getattr

@@ -33,6 +33,14 @@ _PRODUCT: Final = """class P(torch.autograd.Function):
 w = torch.ones(3, requires_grad=True)
 """
 
+_BRANCHING: Final = """class B(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w): return x * w if x.sum() > 0 else x.cumsum(0) * w
+    @staticmethod
+    def backward(ctx, grad): return None, grad
+w = torch.ones(3, requires_grad=True)
+"""
+
 OF_VALUES: Final = MappingProxyType(
     {
         "UserDefinedObjectVariable.var_getattr (frames.ask_object)": Program(
@@ -142,6 +150,9 @@ OF_VALUES: Final = MappingProxyType(
         ),
         "AutogradFunctionApplyVariable.prepare_fn_vt (class_methods.prepare_method)": Program(
             "return K.apply(x).sum()", f"given.requires_grad_()\n{_METHODS}", ("K.gain = 4.0",)
+        ),
+        "higher_order_ops.validate_subgraph_output_types (checks.give_checks)": Program(
+            "return B.apply(x, w) + 1", _BRANCHING, ("given = -given",), mends="speculate"
         ),
         "functions.fn_var_getattr (qualified_names.read_function)": Program(
             "return x + {'K.run': 1, 'run': 2}[K.run.__qualname__]",

@@ -368,8 +368,8 @@ _ALL = (
     ),
     Reason(
         "inside-function",
-        "The site is in 'forward' of an autograd function.",
-        ("Ask for the value before the function is applied, and pass it in.",),
+        "The site is in 'forward' of an autograd function, or in a checkpointed block.",
+        ("Ask for the value before the function or block is called, and pass it in.",),
     ),
     Reason(
         "speculation-writes-input",

@@ -97,6 +97,19 @@ def test_a_function_in_a_checkpoint() -> None:
         "from torch.utils.checkpoint import checkpoint\n"
         "def f(x, y, w):\n    return checkpoint(g, x, y, w, use_reentrant=False)\n"
     )
-    outcome = check(source, calls(), None, None, None, grad=True)
-    assert outcome.breaks
-    assert "inside-transform" in outcome.declines
+    check(source, calls(), f"hoist@{LINE}", grad=True)
+
+
+def test_a_function_in_a_function() -> None:
+    source = program().replace("def f(", "def g(") + (
+        "class Outer(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x, y, w):\n"
+        "        ctx.save_for_backward(x)\n"
+        "        return g(x * 2, y * 2, w)\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, grad):\n"
+        "        return None, None, grad * ctx.saved_tensors[0]\n"
+        "def f(x, y, w):\n    return Outer.apply(x, y, w)\n"
+    )
+    check(source, calls(), f"hoist@{LINE}", grad=True)

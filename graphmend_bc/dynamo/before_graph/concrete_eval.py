@@ -15,7 +15,9 @@ from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.before_graph.graph_slice import Limits, slice_of
+from graphmend_bc.dynamo.before_graph.subgraphs import levels_of
 from graphmend_bc.dynamo.trace.compilation import Trace
+from graphmend_bc.dynamo.trace.tracing import functions_around
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.references import with_references
@@ -44,7 +46,8 @@ def evaluate_concretely(
     try:
         check_no_function_mode(tx)
         node, limits = truth.as_proxy().node, _limits(limit)
-        piece = slice_of([node], bool, "", recorder, limits, numbers=True)
+        levels = levels_of(tx) if functions_around(tx) else None
+        piece = slice_of([node], bool, "", recorder, limits, numbers=True, levels=levels)
     except Refused as refused:
         why = with_references(refused)
         log.debug("graphmend_bc does not compute the condition of this call: %s", why)

@@ -26,7 +26,7 @@ from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource, hois
 from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
 from graphmend_bc.dynamo.before_graph.integer_arguments import takes_integer
 from graphmend_bc.dynamo.before_graph.mutation_check import check_unchanged, copies_of
-from graphmend_bc.dynamo.before_graph.subgraphs import Levels, levels_of
+from graphmend_bc.dynamo.before_graph.subgraphs import CheckpointedSites, Levels, levels_of
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.graph.cuda_graphs import is_rerecorded
 from graphmend_bc.dynamo.host_values.host_reads import is_plain
@@ -146,6 +146,8 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
             text = piece.text()
             install_guard(HoistedSource(text.label, text).make_guard(GuardBuilder.CONSTANT_MATCH))
         hoists.note(self.site, value)
+        if levels.is_nested:
+            trace.of(CheckpointedSites).note(tx, self.site)
         wrapped = _wrap(tx, value, hoisted_source(tx, piece))
         if _varies(wrapped) and is_rerecorded(tx):
             raise SiteRefused(Refused("hoist-and-cuda-graphs"), self.site)

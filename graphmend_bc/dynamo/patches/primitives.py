@@ -22,6 +22,7 @@ from graphmend_bc.dynamo.speculation.speculate import assume
 from graphmend_bc.dynamo.symbols.captures import is_unknown
 from graphmend_bc.dynamo.trace import tracing
 from graphmend_bc.dynamo.trace.compilation import Compilation, current
+from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Both, Branch, Loop, Marker, Primitive, Speculate
 
@@ -157,6 +158,9 @@ class PrimitiveVariable(VariableTracker):
         rest: list[VariableTracker],
     ) -> VariableTracker:
         tx = tracer.tx
+        if isinstance(self.primitive, Speculate) and tracing.functions_around(tx):
+            check_no_function_mode(tx)
+            return tracer.speculate(condition, self.primitive)
         ours = 0 if isinstance(self.primitive, Speculate) else depth_of(tracer.trace)
         tracing.check_is_outermost(tx, ours)
         if (constant := tracer.fold(condition)) is not None:

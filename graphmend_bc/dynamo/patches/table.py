@@ -28,7 +28,7 @@ from graphmend_bc.dynamo.patches import frames as at
 from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.dynamo.predication.tensor_predicates import COMPARISONS
 from graphmend_bc.dynamo.rollback import quiet_errors
-from graphmend_bc.dynamo.speculation import survey
+from graphmend_bc.dynamo.speculation import checks, survey
 from graphmend_bc.dynamo.symbols import captures, symbolic_arithmetic, tensor_indexing
 from graphmend_bc.dynamo.trace import break_decisions
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
@@ -190,6 +190,13 @@ _OF_GRAPHS: Final = (
         ("codegen_update_mutated",),
         user_sets.replay_sets,
         "what a frame changed in sets of a class of the user's",
+    ),
+    Seam(
+        f"{_VARIABLES}.higher_order_ops",
+        ("validate_subgraph_output_types",),
+        checks.give_checks,
+        "checks in the forward pass of autograd functions",
+        needed_by=(capabilities.AUTOGRAD_FUNCTIONS,),
     ),
     Seam(
         "torch._dynamo.side_effects:SideEffects",

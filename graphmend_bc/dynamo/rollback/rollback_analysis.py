@@ -151,7 +151,7 @@ def undo_of(
         raise Refused("speculation-has-effects", f"The operator is {recorder.foreign}.")
     inputs = input_storages(gm.graph)
     for node in opaque:
-        if not _leaves_nothing(node, inputs):
+        if not _leaves_nothing(gm, node, inputs):
             raise Refused("speculation-has-effects", f"The operator is {node.target}.")
     for op in recorder.guarded.values():
         raise Refused("speculation-guards-index", f"The operator is {op}.")
@@ -258,12 +258,16 @@ def _check_size(size: int | torch.SymInt, exports: bool) -> None:
         )
 
 
-def _leaves_nothing(node: Node, inputs: set[int]) -> bool:
+def _leaves_nothing(gm: GraphModule, node: Node, inputs: set[int]) -> bool:
     """True for a higher-order operator that is gone with its results.
 
-    `autograd_function_apply` does nothing but run the operators that were recorded inside it. A
-    hook stays with its tensor, which may be an input: `x.contiguous()` is often `x`.
+    `autograd_function_apply` does nothing but run the operators that were recorded inside it, nor
+    does a checkpoint without a context of the user's. A hook stays with its tensor, which may be an
+    input: `x.contiguous()` is often `x`.
     """
+    if name_called(node) == "tag_activation_checkpoint" and isinstance(node.args[0], Node):
+        body = getattr(gm, str(node.args[0].target), None)
+        return isinstance(body, GraphModule) and "_checkpoint_context_fn" not in body.meta
     if name_called(node) == "register_hook" and isinstance(node.args[0], Node):
         return storages([node.args[0]]).isdisjoint(inputs)
     return name_called(node) == "autograd_function_apply"

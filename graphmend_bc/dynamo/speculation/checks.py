@@ -8,12 +8,12 @@ was. On the CPU each is one, and often the condition itself, which needs no oper
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
-from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.symbolic_convert import InstructionTranslator, InstructionTranslatorBase
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
@@ -23,8 +23,9 @@ from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.random_draws.odds import chance_of
 from graphmend_bc.dynamo.speculation.check_outputs import CheckOutputs
 from graphmend_bc.dynamo.speculation.index_bounds import check_index_bounds
-from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace, current
 from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 
 _MOST_MISSED = 1 / 4
@@ -47,6 +48,7 @@ class Checks(Feature):
         conditions: by the nodes that say whether a speculation was wrong, the condition and its
             value, if there are no arms around it.
         outputs: what the outputs mean that the checks become.
+        inner: checks that `forward` of an autograd function has to give to the graph around it.
     """
 
     order: ClassVar[int] = 30
@@ -57,6 +59,7 @@ class Checks(Feature):
     missed: float = 0.0
     conditions: dict[Node, tuple[TensorVariable, bool]] = field(default_factory=dict)
     outputs: CheckOutputs = field(default_factory=CheckOutputs)
+    inner: list[TensorVariable] = field(default_factory=list)
 
     def missed_with(self, odds: float) -> float:
         """In how many calls of one a check fails with one more condition, as likely as that."""
@@ -81,6 +84,8 @@ class Checks(Feature):
         if not trace.speculations or trace.questions:
             return
         wrongs = [wrong for _, wrong in trace.speculations]
+        if lost := [s.site for s, w in trace.speculations if _node(w).graph is not tx.output.graph]:
+            raise SiteRefused(Refused("inside-function"), *dict.fromkeys(lost))
         home = _device(wrongs[0])
         if len(wrongs) <= _MOST_READ and all(_device(w).type == "cpu" for w in wrongs):
             asked = [self.conditions.get(_node(wrong), (wrong, False)) for wrong in wrongs]
@@ -98,6 +103,23 @@ class Checks(Feature):
         )
         which = cast(TensorVariable, wrap_fx_proxy(tx, stack))
         trace.questions = [which, call(tx, "any", which)]
+
+
+def give_checks(stock: Callable[..., None]) -> Callable[..., None]:
+    """`validate_subgraph_output_types`, where the results of a subgraph are known.
+
+    Dynamo has the variable of a result stand for the operator's result from there on.
+    """
+
+    def validate(output: Any) -> None:
+        compilation = current()
+        checks = None if compilation is None else compilation.trace.known(Checks)
+        if checks is not None and checks.inner and isinstance(output, list):
+            graph = InstructionTranslator.current_tx().output.graph
+            output.extend(check for check in checks.inner if _node(check).graph is graph)
+        stock(output)
+
+    return validate
 
 
 def is_left_to_chance(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable) -> bool:

@@ -15,6 +15,7 @@ from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr, expect
 
 from graphmend_bc.code.resume_names import is_resumed
 from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
+from graphmend_bc.dynamo.before_graph.subgraphs import CheckpointedSites
 from graphmend_bc.dynamo.frames.attempt import allows_versions
 from graphmend_bc.dynamo.frames.inlined_frames import frames_of
 from graphmend_bc.dynamo.graph.emit import as_tensor, call, compared
@@ -29,6 +30,7 @@ from graphmend_bc.dynamo.speculation.guarded_truth import (
 )
 from graphmend_bc.dynamo.speculation.loop_rounds import goes_on
 from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
+from graphmend_bc.dynamo.trace.tracing import functions_around
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.speculation_stats import Speculation
 from graphmend_bc.runtime import Site, Speculate
@@ -58,6 +60,9 @@ def speculate(
         raise Refused("under-export")
     check_numbers(tx.output.root_tx)
     trace, site = compilation.trace, primitive.site
+    is_inner = bool(functions_around(tx))
+    if is_inner and (primitive.unbounded or asserted is not None or trace.predicates):
+        raise Refused("inside-function")
     if primitive.unbounded:
         return goes_on(tx, compilation, site, truth)
     occurrence = sum(known.site == site for known, _ in trace.speculations)
@@ -80,6 +85,9 @@ def speculate(
         value = odds >= 0.5
         trace.of(Checks).missed = trace.of(Checks).missed_with(odds)
     wrong = _wrong(tx, trace, truth, value)
+    if is_inner:
+        trace.of(Checks).inner.append(wrong)
+        trace.of(CheckpointedSites).note(tx, site)
     assert trace.recorder is not None
     trace.recorder.speculated = True
     text = "" if asserted is None else _text(asserted, value)
@@ -103,7 +111,7 @@ def _wrong(
 ) -> TensorVariable:
     """Whether a condition has another value than is assumed, and the arms around it were taken."""
     wrong = call(tx, "logical_not", truth) if value else truth
-    if not trace.predicates:
+    if not trace.predicates and not functions_around(tx):
         trace.of(Checks).conditions[wrong.as_proxy().node] = truth, value
     for predicate, taken in trace.predicates:
         around = predicate if taken else call(tx, "logical_not", predicate)

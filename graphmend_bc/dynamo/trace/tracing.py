@@ -11,6 +11,7 @@ from torch._dynamo.output_graph import SubgraphTracer
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.functions import UserFunctionVariable
+from torch._higher_order_ops.wrap import tag_activation_checkpoint
 
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
@@ -32,21 +33,32 @@ def check_is_outermost(tx: InstructionTranslatorBase, ours: int = 0) -> None:
     while tracer.parent is not None:
         depth, tracer = depth + 1, tracer.parent
     if torch._C._functorch.peek_interpreter_stack() is not None or depth != ours:
-        raise Refused("inside-function" if function_around(tx) else "inside-transform")
+        raise Refused("inside-function" if functions_around(tx) else "inside-transform")
     check_no_function_mode(tx)
 
 
-def function_around(tx: InstructionTranslatorBase) -> SubgraphTracer | None:
-    """What traces `forward` of an autograd function, if nothing else is around the site."""
+def functions_around(tx: InstructionTranslatorBase) -> tuple[SubgraphTracer, ...]:
+    """What traces `forward` of the autograd functions around a site, outermost first.
+
+    Returns:
+        Nothing if there are none, or something else is around the site: the backward pass of one,
+        another operator, a transform.
+    """
+    found: list[SubgraphTracer] = []
     tracer = tx.output.current_tracer
-    if tracer.source_target != _FUNCTION or tracer.parent is None or tracer.parent.parent:
-        return None
+    while tracer.parent is not None:
+        # The graph of a backward pass lies inside of that of the forward pass, which is complete.
+        is_complete = any(node.op == "output" for node in tracer.graph.nodes)
+        if tracer.source_target not in _INLINED or is_complete:
+            return ()
+        found.append(tracer)
+        tracer = tracer.parent
     is_transformed = torch._C._functorch.peek_interpreter_stack() is not None
-    return None if is_transformed else tracer
+    return () if is_transformed else tuple(reversed(found))
 
 
-_FUNCTION: Final = "autograd.Function"
-"""How Dynamo calls the operator that it makes of one."""
+_INLINED: Final = ("autograd.Function", tag_activation_checkpoint)
+"""Operators whose body runs once in the forward pass, as Dynamo names them."""
 
 
 def inline(

@@ -27,8 +27,8 @@ _FINAL = frozenset(
 )
 """Reasons that hold for every rule."""
 
-_BEFORE = frozenset({"hoist"})
-"""Rules that compute a value before the graph, where another graph is no matter."""
+_IN_FUNCTIONS = frozenset({"hoist", "speculate", "each"})
+"""Rules for what stands in an autograd function: what they add can be had outside of its graph."""
 
 
 def planned_ahead(code: CodeType, lost: Mapping[str, str]) -> Iterator[tuple[Site, Candidate]]:
@@ -63,7 +63,7 @@ def remaining_rules(
     if refused.reason.code in _FINAL:
         return ()
     if refused.reason.code == "inside-function":
-        candidates = tuple(c for c in candidates if c.rule.name == name or c.rule.name in _BEFORE)
+        candidates = tuple(c for c in candidates if c.rule.name in {name, *_IN_FUNCTIONS})
     tried = [candidate for candidate in candidates if candidate.rule.name == name]
     left = candidates[candidates.index(tried[0]) + 1 :] if tried else candidates
     done = [_what_it_does(candidate) for candidate in tried]

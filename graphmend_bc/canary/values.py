@@ -41,6 +41,16 @@ _BRANCHING: Final = """class B(torch.autograd.Function):
 w = torch.ones(3, requires_grad=True)
 """
 
+
+def _named(attribute: str) -> Program:
+    """A name of a function that is a key, and not that of its code."""
+    return Program(
+        f"return x + {{'run': 1, 'go': 2}}[k.{attribute}]",
+        f"def k(): pass\nk.{attribute} = 'run'",
+        (f"k.{attribute} = 'go'",),
+    )
+
+
 OF_VALUES: Final = MappingProxyType(
     {
         "UserDefinedObjectVariable.var_getattr (frames.ask_object)": Program(
@@ -154,10 +164,10 @@ OF_VALUES: Final = MappingProxyType(
         "higher_order_ops.validate_subgraph_output_types (checks.give_checks)": Program(
             "return B.apply(x, w) + 1", _BRANCHING, ("given = -given",), mends="speculate"
         ),
-        "functions.fn_var_getattr (qualified_names.read_function)": Program(
-            "return x + {'K.run': 1, 'run': 2}[K.run.__qualname__]",
-            "class K:\n    def run(self): pass",
-            ("K.run.__qualname__ = 'run'",),
+        "functions.fn_var_getattr (qualified_names.read_function)": _named("__qualname__"),
+        "UserFunctionVariable.get_name (qualified_names.name_of)": _named("__name__"),
+        "UserFunctionVariable.get_qualname (qualified_names.qualified_name_of)": _named(
+            "__qualname__"
         ),
         "AutogradFunctionApplyVariable.rewire_bwd_graph_outputs"
         " (repeated_inputs.rewire_gradients)": Program("return P.apply(x, x, w) + x", _PRODUCT),

@@ -39,6 +39,7 @@ CALLS = [torch.ones(3), torch.zeros(3)]
         "return A().run(x)",
         "a = A(); y = a.run(x); return y, a.run(x) is y, [*a.kept]",
         "return x * len(A.run.__qualname__), A.run.__qualname__ == 'A.run'",
+        "return x * len(A.run.__name__), A.run.__name__ == 'run'",
         "return x + 1, f'{f.__qualname__} of {cached.__qualname__}'",
         "return x + {'f': 1}[(lambda: f)().__qualname__]",
     ],

@@ -26,3 +26,23 @@ def read_function(stock: Callable[..., Any]) -> Callable[..., Any]:
         return LazyVariableTracker.create(value, AttrSource(source, name), tx=tx)
 
     return fn_var_getattr
+
+
+def name_of(stock: Callable[..., str]) -> Callable[..., str]:
+    """`UserFunctionVariable.get_name`: torch 2.15 gives that of the code."""
+
+    def get_name(self: Any) -> str:
+        is_plain = isinstance(self.fn, FunctionType) and current() is not None
+        return self.fn.__name__ if is_plain else stock(self)
+
+    return get_name
+
+
+def qualified_name_of(stock: Callable[..., str]) -> Callable[..., str]:
+    """`UserFunctionVariable.get_qualname`, likewise."""
+
+    def get_qualname(self: Any) -> str:
+        is_plain = isinstance(self.fn, FunctionType) and current() is not None
+        return self.fn.__qualname__ if is_plain else stock(self)
+
+    return get_qualname

@@ -201,6 +201,20 @@ SEAMS: Final = (
         )
         for _ in facts.READS_DESCRIPTORS
     ),
+    *(
+        Seam(
+            f"{_VARIABLES}.functions:UserFunctionVariable",
+            (name,),
+            correction,
+            "the names of a function that wraps another one",
+            inherited=True,
+        )
+        for name, correction in (
+            ("get_name", qualified_names.name_of),
+            ("get_qualname", qualified_names.qualified_name_of),
+        )
+        if name in facts.NAMES_OF_CODE
+    ),
     Seam(
         f"{_VARIABLES}.misc:AutogradFunctionVariable",
         ("call_apply",),

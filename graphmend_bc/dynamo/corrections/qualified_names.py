@@ -33,7 +33,7 @@ def name_of(stock: Callable[..., str]) -> Callable[..., str]:
 
     def get_name(self: Any) -> str:
         is_plain = isinstance(self.fn, FunctionType) and current() is not None
-        return self.fn.__name__ if is_plain else stock(self)
+        return str(self.fn.__name__) if is_plain else stock(self)
 
     return get_name
 
@@ -43,6 +43,6 @@ def qualified_name_of(stock: Callable[..., str]) -> Callable[..., str]:
 
     def get_qualname(self: Any) -> str:
         is_plain = isinstance(self.fn, FunctionType) and current() is not None
-        return self.fn.__qualname__ if is_plain else stock(self)
+        return str(self.fn.__qualname__) if is_plain else stock(self)
 
     return get_qualname

@@ -109,9 +109,7 @@ READS_DESCRIPTORS: Final[tuple[str, ...]] = tuple(
 
 # torch 2.15 gives the names of a function's code for those of the function.
 NAMES_OF_CODE: Final[tuple[str, ...]] = tuple(
-    name
-    for name in ("get_name", "get_qualname")
-    if not READS_DESCRIPTORS
+    name for name in ("get_name", "get_qualname") if not READS_DESCRIPTORS
 )
 
 # Where stock refuses an autograd function that is given a tensor twice.

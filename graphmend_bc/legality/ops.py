@@ -247,6 +247,9 @@ IN_PLACE: Final = frozenset(
 FOREIGN: Final = frozenset(
     {
         "graphmend_bc::gru",
+        "graphmend_bc::numpy_digitize",
+        "graphmend_bc::numpy_interp",
+        "graphmend_bc::numpy_isin",
         "graphmend_bc::rnn_relu",
         "graphmend_bc::rnn_tanh",
         "torchvision::deform_conv2d",

@@ -1,0 +1,73 @@
+"""Functions of NumPy that torch has none for, each as one operator of a graph that calls NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy
+import torch
+from torch._ops import OpOverload
+
+
+@dataclass(frozen=True, slots=True)
+class NumpyFunction:
+    """A function of arrays that gives an array as large as its first.
+
+    Attributes:
+        function: NumPy's.
+        parameters: names of its arrays.
+        dtype: of its result.
+        is_of_points: whether all arrays but the first hold something for points on a line.
+    """
+
+    function: Callable[..., Any]
+    parameters: tuple[str, ...]
+    dtype: torch.dtype
+    is_of_points: bool = True
+
+
+FUNCTIONS: Final = MappingProxyType(
+    {
+        known.function: known
+        for known in (
+            NumpyFunction(numpy.interp, ("x", "xp", "fp"), torch.float64),
+            NumpyFunction(numpy.digitize, ("x", "bins"), torch.int64),
+            NumpyFunction(numpy.isin, ("element", "test_elements"), torch.bool, False),
+        )
+    }
+)
+
+
+@cache
+def numpy_operator(known: NumpyFunction) -> OpOverload:
+    """The operator that calls a function.
+
+    Args:
+        known: one of `FUNCTIONS`.
+    """
+    library: Any = torch.library.Library("graphmend_bc", "FRAGMENT")  # type: ignore[no-untyped-call]
+    _LIBRARIES.append(library)
+    name = f"numpy_{known.function.__name__}"
+    parameters = ", ".join(f"Tensor {parameter}" for parameter in known.parameters)
+    library.define(f"{name}({parameters}) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+    library.impl(name, partial(_called, known), "CompositeExplicitAutograd")
+    torch.library.register_fake(f"graphmend_bc::{name}", partial(_form, known), lib=library)
+    found: OpOverload = getattr(torch.ops.graphmend_bc, name).default
+    return found
+
+
+_LIBRARIES: Final[list[Any]] = []
+"""An operator is there as long as the library that defines it."""
+
+
+def _called(known: NumpyFunction, *arrays: torch.Tensor) -> torch.Tensor:
+    found = known.function(*(array.numpy() for array in arrays))
+    return torch.from_numpy(numpy.ascontiguousarray(found))
+
+
+def _form(known: NumpyFunction, first: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+    return first.new_empty(first.shape, dtype=known.dtype)

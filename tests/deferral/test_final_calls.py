@@ -32,7 +32,7 @@ def f(x, y):
 {body}
 
 def state():
-    kept = [each.state_dict() for each in (opt, *globals().get("schedules", [schedule]))]
+    kept = [{{k: v for k, v in each.state_dict().items() if not callable(v)}} for each in (opt, schedule)]
     return [[p.detach().clone() for p in m.parameters()], str(kept), list(told)]
 """
 STEP = """
@@ -138,6 +138,92 @@ def test_gradients_may_be_reset_after_it(before: str, is_last: bool) -> None:
     rest = "schedule.step()\nopt.zero_grad()\nreturn loss.detach()"
     left, _ = breaks(before, f"{STEP.replace('opt.zero_grad()', '')}{rest}")
     assert (left == 0) is is_last
+
+
+SETS_ON = "class State: step, kept = 0, None\ns = State()"
+WARMED = """
+import functools, math
+def warmed(step, *, warm, steps, least=0.0):
+    if step < warm:
+        return float(step) / float(max(1, warm))
+    return max(least, 0.5 * (1.0 + math.cos(math.pi * (step - warm) / float(steps))))
+schedule = LambdaLR(opt, functools.partial(warmed, warm=2, steps=9))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "rest"),
+    [
+        (COSINE, "s.step += 1\nreturn loss.item()"),
+        (COSINE, "s.step = s.step + 2\ns.kept = loss.detach()\nreturn s.step, s.kept"),
+        (COSINE, "s.kept = opt.param_groups, schedule\nreturn loss"),
+        (WARMED, "opt.zero_grad()\nreturn loss.item()"),
+        (WARMED, "s.step += 1\nopt.zero_grad()"),
+        (f"other = ExponentialLR(opt, 0.9)\n{COSINE}", "other.step()\nreturn loss.detach()"),
+        (f"other = ExponentialLR(opt, 0.9)\n{WARMED}", "other.step()\nopt.zero_grad()"),
+        (COSINE, "schedule.step()\nreturn loss.detach()"),
+    ],
+)
+def test_what_cannot_tell_may_follow(before: str, rest: str) -> None:
+    assert breaks(f"{before}\n{SETS_ON}", f"{STEP}schedule.step()\n{rest}") == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("before", "rest"),
+    [
+        (COSINE, "return loss, schedule.last_epoch"),
+        (COSINE, "s.step += schedule.last_epoch\nreturn loss"),
+        (COSINE, "schedule.last_epoch = 3\nreturn loss"),
+        (COSINE, "opt.mark = 1\nreturn loss"),
+        ("class Own(StepLR): pass\nschedule = Own(opt, 1)", "s.step += 1\nreturn loss"),
+        (
+            "schedule = LambdaLR(opt, lambda e: told.append(s.step) or 1)",
+            "s.step += 1\nreturn loss",
+        ),
+        (
+            "class P:\n    @property\n    def rate(self):\n        return rate()\np = P()\n"
+            + COSINE,
+            "s.step = p.rate\nreturn loss",
+        ),
+        (f"schedule = {COSINE[11:]}\nschedule.get_lr = lambda: [s.step + 0.5]", "s.step += 1"),
+    ],
+)
+def test_what_may_tell_is_left(before: str, rest: str) -> None:
+    left, _ = breaks(f"{SETS_ON}\n{before}", f"{STEP}schedule.step()\n{rest}")
+    assert left
+
+
+def test_a_rate_that_is_a_tensor_which_is_read() -> None:
+    before = (
+        "lr = torch.tensor(0.5)\nopt = torch.optim.SGD(m.parameters(), lr)\n"
+        f"schedule = ExponentialLR(opt, 0.5)\n{SETS_ON}\ns.kept = lr"
+    )
+    left, _ = breaks(before, f"{STEP}schedule.step()\nreturn s.kept * 2")
+    assert left
+
+
+def test_a_scheduler_that_comes_to_do_more() -> None:
+    """A guard asks what the functions of the scheduler do."""
+    before = f"{SETS_ON}\n{WARMED}\nown = lambda step: told.append(s.step) or 0.5"
+    body = f"{STEP}s.kept = 1\nschedule.step()\ns.step += 1\nreturn loss.detach()"
+    program = made(before, body)
+    expected, found = [], []
+    torch._dynamo.reset()
+    for seen, mends in ((expected, False), (found, True)):
+        program = made(before, body)
+        with session.mending_by(session.new_state(mends=mends)):
+            f = torch.compile(program["f"], backend="eager") if mends else program["f"]
+            seen += lived(program, f, 3)
+            program["schedule"].lr_lambdas = [program["own"]]
+            seen += lived(program, f, 3)
+    assert agrees(found, expected), (found, expected)
+    assert found[-1][2][2] == [3, 4, 5]
+
+
+def test_the_last_rate_is_read() -> None:
+    body = f"{STEP}lr = schedule.get_last_lr()[0]\nschedule.step()\nreturn loss.detach(), lr"
+    for before in (COSINE, WARMED, "schedule = StepLR(opt, 2, 0.5)"):
+        assert breaks(before, body) == (0, "")
 
 
 def test_a_scheduler_that_is_given_the_loss() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from bytecode import BinaryOp
+
 from graphmend_bc.code import facts
 from graphmend_bc.code.listing import Listing, Op
 
@@ -47,29 +49,29 @@ def tail_of(listing: Listing, index: int) -> tuple[Op, ...]:
     return ()
 
 
-def hands_out(tail: Sequence[Op], is_made: Callable[[str], bool], *, may_reset: bool) -> bool:
+def hands_out(tail: Sequence[Op], is_made: Callable[[str], bool], *, moves: bool) -> bool:
     """Whether ops only move what a function has, or read tensors that it has made.
 
     Args:
         tail: from `tail_of`.
         is_made: whether a local variable holds such a tensor.
-        may_reset: whether gradients may be reset among them: `optimizer.zero_grad()`.
+        moves: whether attributes and variables may be read and set as well, and methods be called
+            that `_STEPS` names.
 
     Returns:
         False for an empty tail.
     """
     index, on_top = 0, False  # whether such a tensor lies on top of the stack
     rebound = {_name(op) for op in tail if op.name == "STORE_FAST"}
+    allowed = _MOVES | _STATE if moves else _MOVES
     while index < len(tail):
         op = tail[index]
-        if may_reset and (end := _end_of_reset(tail, index)):
-            index = end
-        elif op.name in _METHODS:
-            end = _end_of_call(tail, index) if on_top and _name(op) in _READS else 0
-            if not end:
-                return False
+        end = _end_of_call(tail, index) if op.name in _METHODS else 0
+        if end and moves and _name(op) in _STEPS:
+            index, on_top = end, False
+        elif end and on_top and _name(op) in _READS:
             index, on_top = end, _name(op) != "item"
-        elif op.name in _MOVES:
+        elif op.name in allowed and (op.name != "BINARY_OP" or op.arg in _SUMS):
             is_own = op.name in _LOCALS and _name(op) not in rebound
             index, on_top = index + 1, is_own and is_made(_name(op))
         else:
@@ -80,7 +82,6 @@ def hands_out(tail: Sequence[Op], is_made: Callable[[str], bool], *, may_reset: 
 _RETURNS: Final = facts.op_set("RETURN_VALUE", "RETURN_CONST")
 _LOCALS: Final = facts.op_set("LOAD_FAST", "LOAD_FAST_CHECK")
 _METHODS: Final = facts.op_set("LOAD_METHOD", "LOAD_ATTR")
-_OWNERS: Final = _LOCALS | facts.op_set("LOAD_GLOBAL", "LOAD_DEREF")
 _MOVES: Final = (
     _LOCALS
     | _RETURNS
@@ -98,6 +99,17 @@ _MOVES: Final = (
         "BUILD_CONST_KEY_MAP",
     )
 )
+_STATE: Final = facts.op_set(
+    *("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_ATTR", "STORE_ATTR", "STORE_DEREF", "BINARY_OP")
+)
+_SUMS: Final = frozenset(
+    {
+        *(BinaryOp.ADD, BinaryOp.SUBTRACT, BinaryOp.MULTIPLY),
+        *(BinaryOp.INPLACE_ADD, BinaryOp.INPLACE_SUBTRACT, BinaryOp.INPLACE_MULTIPLY),
+    }
+)
+"""Operators that raise for no value of a number."""
+_STEPS: Final = frozenset({"zero_grad", "step"})
 _READS: Final = frozenset({"detach", "item", "cpu", "clone"})
 """Methods of a tensor that do nothing but read it."""
 
@@ -106,19 +118,6 @@ def _end_of_call(tail: Sequence[Op], method: int) -> int:
     """Where the call of a method without arguments ends, 0 if it has some."""
     call = method + 1 + int(tail[method + 1].name == "PRECALL")
     return call + 1 if tail[call].name == "CALL" and tail[call].arg == 0 else 0
-
-
-def _end_of_reset(tail: Sequence[Op], index: int) -> int:
-    """Where a line `optimizer.zero_grad()` ends, 0 if none begins here."""
-    if tail[index].name not in _OWNERS:
-        return 0
-    index += 1
-    while tail[index].name == "LOAD_ATTR" and _name(tail[index]) != "zero_grad":
-        index += 1
-    if tail[index].name not in _METHODS or _name(tail[index]) != "zero_grad":
-        return 0
-    end = _end_of_call(tail, index)
-    return end + 1 if end and tail[end].name == "POP_TOP" else 0
 
 
 def _name(op: Op) -> str:

@@ -10,7 +10,7 @@ Dynamo replays what a function changes after the `debug_locals`; this call comes
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import CodeType
 from typing import Any, Final
@@ -23,8 +23,6 @@ from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import TupleVariable
 from torch._dynamo.variables.tensor import TensorVariable
-from torch.optim import lr_scheduler
-from torch.optim.lr_scheduler import LRScheduler
 
 from graphmend_bc import config
 from graphmend_bc.code.analysis.blocks import graph_of
@@ -34,8 +32,10 @@ from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.cached_calls import is_cached
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable, owner_of, places
 from graphmend_bc.dynamo.deferral.exception_handlers import is_handled
+from graphmend_bc.dynamo.deferral.schedulers import only_sets_rates
 from graphmend_bc.dynamo.frames.breaks import instruction_of
 from graphmend_bc.dynamo.frames.generated_code import OURS
+from graphmend_bc.dynamo.graph.lambda_guards import guard_by, reader
 from graphmend_bc.dynamo.host_values.argument_snapshots import as_dict
 from graphmend_bc.dynamo.host_values.epilogue import EpilogueCallVariable
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace, current
@@ -52,25 +52,57 @@ SKIPPED_BREAK: Final = "Attempted to inline function marked as skipped"
 """What Dynamo calls the break at `step` of torch's own schedulers."""
 
 
-def is_scheduler_step(function: object) -> bool:
-    """True for `step` of a scheduler of learning rates, torch's or one that is derived from it."""
-    owner = getattr(function, "__self__", None)
-    return isinstance(owner, LRScheduler) and getattr(function, "__name__", "") == "step"
-
-
-@dataclass(slots=True, eq=False)
-class FinalCall(Feature):
-    """The call that an attempt makes last.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Final:
+    """A call that is made last.
 
     Attributes:
         site: where it stands.
         run: makes it.
         kept: the local variable that holds callee and arguments, as they are after the graph.
+        changes: the objects that it changes, with what the frame had set on them before it.
     """
 
-    site: Site | None = None
-    run: VariableTracker | None = None
-    kept: str = ""
+    site: Site
+    run: VariableTracker
+    kept: str
+    changes: tuple[tuple[object, int], ...]
+
+
+@dataclass(slots=True, eq=False)
+class FinalCalls(Feature):
+    """The calls that an attempt makes last, in their order."""
+
+    made: list[_Final] = field(default_factory=list)
+
+    def on_object_question(
+        self, compilation: Compilation, owner: VariableTracker, name: str
+    ) -> None:
+        """Refuse to read what a call will have changed."""
+        value = getattr(owner, "value", None)
+        for final in self.made if name not in _ASKED else ():
+            if any(changed is value for changed, _ in final.changes):
+                raise SiteRefused(Refused("call-not-last", f"'{name}' is read."), final.site)
+
+    def on_graph_end(
+        self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
+    ) -> None:
+        """Refuse a call before which nothing was set that is set now: it would be found."""
+        for final in self.made:
+            if any(_times_set(tx, value) != times for value, times in final.changes):
+                raise SiteRefused(Refused("call-not-last", "It is changed after it."), final.site)
+
+
+_ASKED: Final = frozenset({"step", "zero_grad", "param_groups", "_zero_grad_profile_name"})
+"""What a call that may follow asks of a scheduler or its optimizer."""
+
+
+def _times_set(tx: InstructionTranslatorBase, value: object) -> int:
+    """A number that is another one when an attribute of an object has been set."""
+    effects = tx.output.side_effects
+    owner = effects.id_to_variable.get(id(value))
+    stored = {} if owner is None else effects.store_attr_mutations.get(owner, {})
+    return hash(tuple((name, id(item)) for name, item in stored.items()))
 
 
 class FinalCallVariable(MarkedCalleeVariable):
@@ -93,18 +125,26 @@ class FinalCallVariable(MarkedCalleeVariable):
             raise Refused("call-not-last", "It depends on a condition.")
         where = places(tx, self.site)
         owner = owner_of(self.callee)
-        _check_is_last(tx, _asks_no_gradient(getattr(owner, "value", None)))
+        scheduler = getattr(owner, "value", None)
+        moves = only_sets_rates(scheduler)
+        if not _is_last(tx, moves=False):
+            if not (moves and _is_last(tx, moves=True)):
+                raise Refused("call-not-last", "More than a result follows the call.")
+            _guard_on_rates(owner)
         for value in (owner, *args, *kwargs.values()):
             if value is None or not _stays_itself(value.realize()):
                 raise Refused("effect-argument", "It is given an object that the function made.")
         for feature in trace.obliged(Feature.before_effect):
             feature.before_effect(tx)
         effect = Effect(where, len(where))
-        final = trace.of(FinalCall)
-        final.site, final.kept = self.site, tx.output.new_var("final_call")
-        run = told_of_shown(effect.run) if config.verify else effect.run
-        final.run = EpilogueCallVariable("__gm_final", run)
-        keep = KeptCallVariable(final.kept, self.callee, args, kwargs)
+        kept = tx.output.new_var("final_call")
+        run = EpilogueCallVariable(
+            "__gm_final", told_of_shown(effect.run) if config.verify else effect.run
+        )
+        changed = (scheduler, getattr(scheduler, "optimizer", None))
+        changes = tuple((value, _times_set(tx, value)) for value in changed if value is not None)
+        trace.of(FinalCalls).made.append(_Final(self.site, run, kept, changes))
+        keep = KeptCallVariable(kept, self.callee, args, kwargs)
         tx.output.root_tx.debug_locals.append((keep, []))
         trace.effects.append(self.site)
         trace.used[self.site] = "defer"
@@ -147,14 +187,13 @@ def make_final_call(stock: Callable[..., None]) -> Callable[..., None]:
     def update(self: SideEffects, codegen: PyCodegen, *args: Any, **kwargs: Any) -> None:
         stock(self, codegen, *args, **kwargs)
         compilation = current()
-        final = None if compilation is None else compilation.trace.known(FinalCall)
-        if final is None or (run := final.run) is None:
-            return
-        codegen.add_push_null(lambda: codegen(run))
-        codegen.append_output(codegen.create_load(final.kept))
-        codegen.append_output(create_instruction("UNPACK_SEQUENCE", arg=3))
-        codegen.call_function(3, False)
-        codegen.pop_top()
+        finals = None if compilation is None else compilation.trace.known(FinalCalls)
+        for final in finals.made if finals is not None else ():
+            codegen.add_push_null(partial(codegen, final.run))
+            codegen.append_output(codegen.create_load(final.kept))
+            codegen.append_output(create_instruction("UNPACK_SEQUENCE", arg=3))
+            codegen.call_function(3, False)
+            codegen.pop_top()
 
     return update
 
@@ -169,24 +208,10 @@ def check_nothing_is_last(trace: Trace, code: CodeType) -> None:
     Raises:
         SiteRefused: it has made that call.
     """
-    final = trace.known(FinalCall)
-    if final is not None and final.site is not None and not code.co_filename.startswith(OURS):
-        raise SiteRefused(Refused("call-not-last", "A function is called after it."), final.site)
-
-
-def _asks_no_gradient(scheduler: object) -> bool:
-    """True for a scheduler of torch's that calls nothing of the user's, and no other scheduler."""
-    kind = type(scheduler)
-    return kind.__module__ == LRScheduler.__module__ and kind not in _CALLING
-
-
-_CALLING: Final = (
-    lr_scheduler.LambdaLR,
-    lr_scheduler.MultiplicativeLR,
-    lr_scheduler.SequentialLR,
-    lr_scheduler.ChainedScheduler,
-    lr_scheduler.CyclicLR,
-)
+    finals = trace.known(FinalCalls)
+    if finals is not None and finals.made and not code.co_filename.startswith(OURS):
+        site = finals.made[-1].site
+        raise SiteRefused(Refused("call-not-last", "A function is called after it."), site)
 
 
 def _stays_itself(value: VariableTracker) -> bool:
@@ -198,15 +223,11 @@ def _stays_itself(value: VariableTracker) -> bool:
     )
 
 
-def _check_is_last(tx: InstructionTranslatorBase, may_reset: bool) -> None:
-    """Refuse a call after which a frame does more than hand out what it has.
-
-    Args:
-        tx: translator of the frame that makes the call.
-        may_reset: whether gradients may be reset after it.
+def _is_last(tx: InstructionTranslatorBase, *, moves: bool) -> bool:
+    """Whether all frames only hand out what they have after a call; see `hands_out`.
 
     Raises:
-        Refused: it does, or something stands around the call.
+        Refused: its result is used, or something stands around the call.
     """
     frame: InstructionTranslatorBase | None = tx
     is_guarded = is_handled(tx)
@@ -216,9 +237,25 @@ def _check_is_last(tx: InstructionTranslatorBase, may_reset: bool) -> None:
         tail = _tail(frame)
         if frame is tx and tail and tail[0].name != "POP_TOP":
             raise Refused("effect-result-used")
-        if not hands_out(tail, partial(_is_made, frame), may_reset=may_reset):
-            raise Refused("call-not-last", "More than a result follows the call.")
+        if not hands_out(tail, partial(_is_made, frame), moves=moves):
+            return False
         frame = frame.parent
+    return True
+
+
+def _guard_on_rates(owner: VariableTracker | None) -> None:
+    """Compile anew for a scheduler that does more.
+
+    Raises:
+        Refused: it cannot be found again.
+    """
+    if owner is None or owner.source is None:
+        raise Refused("effect-argument", "The scheduler cannot be found in another call.")
+    read = reader([owner.source])
+    guard_by(
+        lambda local, scope: only_sets_rates(read(local, scope)[0]),
+        f"only_sets_rates({owner.source.name})",
+    )
 
 
 def _tail(frame: InstructionTranslatorBase) -> tuple[Op, ...]:

@@ -576,3 +576,20 @@ def test_a_parameter_that_the_optimizer_does_not_know(prints: bool) -> None:
         return found
 
     torch.testing.assert_close(seen(True), seen(False), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "if torch.isnan(loss):\n    return None",
+        "if not torch.isfinite(loss):\n    return loss.detach(), 1",
+        "if loss > 9:\n    raise ValueError('large')",
+    ],
+)
+def test_a_step_that_is_left_out_for_some_losses(check: str) -> None:
+    """The backward pass is in an arm of the branch, and the branch is speculated on then."""
+    body = STEP.replace("loss.backward()", f"{check}\nloss.backward()")
+    assert whole(body) == (0, "")
+    far = {2: "m[0].weight.data *= float('nan')", 3: "m[0].weight.data.fill_(0.5)"}
+    left, reasons = whole(body, changes=far)
+    assert (left, reasons) == (0, "")

@@ -181,8 +181,9 @@ def traced(
 def _check(tx: InstructionTranslatorBase, compilation: Compilation, asked: Pass) -> None:
     if compilation.is_saved:
         raise Refused("under-export")
-    if compilation.trace.arms:
-        raise Refused("backward-noticed", "It is in an arm that may not be taken.")
+    if compilation.trace.arms:  # it need not be, if the way that is taken is traced alone
+        refused = Refused("backward-noticed", "It is in an arm that may not be taken.")
+        raise SiteRefused(refused, compilation.trace.arms[-1])
     if not torch.is_grad_enabled() or torch.is_inference_mode_enabled():
         raise Refused("backward-noticed", "It is called where no gradients are recorded.")
     if why := _why_observed():

@@ -43,7 +43,7 @@ from graphmend_bc.rewriting.plan import (
 from graphmend_bc.rules.deferred_calls import DEFER
 from graphmend_bc.rules.hoisting import HOIST
 from graphmend_bc.rules.registry import candidates_at, is_on
-from graphmend_bc.rules.rule import BreakSite, Candidate
+from graphmend_bc.rules.rule import DATA_DEPENDENT, BreakSite, Candidate
 from graphmend_bc.rules.scalar_reads import CAPTURE
 from graphmend_bc.runtime import CodeId, Site, identity_of
 from graphmend_bc.runtime.left_places import left_by
@@ -332,6 +332,9 @@ class Plans:
                 ahead = ahead[: len(ahead) // 2]
                 continue
             self.by_code[key] = plan
+            if found.gb_type not in DATA_DEPENDENT:  # the call that broke is another matter
+                gb_type = "Data-dependent branching"
+                found = replace(found, gb_type=gb_type, gb_id=gb_id_of(gb_type), text="")
             for site, _ in ahead:
                 self.breaks.setdefault(site, found)
                 self.unmet.add(site)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+import graphmend_bc as gm
 from graphmend_bc import session
 from graphmend_bc.dynamo import facts
 
@@ -156,7 +157,7 @@ schedule = LambdaLR(opt, functools.partial(warmed, warm=2, steps=9))
     [
         (COSINE, "s.step += 1\nreturn loss.item()"),
         (COSINE, "s.step = s.step + 2\ns.kept = loss.detach()\nreturn s.step, s.kept"),
-        (COSINE, "s.kept = opt.param_groups, schedule\nreturn loss"),
+        (COSINE, "s.kept = opt, schedule\nreturn loss"),
         (WARMED, "opt.zero_grad()\nreturn loss.item()"),
         (WARMED, "s.step += 1\nopt.zero_grad()"),
         (f"other = ExponentialLR(opt, 0.9)\n{COSINE}", "other.step()\nreturn loss.detach()"),
@@ -175,6 +176,7 @@ def test_what_cannot_tell_may_follow(before: str, rest: str) -> None:
         (COSINE, "s.step += schedule.last_epoch\nreturn loss"),
         (COSINE, "schedule.last_epoch = 3\nreturn loss"),
         (COSINE, "opt.mark = 1\nreturn loss"),
+        (COSINE, "opt.param_groups += [s]\nopt.param_groups.pop()\nreturn loss"),
         ("class Own(StepLR): pass\nschedule = Own(opt, 1)", "s.step += 1\nreturn loss"),
         (
             "schedule = LambdaLR(opt, lambda e: told.append(s.step) or 1)",
@@ -218,6 +220,23 @@ def test_a_scheduler_that_comes_to_do_more() -> None:
             seen += lived(program, f, 3)
     assert agrees(found, expected), (found, expected)
     assert found[-1][2][2] == [3, 4, 5]
+
+
+@pytest.mark.parametrize("check", ["isnan(loss)", "gt(loss, 1.0)", "lt(x.sum(), 0)"])
+def test_a_failed_check_makes_it_once(check: str) -> None:
+    early = f"if torch.{check}:\n    return loss.detach(), 1\nloss.backward()"
+    body = f"{STEP.replace('loss.backward()', early)}schedule.step()\nreturn loss.detach()"
+    assert breaks(COSINE, body, count=8)[0] == 0
+
+
+def test_calls_that_are_verified() -> None:
+    program = made(COSINE, f"{STEP}schedule.step()\nreturn loss.detach()")
+    expected = lived(program, program["f"], 5)
+    torch._dynamo.reset()
+    program = made(COSINE, f"{STEP}schedule.step()\nreturn loss.detach()")
+    with gm.config.patch(verify=1), session.mending_by(session.new_state(mends=True)):
+        found = lived(program, torch.compile(program["f"], backend="eager"), 5)
+    assert agrees(found, expected)
 
 
 def test_the_last_rate_is_read() -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from torch._dynamo.bytecode_transformation import create_instruction
 from torch._dynamo.codegen import PyCodegen
 from torch._dynamo.side_effects import SideEffects
-from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.symbolic_convert import InstructionTranslator, InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import TupleVariable
@@ -80,7 +80,7 @@ class FinalCalls(Feature):
     ) -> None:
         """Refuse to read what a call will have changed."""
         value = getattr(owner, "value", None)
-        for final in self.made if name not in _ASKED else ():
+        for final in self.made if name not in _ASKED and not _is_traced_by_us() else ():
             if any(changed is value for changed, _ in final.changes):
                 raise SiteRefused(Refused("call-not-last", f"'{name}' is read."), final.site)
 
@@ -93,8 +93,14 @@ class FinalCalls(Feature):
                 raise SiteRefused(Refused("call-not-last", "It is changed after it."), final.site)
 
 
-_ASKED: Final = frozenset({"step", "zero_grad", "param_groups", "_zero_grad_profile_name"})
+_ASKED: Final = frozenset({"step", "zero_grad"})
 """What a call that may follow asks of a scheduler or its optimizer."""
+
+
+def _is_traced_by_us() -> bool:
+    """Whether the frame being traced is of a function of ours, which stands for such a call."""
+    code = InstructionTranslator.current_tx().output.current_tx.f_code
+    return code.co_filename.startswith(OURS)
 
 
 def _times_set(tx: InstructionTranslatorBase, value: object) -> int:

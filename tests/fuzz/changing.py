@@ -33,7 +33,7 @@ MOST_SURROUNDINGS = 3
 _GROUPS = ("in place", "closures", "comprehensions", "effects", "gradients", "objects", "raises")
 """Of the grammar's groups, those that leave a program likely to be mended and to run to its end."""
 
-_DIFFERENTIATED = {"checkpoints", "derivatives"}
+_DIFFERENTIATED = {"checkpoints", "derivatives", "functions"}
 """Surroundings that show most in gradients."""
 
 _TABLES = (

@@ -56,6 +56,8 @@ KINDS["inductor"] = KINDS["any"].map(lambda program: replace(program, backend="i
 
 _SIGNS: Final = {
     "activation checkpoints": r"\bcheckpoint\(",
+    "autograd functions": r"\bOwn\.apply\(",
+    "schedulers": r"schedule\.step\(",
     "training steps": r"optimizer\.step\(",
     "backward passes": r"\.backward\(",
     "double backward": r"create_graph=True",

@@ -14,17 +14,25 @@ _SMALL = (
     "    def forward(self, x):\n        {}return x * self.weight + self.bias\n\nsmall = Small()\n"
     "optimizer = torch.optim.{}(small.parameters(), lr=0.1{})\n"
 )
+_RATES = (
+    "torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)",
+    "torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.9**epoch)",
+    "torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: print('rate', epoch, small.bias.grad is None) or 0.9)",
+)
 _BRANCH = "if x.sum() > 0:\n            x = x.relu() + 1\n        "
 _KEPT = "kept = optimizer.state"
 
 STEPS: Final = Surrounding(
-    definitions=(
-        _SMALL.format("", "SGD", ""),
-        _SMALL.format("", "SGD", ", momentum=0.9") + _KEPT,
-        _SMALL.format(_BRANCH, "SGD", ", weight_decay=0.1"),
-        _SMALL.format("", "Adam", ""),
-        _SMALL.format(_BRANCH, "Adam", ""),
-        _SMALL.format("print('in')\n        ", "SGD", ", momentum=0.5") + _KEPT,
+    definitions=tuple(
+        f"{model}\nschedule = {rate}"
+        for model, rate in (
+            (_SMALL.format("", "SGD", ""), _RATES[0]),
+            (_SMALL.format("", "SGD", ", momentum=0.9") + _KEPT, _RATES[1]),
+            (_SMALL.format(_BRANCH, "SGD", ", weight_decay=0.1"), _RATES[2]),
+            (_SMALL.format("", "Adam", ""), _RATES[1]),
+            (_SMALL.format(_BRANCH, "Adam", ""), _RATES[0]),
+            (_SMALL.format("print('in')\n        ", "SGD", ", momentum=0.5") + _KEPT, _RATES[2]),
+        )
     ),
     vector=("small({vector})", "small.weight.detach() * {vector}", "small({vector}).detach()"),
     number=("optimizer.param_groups[0]['lr']",),
@@ -44,6 +52,12 @@ STEPS: Final = Surrounding(
         "with torch.no_grad():\n    {vector_old} = small({vector})\n    <block>",
         "optimizer.zero_grad()",
         "optimizer.step()",
+        "optimizer.zero_grad()\n<i> = small({vector}.detach()).pow(2).sum()\nif <i> > 40:\n    return <i>.detach()\n"
+        "<i>.backward()\noptimizer.step()\nschedule.step()",
+        "<i> = (small({vector}.detach()) ** 2).mean()\n<i>.backward()\noptimizer.step()\nschedule.step()\n"
+        "optimizer.zero_grad()\nreturn <i>.detach()",
+        "schedule.step()\nreturn {vector}.detach()",
+        "if schedule.get_last_lr()[0] > 0.05:\n    <block>",
     ),
     changes={
         "rate of learning changes": ("optimizer.param_groups[0]['lr'] = 0.01",),
@@ -127,9 +141,57 @@ DERIVATIVES: Final = Surrounding(
     },
 )
 
+_FUNCTION = (
+    "wide = torch.tensor([0.5, 1.0, -2.0], requires_grad=True)\n\n"
+    "class Own(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, a, b, w):\n        {}\n"
+    "        ctx.save_for_backward(a, r)\n        return r\n\n"
+    "    @staticmethod\n    def backward(ctx, grad):\n        a, r = ctx.saved_tensors\n"
+    "        return {}, grad * a * r.cos()\n"
+)
+_BOTH = "grad * 2, grad * 3"
+
+FUNCTIONS: Final = Surrounding(
+    definitions=tuple(
+        _FUNCTION.format(body.replace("\n", "\n        "), back)
+        for back in ("None, None", _BOTH)
+        for body in (
+            "r = a * b * w",
+            "r = a * w\nif torch.equal(a, b):\n    r = r.cumsum(0)",
+            "r = a * w\nif r.sum() > 0:\n    r = [r + b][0]\nelse:\n    r = [r * 2][0]",
+            "r = (a + w).exp()\nif not torch.any(a > b):\n    r = r.flip(0)",
+            "r = w * 2\nif a.max() > 2:\n    raise ValueError('large')\nr = r * b",
+            "r = a * b\nif a is b:\n    r = r + w",
+            "r = F.dropout(a, 0.5) * w\nif r.sum() > 1:\n    r = r.sin()",
+        )
+    ),
+    vector=(
+        "Own.apply({vector}, {vector}, wide)",
+        "Own.apply({vector}.detach(), {vector}.detach(), wide)",
+        "Own.apply({vector}, {vector}.clone(), wide).detach()",
+        "{vector} * wide",
+    ),
+    test=("Own.apply({vector}, {vector}, wide).sum() > 0", "torch.equal({vector}, {vector})"),
+    statements=(
+        "<i> = {vector}.detach()\n{vector_old} = Own.apply(<i>, <i>, wide)",
+        "<i> = {vector}.detach()\nif {test}:\n    {vector_old} = Own.apply(<i>, <i> + 0, wide)\n    <block>",
+        "try:\n    {vector_old} = Own.apply({vector}, {vector}, wide)\nexcept ValueError:\n    <block>",
+        "for <i> in range(2):\n    {vector_old} = Own.apply({vector}, {vector_old}, wide) + <i>",
+        "{vector_old} = Own.apply({vector}, Own.apply({vector}, {vector}, wide).detach(), wide)",
+    ),
+    changes={
+        "function is another": (
+            "Own.backward = staticmethod(lambda ctx, grad: (None, None, grad))",
+            "Own.forward = staticmethod(lambda ctx, a, b, w: (ctx.save_for_backward(a, w), a * w)[1])",
+        ),
+        "weight is written": ("wide.data.mul_(-1)",),
+        "weight needs no gradient": ("wide.requires_grad_(False)",),
+    },
+)
+
 SURROUNDINGS: Final[dict[str, Surrounding]] = {
     **({"steps": STEPS} if since(2, 13) else {}),  # before, torch traces no backward pass
     "checkpoints": CHECKPOINTS,
     "derivatives": DERIVATIVES,
+    "functions": FUNCTIONS,
 }
 """By the name of their group of forms."""

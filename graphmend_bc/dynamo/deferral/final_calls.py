@@ -75,6 +75,10 @@ class FinalCalls(Feature):
 
     made: list[_Final] = field(default_factory=list)
 
+    def may_move(self, scheduler: object) -> bool:
+        """Whether what the next step of a scheduler does is known, as it makes none before."""
+        return all(final.changes[0][0] is not scheduler for final in self.made)
+
     def on_object_question(
         self, compilation: Compilation, owner: VariableTracker, name: str
     ) -> None:
@@ -132,7 +136,8 @@ class FinalCallVariable(MarkedCalleeVariable):
         where = places(tx, self.site)
         owner = owner_of(self.callee)
         scheduler = getattr(owner, "value", None)
-        moves = only_sets_rates(scheduler)
+        finals = trace.of(FinalCalls)
+        moves = finals.may_move(scheduler) and not (args or kwargs) and only_sets_rates(scheduler)
         if not _is_last(tx, moves=False):
             if not (moves and _is_last(tx, moves=True)):
                 raise Refused("call-not-last", "More than a result follows the call.")
@@ -149,7 +154,7 @@ class FinalCallVariable(MarkedCalleeVariable):
         )
         changed = (scheduler, getattr(scheduler, "optimizer", None))
         changes = tuple((value, _times_set(tx, value)) for value in changed if value is not None)
-        trace.of(FinalCalls).made.append(_Final(self.site, run, kept, changes))
+        finals.made.append(_Final(self.site, run, kept, changes))
         keep = KeptCallVariable(kept, self.callee, args, kwargs)
         tx.output.root_tx.debug_locals.append((keep, []))
         trace.effects.append(self.site)

@@ -94,7 +94,10 @@ class Note(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         record = OpRecord(func, tuple(args), kwargs or {}, result)
-        self.ranges.note(record)
+        try:
+            self.ranges.note(record)
+        except Exception as error:
+            raise AssertionError(record) from error
         self.seen.add(record.name)
         self.observe(record)
         return result

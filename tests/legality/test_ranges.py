@@ -232,7 +232,7 @@ def test_constant_without_elements() -> None:
     assert Ranges().of(empty) == ValueRanges(-(2**63), 2**63 - 1)
 
 
-class Ask(Note):
+class Ask(Note):  # type: ignore[no-untyped-call]
     """Asks of each operator that takes indices whether they are in bounds, before it runs."""
 
     def __init__(self) -> None:

@@ -19,6 +19,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from graphmend_bc.legality import ops
 from graphmend_bc.legality.arithmetic import RULES
 from graphmend_bc.legality.integers import is_integral
 from graphmend_bc.legality.ranges import Ranges
@@ -94,7 +95,10 @@ class Note(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         record = OpRecord(func, tuple(args), kwargs or {}, result)
-        self.ranges.note(record)
+        try:
+            self.ranges.note(record)
+        except Exception as error:
+            raise AssertionError(record) from error
         self.seen.add(record.name)
         self.observe(record)
         return result
@@ -209,3 +213,74 @@ def test_operand_that_the_kernel_makes_another_number(source: str) -> None:
     with Watch(Ranges()) as watch:
         eval(source)
     assert watch.seen
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(3, 3), (-(2**63), -(2**63)), ([7], 7), (True, 1), (0.5, None), (1j, None), ([], None)],
+)
+def test_constants(value: Any, number: int | None) -> None:
+    with FakeTensorMode():
+        tensor = torch.tensor(value)
+    assert Ranges().number_in(tensor) == number
+    assert number is None or torch.tensor(value).tolist() in (number, [number])
+
+
+def test_constant_without_elements() -> None:
+    with FakeTensorMode():
+        empty = torch.tensor([], dtype=torch.int64)
+    assert Ranges().of(empty) == ValueRanges(-(2**63), 2**63 - 1)
+
+
+class Ask(Note):  # type: ignore[no-untyped-call]
+    """Asks of each operator that takes indices whether they are in bounds, before it runs."""
+
+    def __init__(self) -> None:
+        super().__init__(Ranges())
+        self.answers: list[bool] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        record = OpRecord(func, tuple(args), kwargs or {}, None)
+        if record.name.strip("_") in ops.INDEXING:
+            try:
+                self.answers.append(self.ranges.are_within(record))
+            except Exception as error:
+                raise AssertionError(record) from error
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+CUBE, SCALAR = torch.zeros(2, 9, 3), torch.tensor(5.0)
+MASK = torch.ones(2, 9, dtype=torch.bool)
+INDICES = {
+    "after a mask": ("CUBE[MASK, torch.arange(2, 3)]", "CUBE[MASK, torch.arange(8, 9)]"),
+    "after a mask of bytes": (
+        "CUBE[MASK.byte(), torch.arange(2, 3)]",
+        "CUBE[MASK.byte(), torch.arange(8, 9)]",
+    ),
+    "before a mask": ("CUBE[torch.arange(1, 2), MASK[0]]", "CUBE[torch.arange(2, 3), MASK[0]]"),
+    "negative": ("CUBE[torch.arange(-2, 2)]", "CUBE[torch.arange(-3, 2)]"),
+    "none of them": ("CUBE[torch.empty(0, dtype=torch.int64)]", "CUBE[torch.arange(3)]"),
+    "second dimension": ("CUBE[:, torch.arange(9)]", "CUBE[:, torch.arange(10)]"),
+    "of a number": ("", "SCALAR.gather(0, torch.tensor(1))"),
+}
+
+
+@pytest.mark.parametrize(("good", "bad"), INDICES.values(), ids=INDICES.keys())
+def test_indices_that_are_known_to_be_in_bounds(good: str, bad: str) -> None:
+    with Ask() as ask:
+        eval(good or "None")
+        with pytest.raises((IndexError, RuntimeError)):
+            eval(bad)
+    assert ask.answers == [True, False][not good :]
+
+
+def test_indices_into_a_size_that_is_a_symbol() -> None:
+    with FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True):
+        size = torch.empty(9).nonzero().shape[0]
+        table = torch.empty(size, 3)
+        with Ask() as ask:
+            table[torch.arange(size)]
+            table[torch.arange(1, size)]
+            table[torch.arange(9)]
+            table[torch.arange(size) - 1]  # which counts from the end
+    assert ask.answers == [True, True, False, False]

@@ -30,6 +30,7 @@ WEIGHT = X.clone().requires_grad_()
 ROWS, FAR = torch.tensor([0, 2]), torch.tensor([0, 99])
 WIDE, WIDE_FAR = torch.zeros(2, 4, dtype=torch.long), torch.full((2, 4), 99)
 POSITIVE = torch.eye(3) * 2
+LOGS, LETTERS, LENGTH = X.view(3, 1, 4).log_softmax(2), torch.ones(1, 1), torch.ones(1).long()
 Function = Callable[[torch.Tensor], object]
 
 
@@ -57,6 +58,7 @@ RAISES: dict[str, tuple[Function, Any, Any]] = {
         torch.zeros(1, 2, 2, dtype=torch.long),
         torch.full((1, 2, 2), 9),
     ),
+    "one_hot": (torch.inference_mode()(lambda i: F.one_hot(i, 3)), ROWS, FAR),  # seen whole there
     "put": (lambda i: X.put(i, X[0, :2]), ROWS, FAR),
     "scatter": (lambda i: X.scatter(0, i, 1.0), WIDE, WIDE_FAR),
     "scatter_add": (lambda i: X.scatter_add(0, i, X[:2]), WIDE, WIDE_FAR),
@@ -69,12 +71,18 @@ RAISES: dict[str, tuple[Function, Any, Any]] = {
     ),
     "bernoulli": (lambda p: torch.bernoulli(p), X, X + 2),
     "bincount": (lambda i: torch.bincount(i), ROWS, -ROWS),
+    "ctc_loss": (
+        torch.inference_mode()(lambda n: F.ctc_loss(LOGS, LETTERS, n, LENGTH)),
+        LENGTH * 3,
+        LENGTH * 9,
+    ),
     "histc": (lambda x: torch.histc(x, 4), X, X / 0),
     "normal": (lambda s: torch.normal(X, s), X, -X),
     "poisson": (lambda x: torch.poisson(x), X, -X),
     "repeat_interleave": (lambda n: torch.repeat_interleave(n), ROWS, -ROWS),
     "cholesky": (lambda x: torch.cholesky(x), POSITIVE, -POSITIVE),
     "linalg_cholesky_ex": (lambda x: torch.linalg.cholesky(x), POSITIVE, -POSITIVE),
+    "inverse": (torch.inference_mode()(torch.inverse), POSITIVE, POSITIVE * 0),
     "linalg_inv_ex": (lambda x: torch.linalg.inv(x), POSITIVE, POSITIVE * 0),
     "floor_divide": (lambda n: ROWS // n, ROWS + 1, ROWS),
     "remainder": (lambda n: ROWS % n, ROWS + 1, ROWS),
@@ -93,9 +101,14 @@ def test_what_raises_on_values_is_known_to(name: str) -> None:
     assert raises_on_operands(record) is (name not in ops.INDEXING)
 
 
-def test_each_operator_that_indexes_is_asked() -> None:
-    composite = {"one_hot"}  # which torch takes apart
-    assert ops.INDEXING - composite <= RAISES.keys()
+def test_each_operator_that_looks_at_values_is_asked() -> None:
+    checking = {name.strip("_") for name in ops.CHECKING} - {"binomial"}  # which is next
+    assert ops.INDEXING | checking <= RAISES.keys()
+
+
+def test_what_raises_on_an_accelerator_alone() -> None:
+    """The kernel of CUDA asserts that the second operand is a probability."""
+    assert raises_on_operands(named("binomial", lambda: torch.binomial(X, X)))
 
 
 @pytest.mark.parametrize(
@@ -124,14 +137,23 @@ def test_what_raises_for_no_values(function: Function) -> None:
         lambda x: x.long() // 0,
         lambda x: x.long() % 128,  # which bytes do not hold
         lambda x: x.long() ** -1,
+        lambda x: x.long() ** -x.long(),
         lambda x: x.long() // x.long().clamp(min=1),
         lambda x: torch.div(x.long(), 0, rounding_mode="floor"),
         lambda x: x.long().remainder_(128),
+        lambda x: x.bool().addcdiv_(x.bool(), x.bool()),
     ],
 )
 def test_divisions_of_integers_are_not_total(function: Function) -> None:
     records = records_of(lambda x: function(x.to("meta")))
     assert not all(map(is_total, records))
+
+
+def test_a_quotient_of_truth_values_is_refused_by_the_kernel_alone() -> None:
+    truth = torch.tensor([True])
+    with pytest.raises(RuntimeError):
+        truth.clone().addcdiv_(truth, truth)
+    truth.to("meta").addcdiv_(truth.to("meta"), truth.to("meta"))
 
 
 def test_draws() -> None:
@@ -167,6 +189,22 @@ def test_dtypes_that_are_mixed() -> None:
     assert not mixed(lambda x: torch.addcmul(x, x, x.double()))
     assert not mixed(lambda x: torch.heaviside(x, x))
     assert not mixed(lambda x: torch.addcdiv(x, x, x))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.batch_norm(x.view(1, 3).double(), x, x + 1),
+        lambda x: torch.heaviside(x, x.double()),
+        lambda x: F.layer_norm(x, (3,), x.double(), x.double()),
+    ],
+)
+def test_kernels_that_do_not_take_dtypes_together(function: Function) -> None:
+    with pytest.raises(RuntimeError):
+        function(torch.ones(3))
+    records = records_of(lambda x: function(x.to("meta")))
+    assert any(map(mixes_dtypes, records))
+    assert any(map(raises_on_values, records))
 
 
 def test_operators_that_are_not_of_torch() -> None:

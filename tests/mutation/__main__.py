@@ -48,7 +48,9 @@ def rows(module: Path, done: dict[str, str], out: Path | None) -> Iterator[tuple
     """Each mutant of a module with what notices it, those of earlier runs included."""
     path = str(module.relative_to(ROOT))
     reach = tests_by_line(REACH, module)
+    # A module of sets alone has no line that runs in a test.
     anywhere = sorted({test for tests in reach.values() for test in tests})
+    anywhere = anywhere or [f"tests/{module.parent.name}"]
     for mutant in mutants_of(module.read_text()):
         name = f"{path}: {mutant.function}: {mutant.change}"
         if name not in done:

@@ -102,6 +102,28 @@ def test_the_first_test_that_fails_is_named(
     assert bounds.ODD == {""}
 
 
+RULES = """
+def less_than(bound):
+    def rule(a):
+        return a < bound
+    return rule
+
+small = less_than(3)
+"""
+
+
+def test_a_function_that_was_made_already_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "made_rules.py").write_text(RULES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import made_rules  # type: ignore[import-not-found]
+
+    assert not made_rules.small(3)
+    put_in(made_rules, "less_than", RULES.replace("a < bound", "a <= bound"))
+    assert made_rules.small(3)
+
+
 def test_what_is_explained_is_there() -> None:
     explained = tomllib.loads((Path(__file__).parent / "equivalent.toml").read_text())
     known = {

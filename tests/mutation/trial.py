@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import inspect
 import os
@@ -82,8 +83,8 @@ class _Noted:
 def put_in(module: ModuleType, name: str, source: str) -> None:
     """Give a function of a module the code that it has in another source; a set, its elements.
 
-    Whoever has imported the function has the same object, and sees the new code. A set is replaced in
-    all modules that have it.
+    Whoever has imported the function has the same object, and sees the new code; so have the functions
+    that it has made already. A set is replaced in all modules that have it.
 
     Args:
         module: imported already.
@@ -105,7 +106,18 @@ def put_in(module: ModuleType, name: str, source: str) -> None:
     assert isinstance(function, FunctionType), f"{name} is no function."
     for part in name.split("."):
         code = next(inner for inner in _inner(code) if inner.co_name == part)
+    made = list(_inner(function.__code__))
     function.__code__ = code
+    for now in _inner(code):
+        for was in made:
+            if (was.co_name, was.co_firstlineno) == (now.co_name, now.co_firstlineno):
+                _replace(was, now)
+
+
+def _replace(was: CodeType, now: CodeType) -> None:
+    for holder in gc.get_referrers(was):
+        if isinstance(holder, FunctionType):
+            holder.__code__ = now
 
 
 def _inner(code: CodeType) -> Iterator[CodeType]:

@@ -23,6 +23,7 @@ _COMPLEX: Final = frozenset({torch.complex64, torch.complex128})
 _FLOATS_ONLY: Final = frozenset(
     [
         "_log_softmax",
+        "_prelu_kernel",
         "_softmax",
         "elu",
         "frac",
@@ -199,8 +200,10 @@ def _holds(dtype: torch.dtype, number: object) -> bool:
         return True
     if isinstance(number, torch.SymInt):
         return (dtype.is_floating_point and dtype is not torch.float16) or dtype is torch.int64
-    if isinstance(number, (torch.SymFloat, complex)):
+    if isinstance(number, torch.SymFloat):
         return dtype in (torch.float64, torch.complex128)
+    if isinstance(number, complex):
+        return dtype is torch.complex128
     if not isinstance(number, (int, float)):
         return False
     if not math.isfinite(number):

@@ -203,7 +203,9 @@ TOTAL: Final = frozenset(
     ]
 )
 
-TOTAL_ON_FLOATS: Final = frozenset(["pow", "fmod", "remainder", "floor_divide", "div", "addcdiv"])
+TOTAL_ON_FLOATS: Final = frozenset(
+    ["pow", "fmod", "remainder", "floor_divide", "div", "divide", "addcdiv"]
+)
 """Operators that fail on some integers (division by zero, negative exponents) but on no floats."""
 
 DEAR: Final = frozenset(
@@ -265,25 +267,36 @@ FOREIGN: Final = frozenset(
 
 INDEXING: Final = frozenset(
     {
+        "cross_entropy_loss",
         "embedding",
         "embedding_bag",
         "embedding_bag_forward_only",
+        "embedding_renorm",
         "gather",
         "index",
         "index_add",
         "index_copy",
         "index_fill",
         "index_put",
+        "index_reduce",
         "index_select",
+        "max_unpool2d",
+        "max_unpool3d",
+        "multi_margin_loss",
+        "multilabel_margin_loss",
+        "multilabel_margin_loss_forward",
         "multinomial",
         "nll_loss_forward",
         "nll_loss2d_forward",
+        "nll_loss_nd",
         "one_hot",
         "put",
         "scatter",
         "scatter_add",
         "scatter_reduce",
         "take",
+        "unsafe_index",
+        "unsafe_index_put",
     }
 )
 """Operators that take indices from a tensor; those in place have a trailing underscore."""
@@ -291,8 +304,10 @@ INDEXING: Final = frozenset(
 
 CHECKING: Final = frozenset(
     {
-        *("_assert_async", "bernoulli", "bincount", "binomial", "cholesky", "ctc_loss", "histc"),
-        *("inverse", "normal", "poisson", "repeat_interleave"),
+        *("_assert_async", "_ctc_loss", "bernoulli", "binary_cross_entropy", "bincount"),
+        *("binomial", "cholesky", "cholesky_inverse", "ctc_loss", "histc", "inverse"),
+        *("masked_scatter", "matrix_power", "nanquantile", "normal", "pinverse", "poisson"),
+        *("quantile", "repeat_interleave", "segment_reduce", "svd"),
     }
 )
 """Further operators that look at values and raise if they do not like them; so do `linalg_...`."""

@@ -47,7 +47,7 @@ class Ranges:
         """
         if isinstance(value, torch.Tensor):
             constant = getattr(value, "constant", None)
-            if constant is not None and is_integral(constant) and constant.numel():
+            if constant is not None and _is_asked(constant):
                 return ValueRanges(int(constant.min()), int(constant.max()))
             found: Integers = self._known.get(value) or all_of(value.dtype)
             return found
@@ -88,7 +88,7 @@ class Ranges:
             sizes = record.args[0].shape
             self._columns[record.result] = [between(0, size) for size in sizes]
         rule = RULES.get(record.name)
-        if rule is None or record.op._schema.is_mutable:
+        if rule is None or record.op._schema.is_mutable or not record.is_aten:
             return
         ranges = rule(self, _with_numbers(record))
         for result, found in zip(record.results(), ranges, strict=False):
@@ -113,6 +113,12 @@ class Ranges:
 # Which indices an operator takes
 
 _Bound = tuple[torch.Tensor, int, Size]
+
+
+def _is_asked(constant: torch.Tensor) -> bool:
+    """Whether the least and largest element can be asked for; torch knows those of no uint64."""
+    known = is_integral(constant) and constant.dtype is not torch.uint64
+    return known and constant.numel() > 0
 
 
 def _indices(record: OpRecord) -> list[_Bound] | None:

@@ -85,7 +85,10 @@ def is_total(record: OpRecord) -> bool:
     """False for an operator that divides integers by what may be zero, or takes powers of them."""
     if record.name.removesuffix("_") not in ops.TOTAL_ON_FLOATS:
         return True
-    if record.name in ("div", "div_") and record.kwargs.get("rounding_mode") is None:
+    if (
+        record.name in ("div", "div_", "divide", "divide_")
+        and record.kwargs.get("rounding_mode") is None
+    ):
         return True
     if type(number := record.args[1]) is int and 0 < number < 128:  # every dtype holds these
         return True

@@ -88,6 +88,67 @@ RAISES: dict[str, tuple[Function, Any, Any]] = {
     "remainder": (lambda n: ROWS % n, ROWS + 1, ROWS),
     "fmod": (lambda n: torch.fmod(ROWS, n), ROWS + 1, ROWS),
     "div": (lambda n: torch.div(ROWS, n, rounding_mode="trunc"), ROWS + 1, ROWS),
+    "divide": (
+        torch.inference_mode()(lambda n: torch.divide(ROWS, n, rounding_mode="floor")),
+        ROWS + 1,
+        ROWS,
+    ),
+    "index_reduce": (lambda i: X.index_reduce(0, i, X[:2], "prod"), ROWS, FAR),
+    "embedding_renorm": (lambda i: F.embedding(i, X.clone(), max_norm=0.1), ROWS, FAR),
+    "cross_entropy_loss": (
+        torch.inference_mode()(lambda i: F.cross_entropy(X[:2], i)),
+        ROWS,
+        FAR,
+    ),
+    "nll_loss_nd": (torch.inference_mode()(lambda i: F.nll_loss(X[:2], i)), ROWS, FAR),
+    "multi_margin_loss": (lambda i: F.multi_margin_loss(X[:2], i), ROWS, FAR),
+    "multilabel_margin_loss": (
+        torch.inference_mode()(lambda i: F.multilabel_margin_loss(X[:2], i)),
+        WIDE,
+        WIDE_FAR,
+    ),
+    "multilabel_margin_loss_forward": (
+        lambda i: F.multilabel_margin_loss(X[:2], i),
+        WIDE,
+        WIDE_FAR,
+    ),
+    "max_unpool2d": (
+        lambda i: F.max_unpool2d(X.view(1, 3, 2, 2), i, 2),
+        torch.zeros(1, 3, 2, 2, dtype=torch.long),
+        torch.full((1, 3, 2, 2), 99),
+    ),
+    "max_unpool3d": (
+        lambda i: F.max_unpool3d(X.view(1, 3, 1, 2, 2), i, 2),
+        torch.zeros(1, 3, 1, 2, 2, dtype=torch.long),
+        torch.full((1, 3, 1, 2, 2), 99),
+    ),
+    "unsafe_index": (lambda i: torch.ops.aten._unsafe_index(X, [i]), ROWS, FAR),
+    "unsafe_index_put": (
+        lambda i: torch.ops.aten._unsafe_index_put(X, [i], X[:2]),
+        ROWS,
+        FAR,
+    ),
+    "binary_cross_entropy": (lambda x: F.binary_cross_entropy(x, X), X, X + 2),
+    "cholesky_inverse": (lambda x: torch.cholesky_inverse(x), POSITIVE, POSITIVE * 0),
+    "masked_scatter": (
+        lambda m: X.masked_scatter(m, X[0]),
+        torch.tensor([[True], [False], [False]]),
+        torch.tensor(True),
+    ),
+    "matrix_power": (
+        torch.inference_mode()(lambda x: torch.matrix_power(x, -1)),
+        POSITIVE,
+        POSITIVE * 0,
+    ),
+    "pinverse": (torch.inference_mode()(torch.pinverse), POSITIVE, POSITIVE * float("nan")),
+    "quantile": (torch.inference_mode()(lambda q: X.quantile(q)), X[0, 0], X[0, 0] + 2),
+    "nanquantile": (torch.inference_mode()(lambda q: X.nanquantile(q)), X[0, 0], X[0, 0] + 2),
+    "segment_reduce": (
+        lambda n: torch.segment_reduce(X[:, 0], "sum", lengths=n),
+        torch.tensor([1, 2]),
+        torch.tensor([1, 99]),
+    ),
+    "svd": (torch.inference_mode()(torch.svd), POSITIVE, POSITIVE * float("nan")),
 }
 
 

@@ -65,7 +65,11 @@ def lived(program: dict[str, Any], f: Callable[..., Any], count: int) -> list[An
                 result: Any = f(*batch)
             except (ValueError, ZeroDivisionError) as error:
                 result = repr(error)
-        texts = [str(each.message) for each in told if "lr_scheduler" in str(each.message)]
+        texts = [
+            (str(each.message), each.filename, each.lineno)
+            for each in told
+            if "lr_scheduler" in str(each.message)
+        ]
         seen.append((result, texts, program["state"]()))
     return seen
 
@@ -311,6 +315,9 @@ def test_what_the_function_changed_before_is_there() -> None:
 
 def test_a_warning_of_the_order() -> None:
     """It says where the program calls the scheduler."""
+    helper = f"{COSINE}\ndef after(loss):\n    schedule.step()\n    return loss"
+    body = "loss = mse_loss(m(x), y)\nloss.backward()\nreturn after(loss.detach())"
+    assert breaks(helper, body, count=3)[0] == 0
     body = "loss = mse_loss(m(x), y)\nloss.backward()\nschedule.step()\nreturn loss.detach()"
     left, reasons = breaks(COSINE, body, count=3)
     assert (left, reasons) == (0, "")

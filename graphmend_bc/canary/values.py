@@ -42,6 +42,14 @@ w = torch.ones(3, requires_grad=True)
 """
 
 
+_BLOCK: Final = """from torch.utils.checkpoint import checkpoint
+w, n = torch.ones(3, requires_grad=True), torch.zeros(())
+def block(x):
+    n.add_(1)
+    return pow(x, 2) + n
+"""
+
+
 def _named(attribute: str) -> Program:
     """A name of a function that is a key, and not that of its code."""
     return Program(
@@ -160,6 +168,13 @@ OF_VALUES: Final = MappingProxyType(
         ),
         "AutogradFunctionApplyVariable.prepare_fn_vt (class_methods.prepare_method)": Program(
             "return K.apply(x).sum()", f"given.requires_grad_()\n{_METHODS}", ("K.gain = 4.0",)
+        ),
+        "CheckpointHigherOrderVariable._call_function (subgraphs.call_checkpoint)": Program(
+            "return checkpoint(block, x + w, use_reentrant=False)",
+            _BLOCK,
+            ("",),
+            declines="inside-function",
+            whole=False,
         ),
         "higher_order_ops.validate_subgraph_output_types (checks.give_checks)": Program(
             "return B.apply(x, w) + 1", _BRANCHING, ("given = -given",), mends="speculate"

@@ -74,7 +74,8 @@ STEPS: Final = Surrounding(
 )  # fmt: skip
 
 _PART = (
-    "from torch.utils.checkpoint import checkpoint\n\nscale = torch.ones(3, requires_grad=True)\n\n"
+    "from torch.utils.checkpoint import checkpoint\n\nscale = torch.ones(3, requires_grad=True)\n"
+    "counted = torch.zeros(3)\n\n"
     "def part(x):\n    {}\n"
 )
 
@@ -86,6 +87,7 @@ CHECKPOINTS: Final = Surrounding(
             "if x.sum() > 0:\n        return (x * scale).sin()\n    return x.cos() * 2",
             "return F.dropout(x * scale, 0.5).exp()",
             "print('part', x.detach())\n    return x * scale * x",
+            "counted.add_(1)\n    return pow(x, 2) * scale if x.sum() > 1 else x * counted",
             "x = x * scale\n    if x.sum().item() > 1:\n        raise ValueError('large')\n    return x.exp()",
         )
     ),

@@ -142,6 +142,20 @@ def test_sites_inside_a_checkpoint_that_draws(backend: str) -> None:
     assert "inside-function@7" in outcome.declines
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "site", ["if a.sum() > 0: a = a * 2", "if torch.equal(a, a + 1): a = a * 2", "a = pow(a, 2)"]
+)
+def test_sites_inside_a_checkpoint_that_counts(site: str, backend: str) -> None:
+    """Eager Python counts in the recomputation, too; stock's graph does not."""
+    source = CHECKPOINTED.format(site=f"count.add_(1); a = a + count\n    {site}", reentrant=False)
+    source = source.replace("layer = ", "count = torch.zeros(())\nlayer = ")
+    outcome = check(
+        source, LEAVES, mends=None, declines=None, breaks=None, grad=True, backend=backend
+    )
+    assert outcome.declines in ("inside-function@9", "hoist-not-input@9")
+
+
 def test_effects_inside_a_checkpoint() -> None:
     """Eager Python has them twice."""
     outcome = check(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from torch._dynamo.output_graph import SubgraphTracer
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch.fx import Graph, Node
 
-from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
+from graphmend_bc.dynamo.graph.fx_nodes import storages
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace, current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost, functions_around
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
@@ -39,28 +42,70 @@ class Levels:
 class CheckpointedSites(Feature):
     """Sites inside of blocks with activation checkpointing.
 
-    Some backends draw other random numbers in the recomputation of such a block. Where a break
-    leaves the block to eager Python, it draws the same.
+    The recomputation of such a block draws other random numbers with some backends, and does not
+    change a second time what the block changes in place, as it does in eager Python. Where a break
+    leaves the block to eager Python, both are as they should be.
+
+    Attributes:
+        inside: by what traces the block.
+        before: for each block that is being traced, the sites that were mended before it.
     """
 
-    sites: list[Site] = field(default_factory=list)
+    inside: dict[SubgraphTracer, list[Site]] = field(default_factory=dict)
+    before: list[frozenset[Site]] = field(default_factory=list)
 
     def note(self, tx: InstructionTranslatorBase, site: Site) -> None:
         """A site is mended; nothing is kept of one that no such block is around."""
-        operators = (tracer.source_target for tracer in functions_around(tx))
-        if any(operator is tag_activation_checkpoint for operator in operators):
-            self.sites.append(site)
+        for tracer in functions_around(tx):
+            if tracer.source_target is tag_activation_checkpoint:
+                self.inside.setdefault(tracer, []).append(site)
+
+    def check(self, tracer: SubgraphTracer, trace: Trace) -> None:
+        """The results of a subgraph are known.
+
+        Raises:
+            SiteRefused: sites are inside of a block that draws, or writes to what it is given.
+        """
+        sites, recorder = self.inside.pop(tracer, []), trace.recorder
+        if tracer.source_target is tag_activation_checkpoint and self.before:
+            sites += [site for site in trace.used if site not in self.before[-1]]
+        if not sites or recorder is None:
+            return
+        outside, outer = set[Graph](), tracer.parent
+        while outer is not None:
+            outside.add(outer.graph)
+            outer = outer.parent
+        if any(node is not None and node.graph not in outside for node in recorder.drawing):
+            self._refuse(sites, "Random numbers are drawn in a checkpointed block.")
+        given = storages(node for node in tracer.graph.nodes if node.op == "placeholder")
+        if not given.isdisjoint(recorder.written):
+            self._refuse(sites, "A checkpointed block writes to a tensor that it is given.")
+
+    def _refuse(self, sites: Iterable[Site], detail: str) -> None:
+        raise SiteRefused(Refused("inside-function", detail), *dict.fromkeys(sites))
 
     def on_graph_end(
         self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
     ) -> None:
-        """Refuse them if an operator of the graph draws inside."""
-        recorder = compilation.trace.recorder
-        if not self.sites or recorder is None:
-            return
-        if any(node is not None and node.graph is not tx.output.graph for node in recorder.drawing):
-            detail = "Random numbers are drawn in a checkpointed block."
-            raise SiteRefused(Refused("inside-function", detail), *dict.fromkeys(self.sites))
+        """Refuse sites of a block that was not looked at."""
+        for sites in self.inside.values():
+            self._refuse(sites, "")
+
+
+def call_checkpoint(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`CheckpointHigherOrderVariable._call_function`: which sites are inside of the block."""
+
+    def call(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        if (compilation := current()) is None:
+            return stock(self, tx, args, kwargs)
+        blocks = compilation.trace.of(CheckpointedSites)
+        blocks.before.append(frozenset(compilation.trace.used))
+        try:
+            return stock(self, tx, args, kwargs)
+        finally:
+            blocks.before.pop()
+
+    return call
 
 
 def levels_of(tx: InstructionTranslatorBase) -> Levels:

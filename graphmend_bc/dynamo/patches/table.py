@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from graphmend_bc.dynamo import facts
-from graphmend_bc.dynamo.before_graph import computed_source, imports
+from graphmend_bc.dynamo.before_graph import computed_source, imports, subgraphs
 from graphmend_bc.dynamo.calls import call_retry
 from graphmend_bc.dynamo.corrections import (
     attribute_dicts,
@@ -190,6 +190,13 @@ _OF_GRAPHS: Final = (
         ("codegen_update_mutated",),
         user_sets.replay_sets,
         "what a frame changed in sets of a class of the user's",
+    ),
+    Seam(
+        f"{_VARIABLES}.higher_order_ops:CheckpointHigherOrderVariable",
+        ("_call_function",),
+        subgraphs.call_checkpoint,
+        "what is mended inside of blocks with activation checkpointing",
+        needed_by=(capabilities.AUTOGRAD_FUNCTIONS,),
     ),
     Seam(
         f"{_VARIABLES}.higher_order_ops",

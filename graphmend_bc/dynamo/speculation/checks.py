@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 import torch
+from torch._dynamo.output_graph import SubgraphTracer
 from torch._dynamo.symbolic_convert import InstructionTranslator, InstructionTranslatorBase
 from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
+from graphmend_bc.dynamo.before_graph.subgraphs import CheckpointedSites
 from graphmend_bc.dynamo.frames.inlined_frames import InlinedFrames
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.random_draws.odds import chance_of
@@ -112,14 +114,21 @@ def give_checks(stock: Callable[..., None]) -> Callable[..., None]:
     """
 
     def validate(output: Any) -> None:
-        compilation = current()
-        checks = None if compilation is None else compilation.trace.known(Checks)
-        if checks is not None and checks.inner and isinstance(output, list):
-            graph = InstructionTranslator.current_tx().output.graph
-            output.extend(check for check in checks.inner if _node(check).graph is graph)
+        if (compilation := current()) is not None:
+            trace, tracer = compilation.trace, _tracer()
+            checks, blocks = trace.known(Checks), trace.known(CheckpointedSites)
+            if blocks is not None:
+                blocks.check(tracer, trace)
+            if checks is not None and checks.inner and isinstance(output, list):
+                inner = (check for check in checks.inner if _node(check).graph is tracer.graph)
+                output.extend(inner)
         stock(output)
 
     return validate
+
+
+def _tracer() -> SubgraphTracer:
+    return InstructionTranslator.current_tx().output.current_tracer
 
 
 def is_left_to_chance(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable) -> bool:

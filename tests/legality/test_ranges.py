@@ -284,3 +284,20 @@ def test_indices_into_a_size_that_is_a_symbol() -> None:
             table[torch.arange(9)]
             table[torch.arange(size) - 1]  # which counts from the end
     assert ask.answers == [True, True, False, False]
+
+
+def test_a_constant_of_which_torch_knows_no_least() -> None:
+    with FakeTensorMode():
+        constant = torch.tensor(3, dtype=torch.uint64)
+    assert Ranges().of(constant) == ValueRanges(0, 2**64 - 1)
+
+
+def test_an_operator_of_another_library_with_a_known_name() -> None:
+    library = torch.library.Library("gm_ranges", "FRAGMENT")  # type: ignore[no-untyped-call]
+    library.define("zeros_like(Tensor x) -> Tensor")
+    library.impl("zeros_like", lambda x: x + 7, "CompositeExplicitAutograd")
+    x, ranges = torch.arange(1), Ranges()
+    result = torch.ops.gm_ranges.zeros_like(x)
+    ranges.note(OpRecord(torch.ops.gm_ranges.zeros_like.default, (x,), {}, result))
+    assert result.item() == 7
+    assert ranges.of(result).upper >= 7

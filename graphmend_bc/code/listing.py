@@ -88,6 +88,12 @@ class Listing:
         return self.ops[place]
 
 
+def name_of(arg: object) -> str:
+    """The name that a load's argument stands for; empty for other arguments."""
+    name = arg[1] if isinstance(arg, tuple) and len(arg) == 2 else getattr(arg, "name", arg)
+    return name if isinstance(name, str) else ""
+
+
 def decode(code: CodeType) -> Listing:
     """Decode a code object.
 

@@ -18,8 +18,8 @@ from types import CodeType
 from graphmend_bc.code.analysis.blocks import Graph, graph_of
 from graphmend_bc.code.analysis.producers import UNKNOWN, callee_of, slots_before
 from graphmend_bc.code.kept import kept
-from graphmend_bc.code.listing import Op
-from graphmend_bc.rewriting.mark_callee import CALLS, name_of
+from graphmend_bc.code.listing import Op, name_of
+from graphmend_bc.rewriting.mark_callee import CALLS
 from graphmend_bc.rewriting.operands import is_subscript
 
 METHODS = frozenset({"append", "appendleft"})

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from graphmend_bc.code.listing import Op
-from graphmend_bc.rewriting.mark_callee import name_of
+from graphmend_bc.code.listing import Op, name_of
 
 _READS: Final = ("LOAD_ATTR", "LOAD_METHOD")
 _VIEWS: Final = frozenset({"H", "T", "data", "grad", "imag", "mH", "mT", "real"})

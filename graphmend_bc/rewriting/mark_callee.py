@@ -14,7 +14,7 @@ from graphmend_bc.code import facts
 from graphmend_bc.code.analysis.blocks import Graph, graph_of
 from graphmend_bc.code.analysis.producers import callee_of, pushes_pair, slots_before
 from graphmend_bc.code.assemble import Emit
-from graphmend_bc.code.listing import Op
+from graphmend_bc.code.listing import Op, name_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.calls import CallWriter
 from graphmend_bc.runtime import Primitive
@@ -112,12 +112,6 @@ def name_of_callee(graph: Graph, call: Op) -> str:
     """The name under which a call's callee was loaded; empty if it was not just loaded."""
     pushed_by = callee_of(graph, call.index)
     return "" if pushed_by is None else name_of(graph.listing.ops[pushed_by].arg)
-
-
-def name_of(arg: object) -> str:
-    """The name that a load's argument stands for; empty for other arguments."""
-    name = arg[1] if isinstance(arg, tuple) and len(arg) == 2 else getattr(arg, "name", arg)
-    return name if isinstance(name, str) else ""
 
 
 _LOADS = facts.op_set(

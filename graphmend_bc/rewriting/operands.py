@@ -16,10 +16,9 @@ from typing import Any
 from graphmend_bc.code import facts
 from graphmend_bc.code.analysis.producers import pushes_pair
 from graphmend_bc.code.assemble import Emit
-from graphmend_bc.code.listing import Op
+from graphmend_bc.code.listing import Op, name_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.calls import CallWriter
-from graphmend_bc.rewriting.mark_callee import name_of
 from graphmend_bc.runtime import (
     CalledOperation,
     GetAttribute,

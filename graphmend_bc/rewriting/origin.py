@@ -48,3 +48,9 @@ def origin_of(code: CodeType) -> Origin | None:
     """Where a code object comes from; None if it was not written here."""
     origins = (constant for constant in reversed(code.co_consts) if isinstance(constant, Origin))
     return next((o for o in origins if o.written is not None and o.written() is code), None)
+
+
+def original_place(code: CodeType, offset: int) -> tuple[CodeType, int]:
+    """The user's code object and offset behind an instruction of any code object; -1 for none."""
+    origin = origin_of(code)
+    return (code, offset) if origin is None else (origin.code, origin.offsets.get(offset, -1))

@@ -11,7 +11,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from graphmend_bc.code import facts
-from graphmend_bc.code.listing import Op, decode
+from graphmend_bc.code.listing import decode, name_of
 
 
 def is_arithmetic(function: object) -> bool:
@@ -56,19 +56,14 @@ def _names_used(code: CodeType) -> frozenset[str] | None:
     found, ops = set[str](), decode(code).ops
     for before, op in zip((None, *ops), ops, strict=False):
         if op.name in _OUTSIDE:
-            found.add(_name(op))
+            found.add(name_of(op.arg))
         elif op.name in _ATTRIBUTES:
-            is_of_math = before is not None and before.name in _OUTSIDE and _name(before) == "math"
-            if not is_of_math or _name(op) not in _MATH:
+            loaded = name_of(before.arg) if before and before.name in _OUTSIDE else ""
+            if loaded != "math" or name_of(op.arg) not in _MATH:
                 return None
         elif op.name not in _COMPUTE:
             return None
     return frozenset(found)
-
-
-def _name(op: Op) -> str:
-    arg = op.arg[-1] if isinstance(op.arg, tuple) else op.arg
-    return str(getattr(arg, "name", arg))
 
 
 _MATH: Final = {name: value for name, value in vars(math).items() if not name.startswith("_")}

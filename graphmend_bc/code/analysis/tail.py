@@ -8,7 +8,7 @@ from typing import Final
 from bytecode import BinaryOp
 
 from graphmend_bc.code import facts
-from graphmend_bc.code.listing import Listing, Op
+from graphmend_bc.code.listing import Listing, Op, name_of
 
 
 def tail_of(listing: Listing, index: int) -> tuple[Op, ...]:
@@ -62,18 +62,18 @@ def hands_out(tail: Sequence[Op], is_made: Callable[[str], bool], *, moves: bool
         False for an empty tail.
     """
     index, on_top = 0, False  # whether such a tensor lies on top of the stack
-    rebound = {_name(op) for op in tail if op.name == "STORE_FAST"}
+    rebound = {name_of(op.arg) for op in tail if op.name == "STORE_FAST"}
     allowed = _MOVES | _STATE if moves else _MOVES
     while index < len(tail):
         op = tail[index]
         end = _end_of_call(tail, index) if op.name in _METHODS else 0
-        if end and moves and _name(op) in _STEPS:
+        if end and moves and name_of(op.arg) in _STEPS:
             index, on_top = end, False
-        elif end and on_top and _name(op) in _READS:
-            index, on_top = end, _name(op) != "item"
+        elif end and on_top and name_of(op.arg) in _READS:
+            index, on_top = end, name_of(op.arg) != "item"
         elif op.name in allowed and (op.name != "BINARY_OP" or op.arg in _SUMS):
-            is_own = op.name in _LOCALS and _name(op) not in rebound
-            index, on_top = index + 1, is_own and is_made(_name(op))
+            is_own = op.name in _LOCALS and name_of(op.arg) not in rebound
+            index, on_top = index + 1, is_own and is_made(name_of(op.arg))
         else:
             return False
     return bool(tail)
@@ -118,9 +118,3 @@ def _end_of_call(tail: Sequence[Op], method: int) -> int:
     """Where the call of a method without arguments ends, 0 if it has some."""
     call = method + 1 + int(tail[method + 1].name == "PRECALL")
     return call + 1 if tail[call].name == "CALL" and tail[call].arg == 0 else 0
-
-
-def _name(op: Op) -> str:
-    """The name that an op loads."""
-    name = op.arg[1] if isinstance(op.arg, tuple) else op.arg
-    return name if isinstance(name, str) else ""

@@ -26,34 +26,32 @@ def rewire_gradients(stock: Callable[..., None]) -> Callable[..., None]:
         bwd_freevars: Any,
         orig_fwd_args: Sequence[VariableTracker],
     ) -> None:
-        args = orig_fwd_args
-        if current() is not None and _repeated(args):
-            args = [_nothing(args, place) for place in range(len(args))]
+        args = list(orig_fwd_args)
+        again = _repeated(args) if current() is not None else []
+        if not any(map(_matters, (args[place] for place in again))):
+            for place in again:
+                args[place] = ConstantVariable.create(None)
         stock(self, fwd_freevars, bwd_out, bwd_graph, bwd_freevars, args)
 
     return rewire
 
 
-def _repeated(args: Sequence[VariableTracker]) -> bool:
-    """Whether a tensor is there twice, and none such may get a gradient or was written."""
-    values = [_value(arg) for arg in args if arg.is_tensor()]
-    repeated = [value for place, value in enumerate(values) if _is_among(value, values[:place])]
-    return bool(repeated) and not any(
-        value.requires_grad or value.is_inference() or value._version for value in repeated
-    )
+def _repeated(args: Sequence[VariableTracker]) -> list[int]:
+    """The places of tensors that are an argument before as well."""
+    found, seen = [], set[int]()
+    for place, arg in enumerate(args):
+        if arg.is_tensor():
+            if id(_value(arg)) in seen:
+                found.append(place)
+            seen.add(id(_value(arg)))
+    return found
 
 
-def _nothing(args: Sequence[VariableTracker], place: int) -> VariableTracker:
-    """An argument, or None for a tensor that is an argument before it."""
-    arg = args[place]
-    before = [_value(each) for each in args[:place] if each.is_tensor()]
-    is_again = arg.is_tensor() and _is_among(_value(arg), before)
-    return ConstantVariable.create(None) if is_again else arg
+def _matters(arg: VariableTracker) -> bool:
+    """Whether a tensor may get a gradient, or was written."""
+    value = _value(arg)
+    return bool(value.requires_grad or value.is_inference() or value._version)
 
 
 def _value(arg: VariableTracker) -> Any:
     return arg.as_proxy().node.meta["example_value"]
-
-
-def _is_among(value: object, others: Sequence[object]) -> bool:
-    return any(value is other for other in others)

@@ -43,7 +43,7 @@ from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rewriting.origin import origin_of
+from graphmend_bc.rewriting.origin import original_place
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.deferral.effects import Effect
 from graphmend_bc.runtime.shown_effects import told_of_shown
@@ -274,9 +274,7 @@ def _tail(frame: InstructionTranslatorBase) -> tuple[Op, ...]:
     place = instruction_of(frame)
     if place is None:
         return ()
-    code, offset = place
-    if (origin := origin_of(code)) is not None:
-        code, offset = origin.code, origin.offsets.get(offset, -1)
+    code, offset = original_place(*place)
     if offset < 0:
         return ()
     listing = graph_of(code).listing

@@ -12,6 +12,8 @@ import numpy
 import torch
 from torch._ops import OpOverload
 
+from graphmend_bc.dynamo.graph.operator_library import operator_library
+
 
 @dataclass(frozen=True, slots=True)
 class NumpyFunction:
@@ -49,8 +51,7 @@ def numpy_operator(known: NumpyFunction) -> OpOverload:
     Args:
         known: one of `FUNCTIONS`.
     """
-    library: Any = torch.library.Library("graphmend_bc", "FRAGMENT")  # type: ignore[no-untyped-call]
-    _LIBRARIES.append(library)
+    library = operator_library()
     name = f"numpy_{known.function.__name__}"
     parameters = ", ".join(f"Tensor {parameter}" for parameter in known.parameters)
     library.define(f"{name}({parameters}) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
@@ -58,10 +59,6 @@ def numpy_operator(known: NumpyFunction) -> OpOverload:
     torch.library.register_fake(f"graphmend_bc::{name}", partial(_form, known), lib=library)
     found: OpOverload = getattr(torch.ops.graphmend_bc, name).default
     return found
-
-
-_LIBRARIES: Final[list[Any]] = []
-"""An operator is there as long as the library that defines it."""
 
 
 def _called(known: NumpyFunction, *arrays: torch.Tensor) -> torch.Tensor:

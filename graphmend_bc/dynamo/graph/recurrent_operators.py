@@ -11,6 +11,8 @@ from typing import Any, Final
 import torch
 from torch._ops import OpOverload
 
+from graphmend_bc.dynamo.graph.operator_library import operator_library
+
 NAMES: Final = ("gru", "rnn_relu", "rnn_tanh")
 """Of torch's operators. All have the same parameters, and the same form of results."""
 
@@ -21,18 +23,13 @@ _SIGNATURE = (
 
 
 @cache
-def _library() -> Any:
-    return torch.library.Library("graphmend_bc", "FRAGMENT")  # type: ignore[no-untyped-call]
-
-
-@cache
 def one_operator(name: str) -> OpOverload:
     """The operator that calls the one of torch's with a name of `NAMES`.
 
     It is told first which tensors require a gradient, in the order of the others: torch chooses
     among its kernels by that, and AOTAutograd detaches what it gives to a graph.
     """
-    library, torchs = _library(), getattr(torch.ops.aten, name).input
+    library, torchs = operator_library(), getattr(torch.ops.aten, name).input
     library.define(f"{name}{_SIGNATURE}", tags=(torch.Tag.pt2_compliant_tag,))
     library.impl(name, partial(_called, torchs), "CompositeExplicitAutograd")
     torch.library.register_fake(f"graphmend_bc::{name}", form_of_results, lib=library)

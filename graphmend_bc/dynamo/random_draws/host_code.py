@@ -15,8 +15,8 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from graphmend_bc.code.analysis.blocks import graph_of
+from graphmend_bc.code.listing import name_of
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rewriting.mark_callee import name_of
 
 Path = tuple[str, ...]
 """A global's name and the attributes that are asked of it, or "" and an attribute of a value."""

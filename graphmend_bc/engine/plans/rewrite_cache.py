@@ -12,7 +12,7 @@ from graphmend_bc.code.analysis.blocks import graph_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting import Plan, rewrite
 from graphmend_bc.rewriting.calls import site_of_op
-from graphmend_bc.rewriting.origin import origin_of
+from graphmend_bc.rewriting.origin import origin_of, original_place
 from graphmend_bc.runtime import CodeId, Site, identity_of
 from graphmend_bc.runtime.forks import lock_over_forks
 
@@ -102,8 +102,7 @@ class Rewrites:
 
     def original(self, code: CodeType, offset: int) -> tuple[CodeType, int]:
         """The user's code object and offset behind an instruction of any code object."""
-        origin = origin_of(code)
-        return (code, offset) if origin is None else (origin.code, origin.offsets.get(offset, -1))
+        return original_place(code, offset)
 
     def forget(self) -> None:
         """Keep nothing that nobody needs. Rewritten code that is in use stays known."""

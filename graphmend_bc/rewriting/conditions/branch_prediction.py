@@ -17,8 +17,8 @@ from graphmend_bc.code.analysis.blocks import EXIT, Block, Graph
 from graphmend_bc.code.analysis.dominators import immediate_postdominators, raising_blocks
 from graphmend_bc.code.analysis.loops import NaturalLoop, loops
 from graphmend_bc.code.analysis.regions import blocks_until
+from graphmend_bc.code.listing import name_of
 from graphmend_bc.rewriting.conditions.decision import decision_at, jump_outcomes
-from graphmend_bc.rewriting.mark_callee import name_of
 
 _RARE_TESTS = frozenset({"isnan", "isinf", "isneginf", "isposinf"})
 _USUAL_TESTS = frozenset({"isfinite", "equal", "allclose", "is_nonzero"})

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from graphmend_bc.code.analysis.blocks import Block, Graph, reachable
-from graphmend_bc.code.listing import Op
+from graphmend_bc.code.listing import Op, name_of
 from graphmend_bc.rewriting.conditions.decision import is_condition
 from graphmend_bc.rewriting.conditions.truth_guards import jumps_of_decision
-from graphmend_bc.rewriting.mark_callee import name_of
 
 _REDUCTIONS = frozenset(
     {"all", "allclose", "any", "equal", "isfinite", "isinf", "isnan", "isneginf", "isposinf"}

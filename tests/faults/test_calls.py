@@ -19,7 +19,6 @@ from graphmend_bc.runtime.draws import Drawn, Draws
 from tests.faults.planted import Fault, functions_in, tried, warnings_of_ours
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.test_steps import PACKAGES, differences, is_told_too_often
-from tests.releases import since
 
 PLACES = {
     "speculation": [
@@ -63,8 +62,6 @@ PLACES = {
     ("name", "label"), [(name, label) for name, labels in PLACES.items() for label in labels]
 )
 def test_the_program_does_not_notice(name: str, label: str, always: bool) -> None:
-    if name == "rolled back" and since(2, 14):
-        pytest.skip("Each of its calls is compiled anew, and no graph is taken back.")
     (scenario,) = (known for known in SCENARIOS if known.name == name)
     fault = Fault(LookupError, always)
     found = tried(scenario, functions_in(*PACKAGES)[label], fault)

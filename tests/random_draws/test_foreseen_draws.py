@@ -54,6 +54,13 @@ def test_each_value_has_a_version(condition: str) -> None:
     assert "hoist@8" in outcome.mends
 
 
+def test_what_was_written_before_has_no_part_in_it() -> None:
+    """No input shares memory with what is drawn: nothing is guarded, and a version is kept."""
+    source = ARMS.format(condition=HALF["of Python"]).replace("    if", "    x.add_(1)\n    if")
+    outcome = agrees(source, [X] * 8)
+    assert (outcome.declines, outcome.breaks, outcome.graphs) == ("", 0, 2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("condition", HALF.values(), ids=HALF.keys())
 def test_no_check_fails(condition: str) -> None:

@@ -44,7 +44,7 @@ PARTLY: Final = MappingProxyType(
     {
         "Unsupported Tensor.requires_grad_() call": (
             "It makes an input a leaf that requires a gradient, which its caller sees. Nothing"
-            " breaks where the tensor requires one already: make the call before, once."
+            " breaks where it is the first thing that is done with the tensor."
         ),
         "Unsupported method call": "The method is written in C; what it does is not known.",
         "Attempted to copy.deepcopy a tensor": (

@@ -375,11 +375,11 @@ class Frame(Attempts):
     def _commit(self, compilation: Compilation, traced: Traced) -> Traced:
         """Accept an attempt."""
         trace, result = compilation.trace, traced.result
-        may_leave, roll_back = False, None
+        may_leave = False
         for feature in trace.obliged(Feature.on_commit):
             may_leave |= feature.on_commit(compilation)
-        for feature in trace.obliged(Feature.roll_back):
-            roll_back = roll_back or feature.roll_back()
+        undone = [feature.roll_back() for feature in trace.obliged(Feature.roll_back)]
+        roll_back = [undo for undo in undone if undo is not None]
         if compilation.is_saved:
             make_savable(result, compilation, self.call.module_globals, may_leave=may_leave)
             # What marked the code that was traced cannot be saved.

@@ -325,8 +325,8 @@ _ALL = (
     ),
     Reason(
         "leaf-noticed",
-        "It is observable that the graph leaves out the change of `requires_grad`.",
-        ("Set `requires_grad` outside the compiled function.",),
+        "The change of `requires_grad` could be told from eager Python's.",
+        ("Set `requires_grad` outside the compiled function, or in its first line.",),
     ),
     Reason(
         "effect-raises",

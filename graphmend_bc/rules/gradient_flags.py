@@ -1,16 +1,17 @@
-"""`m.zero.requires_grad_()`, where the tensor is there before the call and stays.
+"""`m.zero.requires_grad_()` and `x.requires_grad_()`, where the tensor is there before the call.
 
-Its flag is no part of a graph, and once it is set the same call does nothing. So the call of the
-frame that sets it runs as it is, and what is compiled afterwards finds it set.
+Its flag is no part of a graph. That of an argument is set before the graph. That of a tensor which
+stays is set once, and then the same call does nothing: the call of the frame that sets it runs as
+it is, and what is compiled afterwards finds it set.
 """
 
 from __future__ import annotations
 
-from torch._dynamo.source import LocalSource
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
+from graphmend_bc.dynamo.before_graph.gradient_flags import flag_before_graph, stays
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.trace.compilation import CallLeft
 from graphmend_bc.rewriting.plan import MarkCallee
@@ -23,17 +24,25 @@ _NAME = "requires_grad_"
 def _flagged(
     callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
 ) -> VariableTracker | None:
-    """Leave the call of the frame, if the tensor is one of an object, and will be set by it."""
+    """Set the flag before the graph, or leave the call of the frame to eager Python.
+
+    Raises:
+        Refused: neither is exact, or the flag would be set in too many calls.
+    """
     tensor, name = method_read(callee.callee.realize())
     if name != _NAME or not isinstance(tensor, TensorVariable) or kwargs or len(args) > 1:
         return None
-    if tensor.source is None or isinstance(tensor.source, LocalSource):
-        return None
-    if not all(arg.realize().is_python_constant() for arg in args):
+    if tensor.source is None or not all(arg.realize().is_python_constant() for arg in args):
         return None
     value = args[0].realize().as_python_constant() if args else True
-    changes = tensor.as_proxy().node.meta["example_value"].requires_grad is not value
-    if changes and callee.compilation.leaves and not callee.compilation.trace.arms:
+    if type(value) is not bool or tensor.requires_grad is value:
+        return None
+    compilation, trace = callee.compilation, callee.compilation.trace
+    is_kept = stays(tensor.source)
+    if value and not is_kept:
+        flag_before_graph(tx, compilation, callee.site, tensor)
+        return tensor
+    if is_kept and compilation.leaves and not trace.arms:
         raise CallLeft(callee.site)
     return None
 
@@ -50,6 +59,6 @@ FLAG = Rule(
     frozenset({"Unsupported Tensor.requires_grad_() call"}),
     handler=known_call("leaf", _flagged),
 )
-"""The call in which a tensor of an object comes to require a gradient runs as it is."""
+"""An input comes to require a gradient before the graph; a tensor that stays, in the first call."""
 
 RULES = (FLAG,)

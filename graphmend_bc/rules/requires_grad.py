@@ -1,7 +1,8 @@
 """`t.requires_grad = True` in the middle of a frame, where nobody can tell that it was left out.
 
 Eager Python makes a leaf of `t`, whose gradient is lost with it if `t` does not leave the frame.
-What is computed from `t` must require a gradient anyway, because of parameters.
+What is computed from `t` must require a gradient anyway, because of parameters. The flag of an
+argument is set before the graph.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import GraphModule, Node
 
+from graphmend_bc.dynamo.before_graph.gradient_flags import flag_before_graph, stays
 from graphmend_bc.dynamo.calls.markers import marker_as_python
 from graphmend_bc.dynamo.graph.fx_nodes import (
     has_out,
@@ -87,6 +90,12 @@ def required(
     if is_plain(tensor) and value.is_python_constant():
         trace, site = compilation.trace, marker.site
         try:
+            if value.as_python_constant() is True and _is_argument(tensor):
+                if tensor.requires_grad:  # and does so already
+                    trace.used[site] = "leaf"
+                else:
+                    flag_before_graph(tx, compilation, site, tensor)
+                return ConstantVariable.create(None)
             _check(tx, trace, tensor, value.as_python_constant())
         except Refused as refused:
             trace.refused[site] = refused
@@ -116,6 +125,13 @@ def _check(
         raise Refused("leaf-noticed", "It is in an arm that may not be taken.")
     if not (fake.is_floating_point() or fake.is_complex()) or torch.is_inference_mode_enabled():
         raise Refused("leaf-noticed", "It raises.")
+
+
+def _is_argument(tensor: TensorVariable) -> bool:
+    """Whether it is an input of the graph, and a leaf, that may be another one next time."""
+    source, node = tensor.source, tensor.as_proxy().node
+    known = source is not None and is_input(node) and node.meta["example_value"].is_leaf
+    return known and source is not None and not stays(source)
 
 
 def _is(node: Node, fake: torch.Tensor) -> bool:
@@ -198,6 +214,6 @@ _BREAKS = frozenset(
 )
 
 LEAF = Rule("leaf", "leaf", 8, _matches, _BREAKS, handler=required)
-"""`t.requires_grad = True` is left out where nobody can read the gradient."""
+"""`t.requires_grad = True` is left out where nobody reads the gradient, or set before the graph."""
 
 RULES = (LEAF,)

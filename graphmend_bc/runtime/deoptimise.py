@@ -86,13 +86,13 @@ class Deoptimizer:
     Attributes:
         code: the original code object.
         module_globals: its globals.
-        roll_back: called first, to undo what was done before the graph.
+        roll_back: each is called first, to undo what was done before the graph.
         recompiling: how it is compiled anew; None if nothing is.
     """
 
     code: CodeType
     module_globals: dict[str, Any]
-    roll_back: Callable[[], None] | None = None
+    roll_back: tuple[Callable[[], None], ...] = ()
     recompiling: Recompiling | None = None
 
     def run(self, cells: tuple[CellType, ...], values: tuple[Any, ...]) -> tuple[bool, Any]:
@@ -110,8 +110,8 @@ class Deoptimizer:
         Returns:
             Whether the original code raises, and what it raises or returns.
         """
-        if self.roll_back is not None:
-            self.roll_back()
+        for undo in self.roll_back:
+            undo()
         code, rest = self.code, list(values)
         keywords: dict[str, Any] = rest.pop() if code.co_flags & CO_VARKEYWORDS else {}
         extra: tuple[Any, ...] = rest.pop() if code.co_flags & CO_VARARGS else ()

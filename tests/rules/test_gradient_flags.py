@@ -81,13 +81,3 @@ def test_the_first_call_compiles_nothing_and_the_second_one_graph() -> None:
             compiled(call)
             counts.append(sum(frame.graphs for frame in frames))
     assert counts == [0, 1, 1]
-
-
-def test_flag_of_an_argument_breaks_as_in_stock() -> None:
-    source = """
-    def f(x):
-        y = x * 2
-        x.requires_grad_()
-        return (x * 3).sum() + y.sum()
-    """
-    check(source, CALLS, declines="call-not-traced@3", breaks=1, grad=True)

@@ -25,7 +25,7 @@ def guard_apart(piece: Slice) -> None:
     Args:
         piece: what is computed before the graph.
     """
-    given = [place for place in piece.sources if not _is_made_before_graph(place)]
+    given = [place for place in piece.sources if not is_made_before_graph(place)]
     if not piece.written or not given:
         return
     read, written = (
@@ -35,8 +35,12 @@ def guard_apart(piece: Slice) -> None:
     guard_by(holds, "what is computed before the graph shares no memory with what is written")
 
 
-def _is_made_before_graph(place: Source) -> bool:
-    """Whether generated code makes it, as it does what is drawn: no input shares its memory."""
+def is_made_before_graph(place: Source) -> bool:
+    """Whether generated code makes it, as it does what is drawn: no input shares its memory.
+
+    Args:
+        place: where the graph finds an input.
+    """
     while isinstance(place, ChainedSource):
         place = place.base
     return isinstance(place, SyntheticLocalSource)

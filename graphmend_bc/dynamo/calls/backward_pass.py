@@ -238,8 +238,12 @@ _NOTE: Final = "graphmend_bc"
 
 
 def _accumulator(leaf: torch.Tensor) -> Any:
-    with torch.enable_grad():
-        of_view: Any = leaf.view_as(leaf).grad_fn
+    requires_one = leaf.requires_grad  # or it will, by the time that the graph runs
+    try:
+        with torch.enable_grad():
+            of_view: Any = leaf.requires_grad_().view_as(leaf).grad_fn
+    finally:
+        leaf.requires_grad_(requires_one)
     return of_view.next_functions[0][0]
 
 

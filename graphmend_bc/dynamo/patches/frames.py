@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import CodeType
 from typing import Any, cast
 
@@ -128,7 +129,11 @@ def call_user_compiler(stock: Callable[..., Any]) -> Callable[..., Any]:
         launched = launched_by(gm.graph)
         kinds = [node.op for node in gm.graph.nodes]
         called = sum(map(kinds.count, ("call_function", "call_method", "call_module")))
-        compiled = graph_with_label(stock(self, gm, *args, **kwargs), self, launched)
+        with ExitStack() as around:
+            for feature in compilation.trace.obliged(Feature.while_compiled):
+                around.enter_context(feature.while_compiled())
+            compiled = stock(self, gm, *args, **kwargs)
+        compiled = graph_with_label(compiled, self, launched)
         for feature in compilation.trace.obliged(Feature.wrapped):
             compiled = feature.wrapped(compilation, compiled)
         compiled = watched(compiled, compilation)
@@ -209,7 +214,10 @@ def _asking(stock: Callable[..., Any], *, reads: bool) -> Callable[..., Any]:
                 if (written := same_tensors.written_value(tx, self, name)) is not None:
                     return written
                 self = same_tensors.with_source(tx, self)
-        return stock(self, tx, name, *args, **kwargs)
+        answer = stock(self, tx, name, *args, **kwargs)
+        if name == "requires_grad" and compilation is not None and reads and answer is not None:
+            answer.source = None  # read once more after the graph, it may be another one
+        return answer
 
     return ask
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
@@ -39,7 +39,7 @@ def add_deopt_wrapper(
     result: Any,
     code: CodeType,
     module_globals: dict[str, Any],
-    roll_back: Callable[[], None] | None = None,
+    roll_back: Sequence[Callable[[], None]] = (),
 ) -> None:
     """Wrap the bytecode of a `compile_frame` result, in place.
 
@@ -47,10 +47,10 @@ def add_deopt_wrapper(
         result: what Dynamo's `compile_frame` returned.
         code: the frame's own code object.
         module_globals: the frame's globals.
-        roll_back: called before the original code runs.
+        roll_back: each is called before the original code runs.
     """
     # Switched off for the deoptimizer's own frame too: it would be compiled like any other.
-    original = Deoptimizer(as_the_users(code), module_globals, roll_back)
+    original = Deoptimizer(as_the_users(code), module_globals, tuple(roll_back))
     run = told_of_rerun(original.run) if config.verify else original.run
     run = switched_off(deoptimisation(run, code))
     deoptimizer = torch._dynamo.disable(run)  # type: ignore[no-untyped-call]

@@ -9,6 +9,7 @@ the trace nor a seam names one.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -118,6 +119,10 @@ class Feature:
         Raises:
             SiteRefused: it could be told from eager's.
         """
+
+    def while_compiled(self) -> AbstractContextManager[None]:
+        """What is so while the backend compiles the graph."""
+        return nullcontext()
 
     def rolls_back(self) -> RollbackNeed:
         """Whether something may come to light that makes the graph useless."""

@@ -1,0 +1,164 @@
+"""`x.requires_grad_()`, where `x` is an input of the graph: its flag is set before the graph.
+
+    def forces(places):
+        places.requires_grad_()
+        return -torch.autograd.grad(energy(places), places)[0]
+
+Nothing of the graph may have used the tensor before: it would see the flag. Nothing may have raised
+before either: eager Python would not have set it. Views of the tensor come to require a gradient
+with it, so no other input may be one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch._dynamo.output_graph import OutputGraph
+from torch._dynamo.source import is_from_local_source
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+from torch._dynamo.variables.tensor import TensorVariable
+from torch._guards import Source
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
+
+from graphmend_bc.dynamo.before_graph.apart_guards import is_made_before_graph
+from graphmend_bc.dynamo.before_graph.prologue import call_in_prologue
+from graphmend_bc.dynamo.graph.fx_nodes import is_input, name_called
+from graphmend_bc.dynamo.graph.lambda_guards import asking, guard_by, value_at
+from graphmend_bc.dynamo.host_values.host_reads import is_plain
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
+from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.tracing import check_is_outermost
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.runtime import Site
+from graphmend_bc.runtime.gradient_flags import GradientFlags
+
+
+@dataclass(slots=True, eq=False)
+class FlaggedInputs(Feature):
+    """Inputs that come to require a gradient before the graph.
+
+    Attributes:
+        flags: sets them in each call, and takes them back where the original code is to run.
+        places: where each flag is set, and where the frame finds the tensor.
+        tensors: those of the call in which it is compiled.
+    """
+
+    order: ClassVar[int] = 61
+
+    flags: GradientFlags = field(default_factory=GradientFlags)
+    places: list[tuple[Site, Source]] = field(default_factory=list)
+    tensors: list[torch.Tensor] = field(default_factory=list)
+
+    def on_graph(self, compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
+        """No other input may be a view of one of them, now or later."""
+        known = [node.meta.get("grapharg") for node in gm.graph.find_nodes(op="placeholder")]
+        places = [arg.source for arg in known if arg is not None and arg.is_tensor]
+        others = "".join(f"{s.name}, " for s in places if not is_made_before_graph(s))
+        for site, place in self.places:
+            asked = f"_has_no_view({place.name}, ({others}))"
+            holds, root = asking(asked, {"_has_no_view": _has_no_view}), output.root_tx
+            if not holds(root.f_locals, root.f_globals):
+                raise SiteRefused(Refused("leaf-noticed", _VIEWED), site)
+            guard_by(holds, f"no other input is a view of {place.name}")
+
+    @contextmanager
+    def while_compiled(self) -> Iterator[None]:
+        """A compiler sees them as they will be: it looks whether anything requires a gradient."""
+        compiled_for = GradientFlags()
+        compiled_for.begin()
+        try:
+            for tensor in self.tensors:
+                compiled_for.set(tensor)
+            yield
+        finally:
+            compiled_for.roll_back()
+
+    def roll_back(self) -> Callable[[], None] | None:
+        return self.flags.roll_back if self.tensors else None
+
+
+def flag_before_graph(
+    tx: InstructionTranslatorBase, compilation: Compilation, site: Site, tensor: TensorVariable
+) -> None:
+    """Have an input require a gradient before the graph, and in the trace from now on.
+
+    Args:
+        tx: translator of the frame that sets the flag.
+        compilation: what is being compiled.
+        site: where it is set.
+        tensor: an input of the graph that requires no gradient so far.
+
+    Raises:
+        Refused: the difference could be seen, or the call raises.
+    """
+    trace, node = compilation.trace, tensor.as_proxy().node
+    flagged = trace.of(FlaggedInputs)
+    _check(tx, compilation, tensor, {site for site, _ in flagged.places})
+    assert tensor.source is not None
+    if not flagged.tensors:
+        call_in_prologue(tx, flagged.flags.begin, (), "flags")
+    flagged.places.append((site, tensor.source))
+    flagged.tensors.append(value_at(tx, tensor.source))
+    call_in_prologue(tx, flagged.flags.set, (tensor.source,), "flagged")
+    node.meta["example_value"].requires_grad_()
+    for known in (tensor, *tx.output.input_source_to_var.values()):
+        if isinstance(known, TensorVariable) and known.as_proxy().node is node:
+            known.requires_grad = True
+    trace.used[site] = "leaf"
+
+
+def stays(source: Source) -> bool:
+    """Whether a tensor is likely to be the same in the next call.
+
+    Args:
+        source: where the frame finds it.
+    """
+    kind = source.guard_source
+    is_of_module = kind.is_unspecialized_nn_module() or kind.is_specialized_nn_module()
+    return is_of_module or not is_from_local_source(source)
+
+
+def _check(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    tensor: TensorVariable,
+    sites: AbstractSet[Site],
+) -> None:
+    trace, node = compilation.trace, tensor.as_proxy().node
+    fake = node.meta["example_value"]
+    if tx.export or compilation.is_saved:
+        raise Refused("under-export", "It would be set outside of the graph.")
+    check_is_outermost(tx)
+    if trace.arms:
+        raise Refused("leaf-noticed", "It is in an arm that may not be taken.")
+    if not is_plain(tensor) or not is_input(node):
+        raise Refused("leaf-noticed", "The tensor is no plain input of the graph.")
+    assert tensor.source is not None
+    given = tree_leaves([*tx.output.root_tx.f_locals.values()])
+    if not _has_no_view(value_at(tx, tensor.source), given):
+        raise Refused("leaf-noticed", _VIEWED)
+    if not (fake.is_floating_point() or fake.is_complex()) or fake.is_inference():
+        raise Refused("leaf-noticed", "It raises.")
+    if not all(is_input(other) or _only_sets_a_mode(other) for other in tx.output.graph.nodes):
+        raise Refused("leaf-noticed", "Something is computed before.")
+    if trace.mended.keys() - sites or tx.output.root_tx.debug_locals:
+        raise Refused("leaf-noticed", "What was met before may run after it.")
+
+
+_VIEWED = "Another input is a view of it."
+
+
+def _has_no_view(tensor: torch.Tensor, others: Iterable[object]) -> bool:
+    with torch._C.DisableTorchFunctionSubclass():
+        tensors = (other for other in others if isinstance(other, torch.Tensor))
+        return all(other._base is not tensor for other in tensors)
+
+
+def _only_sets_a_mode(node: Node) -> bool:
+    return name_called(node) == "_set_grad_enabled"

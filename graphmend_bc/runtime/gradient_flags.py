@@ -1,0 +1,34 @@
+"""Tensors that come to require a gradient before a graph, because the frame says so."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import torch
+
+
+@dataclass(slots=True, eq=False)
+class GradientFlags:
+    """What one frame sets `requires_grad` of before its graph."""
+
+    _changed: threading.local = field(default_factory=threading.local)
+
+    def begin(self) -> None:
+        """A call of the frame begins."""
+        self._changed.tensors = []
+
+    def set(self, tensor: torch.Tensor) -> None:
+        """Have a tensor require a gradient.
+
+        Args:
+            tensor: requires none so far, and could.
+        """
+        tensor.requires_grad_()
+        self._changed.tensors.append(tensor)
+
+    def roll_back(self) -> None:
+        """Have the tensors of the call that is running require none again."""
+        tensors, self._changed.tensors = getattr(self._changed, "tensors", []), []
+        for tensor in tensors:
+            tensor.requires_grad_(False)

@@ -1,4 +1,4 @@
-"""Functions that draw from NumPy's global generator or from Python's, called before a graph."""
+"""Functions that draw from generators of NumPy, Python or torch, called before a graph."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import torch
 
 from graphmend_bc.runtime.deoptimise import Deoptimise
 from graphmend_bc.runtime.signal_handlers import pass_on
@@ -50,7 +52,7 @@ def not_drawn(generators: Iterable[Any]) -> Iterator[None]:
     """Leave generators as they were.
 
     Args:
-        generators: each a `numpy.random.RandomState` or a `random.Random`.
+        generators: each a `numpy.random.RandomState`, `random.Random` or `torch.Generator`.
     """
     before = [(generator, _state_of(generator)) for generator in generators]
     try:
@@ -63,6 +65,8 @@ def not_drawn(generators: Iterable[Any]) -> Iterator[None]:
 def _state_of(generator: Any) -> Any:
     if isinstance(generator, random.Random):
         return generator.getstate()
+    if isinstance(generator, torch.Generator):
+        return generator.get_state()
     return generator.get_state(legacy=False)
 
 
@@ -70,8 +74,10 @@ def copy_of(generator: Any) -> Any:
     """A generator that is going to draw the same.
 
     Args:
-        generator: a `numpy.random.RandomState` or a `random.Random`.
+        generator: a `numpy.random.RandomState`, `random.Random` or `torch.Generator`.
     """
+    if isinstance(generator, torch.Generator):
+        return generator.clone_state()
     copy = random.Random(0) if isinstance(generator, random.Random) else type(generator)(0)
     _set_state(copy, _state_of(generator))
     return copy

@@ -105,6 +105,33 @@ def test_one_graph(made: str, backend: str) -> None:
     check(f"{made}\n@torch.no_grad()\ndef f(x):\n    return K.apply(x, 1.0).sum()", [X, -X])
 
 
+VARIADIC = """
+class Tree:
+    def __call__(self, *parts):
+        return sum(parts)
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tree, given, *parts):
+        ctx.tree = tree
+        ctx.save_for_backward(given, *parts)
+        return ctx.tree(*parts) * given
+
+    @staticmethod
+    def backward(ctx, gradient):
+        given, *parts = ctx.saved_tensors
+        return None, gradient * ctx.tree(*parts), *(gradient * given for _ in parts)
+"""
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_the_context_is_passed_however_many_arguments_there_are(count: int) -> None:
+    parts = ", ".join(["x", "x * 2", "x.cos()"][:count])
+    called = f"Product.apply(Tree(), x, {parts})"
+    check(f"{VARIADIC}\ndef f(x):\n    return {called} + x", [X, -X], grad=count != 0)
+    check(f"{VARIADIC}\n@torch.no_grad()\ndef f(x):\n    return {called} + x", [X, -X])
+
+
 def test_branches_inside_are_mended() -> None:
     made = BOTH.replace("x * cls.gain", "(x * cls.gain if x.sum() > 0 else x - cls.gain)")
     source = f"{made}\ndef f(x):\n    return K.apply(x, 1.0).sum()"

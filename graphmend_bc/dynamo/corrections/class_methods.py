@@ -1,15 +1,17 @@
 """Autograd functions whose methods are class methods, and what else their classes hold.
 
 Stock passes the class twice to a forward or backward that is a class method, and takes the type of
-methods for it. Without a gradient it does not guard on what such a forward reads of its class. It
-reads no attribute of such a class but a method.
+methods for it. Without a gradient it does not guard on what such a forward reads of its class, and
+passes no context to `forward(ctx, first, *rest)` if there are two of the rest. It reads no
+attribute of such a class but a method.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, ClassVar
 
 import torch
@@ -54,31 +56,58 @@ def call_apply(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`AutogradFunctionVariable.call_apply`: the same, where no gradient is asked for."""
 
     def call_apply(self: Any, tx: Translator, args: Args, kwargs: Keywords) -> Any:
-        bound = None
-        if not kwargs and not (torch.is_grad_enabled() and _asks_for_gradient(args)):
-            bound = _bound(tx, self.fn_cls.forward, self.source, "forward")
-        if bound is None:
-            return stock(self, tx, args, kwargs)
+        found = None
         setup: Any = _is_setup_context_defined
-        if setup(self.fn_cls.setup_context):
-            return bound.call_function(tx, args, kwargs)
+        has_context = not setup(self.fn_cls.setup_context)
+        if not kwargs and not (torch.is_grad_enabled() and _asks_for_gradient(args)):
+            forward = self.fn_cls.forward
+            found = _bound(tx, forward, self.source, "forward")
+            if found is None and has_context and _loses_context(forward, len(args)):
+                found = _traced(tx, forward, self.source, "forward")
+        if found is None:
+            return stock(self, tx, args, kwargs)
+        if not has_context:
+            return found.call_function(tx, args, kwargs)
         ctx = AutogradFunctionContextVariable.create(tx, args, kwargs)
-        return bound.call_function(tx, [ctx, *args], kwargs)
+        return found.call_function(tx, [ctx, *args], kwargs)
 
     return call_apply
+
+
+def _loses_context(forward: object, count: int) -> bool:
+    """Whether stock passes no context, as it counts `*args` as one parameter.
+
+    Args:
+        forward: what is called.
+        count: how many arguments `apply` is given.
+    """
+    if type(forward) is not FunctionType:
+        return False
+    code = forward.__code__
+    is_variadic = bool(code.co_flags & inspect.CO_VARARGS)
+    return is_variadic and len(inspect.signature(forward).parameters) == count
 
 
 def _bound(
     tx: Translator, method: object, owner: Source | None, name: str
 ) -> VariableTracker | None:
     """A class method of a class that is found in the frame; None if it is something else."""
+    if type(method) is not MethodType or not isinstance(method.__self__, type):
+        return None
+    return _traced(tx, method, owner, name)
+
+
+def _traced(
+    tx: Translator, method: object, owner: Source | None, name: str
+) -> VariableTracker | None:
+    """What a class has under a name; None if it is not found in the frame, or not to be mended."""
     compilation = current()
     if compilation is None or not compilation.may_mend or owner is None:
         return None
-    if type(method) is not MethodType or not isinstance(method.__self__, type):
-        return None
     compilation.trace.of(ClassMethods)
-    found: VariableTracker = VariableTracker.build(tx, method, source=AttrSource(owner, name))
+    found: VariableTracker = VariableTracker.build(
+        tx, method, source=AttrSource(owner, name), realize=True
+    )
     return found
 
 

@@ -11,7 +11,7 @@ tried out, with the same numbers each time:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -20,8 +20,10 @@ from torch.fx import Node
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
+from graphmend_bc.dynamo.graph.fx_nodes import is_input
 from graphmend_bc.dynamo.random_draws.chances import chance
 from graphmend_bc.dynamo.random_draws.drawn_values import HostDraws
+from graphmend_bc.dynamo.random_draws.foreseen_draws import place_in_draws
 from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
@@ -59,21 +61,21 @@ def chance_of(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable
         draws = trace.known(HostDraws)
         found = chance(node, draws.intervals if draws is not None else {})
         if found is None and trace.recorder is not None:
-            found = _sampled_chance(tx, trace.recorder, node)
+            found = _sampled_chance(tx, trace.recorder, draws, node)
         known[node] = found
     return known[node]
 
 
 def _sampled_chance(
-    tx: InstructionTranslatorBase, recorder: Recorder, condition: Node
+    tx: InstructionTranslatorBase, recorder: Recorder, draws: HostDraws | None, condition: Node
 ) -> float | None:
-    if not _draws_alone(recorder, condition):
+    if not _draws_alone(recorder, draws, condition):
         return None
     limits = Limits(config.concrete_eval_limit, _MOST_ELEMENTS, draws=True)
     try:
         check_no_function_mode(tx)
         piece = slice_of([condition], bool, "", recorder, limits, numbers=True)
-        return _sampled(piece)
+        return _sampled(piece, draws)
     except Refused:
         return None
     except Exception as error:  # the program finds out by itself what fails
@@ -81,23 +83,48 @@ def _sampled_chance(
         return None
 
 
-def _sampled(piece: Slice) -> float:
+def _sampled(piece: Slice, draws: HostDraws | None) -> float:
+    """How often a condition is true, with what was brought before the graph drawn anew."""
+    given = [place_in_draws(source) for source in piece.sources]
+    locals_of = [] if draws is None else draws.locals
+    numbers = [(locals_of.index(place[0]), place[1]) for place in given if place is not None]
+
+    def sample() -> object:
+        drawn = {number: _drawn_anew(draws, number) for number, _ in numbers}
+        return piece.run([drawn[number][index] for number, index in numbers])
+
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        return [piece.run(()) for _ in range(_SAMPLES)].count(True) / _SAMPLES
+        return [sample() for _ in range(_SAMPLES)].count(True) / _SAMPLES
 
 
-def _draws_alone(recorder: Recorder, condition: Node) -> bool:
-    """Whether a node is computed from draws on the CPU, and from no input of the graph."""
-    found, work = set[Node](), [condition]
+def _drawn_anew(draws: HostDraws | None, number: int) -> Any:
+    assert draws is not None
+    return draws.draws[number].call()[0]
+
+
+def _draws_alone(recorder: Recorder, draws: HostDraws | None, condition: Node) -> bool:
+    """Whether a node is computed from what torch draws on the CPU, and from nothing else."""
+    found, work, drawn = set[Node](), [condition], list[object]()
     while work:
         node = work.pop()
-        if node.op in ("placeholder", "get_attr"):
-            return False
-        if node not in found:
+        if is_input(node):
+            if not _is_torchs_draw(draws, node):
+                return False
+            drawn.append(node.meta.get("example_value"))
+        elif node not in found:
             found.add(node)
             work += node.all_input_nodes
-    drawn = [node.meta.get("example_value") for node in found & recorder.drawing]
+    drawn += [node.meta.get("example_value") for node in found & recorder.drawing]
     return bool(drawn) and all(
         isinstance(value, torch.Tensor) and value.device.type == "cpu" for value in drawn
     )
+
+
+def _is_torchs_draw(draws: HostDraws | None, node: Node) -> bool:
+    source = getattr(node.meta.get("grapharg"), "source", None)
+    place = None if source is None or draws is None else place_in_draws(source)
+    if place is None or draws is None or place[0] not in draws.locals:
+        return False
+    draw = draws.draws[draws.locals.index(place[0])]
+    return not draw.sources and draw.generators() == [torch.default_generator]

@@ -24,6 +24,7 @@ from graphmend_bc.dynamo.before_graph.prologue import call_in_prologue
 from graphmend_bc.dynamo.before_graph.unused_nodes import drop_unused
 from graphmend_bc.dynamo.graph.fx_nodes import storages
 from graphmend_bc.dynamo.random_draws.foreseen_draws import foreseen, place_in_draws
+from graphmend_bc.dynamo.random_draws.graph_draws import draw_before_graph
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
@@ -45,13 +46,15 @@ class GuardedTruths(Feature):
     """The conditions of a trace that are guarded, in the order of the trace.
 
     Attributes:
-        values: where they are asked, with what they are.
+        values: where they are asked first, with what they are.
+        known: what they are, by what computes them.
         nodes: of the graph that compute them.
     """
 
     order: ClassVar[int] = 56
 
     values: list[tuple[Site, bool]] = field(default_factory=list)
+    known: dict[str, bool] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
 
     def on_proof(self, gm: GraphModule, written: list[int], opaque: list[Node]) -> None:
@@ -71,9 +74,15 @@ def guarded_truth(
         truth: the condition, a 0-dim bool tensor.
 
     Raises:
-        Refused: it cannot be computed from the inputs alone, or there are too many of them.
+        Refused: it cannot be computed from the inputs and draws alone, or there are too many.
     """
-    piece = _before_graph(tx, compilation, site, truth)
+    truths = compilation.trace.of(GuardedTruths)
+    draw_before_graph(tx, compilation, site, truth.as_proxy().node)
+    piece = _before_graph(tx, compilation, truth)
+    truths.nodes += truth.as_proxy().node, *truth.as_proxy().node.all_input_nodes
+    compilation.trace.used[site] = "hoist"
+    if piece.label in truths.known:
+        return truths.known[piece.label]
     ahead = piece if not draws(piece) else foreseen(piece, compilation.trace)
     value: bool = evaluated(tx, ahead)
     if ahead is not piece:
@@ -82,10 +91,8 @@ def guarded_truth(
         call_in_prologue(tx, asks, piece.sources, "foreseen")
     again = _Asked(ahead.label, ahead.sources, ahead.function)
     install_guard(HoistedSource(again.label, again).make_guard(GuardBuilder.CONSTANT_MATCH))
-    truths = compilation.trace.of(GuardedTruths)
     truths.values.append((site, value))
-    truths.nodes += truth.as_proxy().node, *truth.as_proxy().node.all_input_nodes
-    compilation.trace.used[site] = "hoist"
+    truths.known[piece.label] = value
     return value
 
 
@@ -94,20 +101,21 @@ def can_be_guarded(
 ) -> bool:
     """Whether `guarded_truth` would not refuse; the arguments are the same."""
     try:
-        _before_graph(tx, compilation, site, truth)
+        _before_graph(tx, compilation, truth)
     except Refused:
         return False
     return True
 
 
 def _before_graph(
-    tx: InstructionTranslatorBase, compilation: Compilation, site: Site, truth: TensorVariable
+    tx: InstructionTranslatorBase, compilation: Compilation, truth: TensorVariable
 ) -> Slice:
-    known = len(compilation.trace.of(GuardedTruths).values)
-    if known >= MOST_GUARDED:
+    """What computes a condition; one that is asked again is the same by its label."""
+    known = compilation.trace.of(GuardedTruths).known
+    piece = slice_of_truths(tx, compilation, [truth.as_proxy().node], bool, "truth value")
+    if piece.label not in known and len(known) >= MOST_GUARDED:
         raise Refused("hoist-varies", f"More than {MOST_GUARDED} conditions of the graph flip.")
-    name = f"{site.name}:{site.lineno} {known} truth value"
-    return slice_of_truths(tx, compilation, [truth.as_proxy().node], bool, name)
+    return piece
 
 
 def slice_of_truths(

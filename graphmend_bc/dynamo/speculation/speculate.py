@@ -76,11 +76,15 @@ def speculate(
                 detail = f"It is not computed before the graph either: {refused.detail or refused}"
                 raise Refused("speculation-missed", detail) from refused
 
-    odds = _odds(tx, compilation, primitive, truth)
-    if odds is None:
-        value = _likely(tx, compilation, primitive, occurrence, truth)
-    elif trace.of(Checks).misses_too_often(odds):
-        return _drawn_truth(tx, compilation, site, truth, odds)
+    # Where the other way only raises, it is assumed not to be taken, however likely it is.
+    odds = None if primitive.firm else chance_of(tx, trace, truth)
+    drawn = None
+    if odds is not None and trace.of(Checks).misses_too_often(odds):
+        drawn = _drawn_truth(tx, compilation, site, truth, odds)
+    if drawn is not None:
+        return drawn
+    if odds is None or compilation.one_graph:
+        odds, value = None, _likely(tx, compilation, primitive, occurrence, truth)
     else:
         value = odds >= 0.5
         trace.of(Checks).missed = trace.of(Checks).missed_with(odds)
@@ -134,22 +138,6 @@ def _is_guardable(
     return can_be_guarded(tx, compilation, primitive.site, truth)
 
 
-def _odds(
-    tx: InstructionTranslatorBase,
-    compilation: Compilation,
-    primitive: Speculate,
-    truth: TensorVariable,
-) -> float | None:
-    """How likely a condition is true, if a random number decides.
-
-    None where there is something better than to leave it to stock: the other way only raises, or a
-    break is an error.
-    """
-    if primitive.firm or compilation.one_graph:
-        return None
-    return chance_of(tx, compilation.trace, truth)
-
-
 def _likely(
     tx: InstructionTranslatorBase,
     compilation: Compilation,
@@ -173,8 +161,11 @@ def _drawn_truth(
     site: Site,
     truth: TensorVariable,
     odds: float,
-) -> bool:
+) -> bool | None:
     """The value in this call of a condition that goes both ways, guarded by drawing ahead.
+
+    Returns:
+        None if it cannot be drawn ahead, and a break would be an error.
 
     Raises:
         Refused: it cannot be drawn ahead.
@@ -184,6 +175,8 @@ def _drawn_truth(
             raise Refused("hoist-varies", "The frame may not be compiled in more versions.")
         return guarded_truth(tx, compilation, site, truth)
     except Refused as refused:
+        if compilation.one_graph:
+            return None
         missed = compilation.trace.of(Checks).missed_with(odds)
         detail = f"A random number decides: checks would fail in {missed:.0%} of the calls."
         raise Refused("decided-by-chance", detail) from refused

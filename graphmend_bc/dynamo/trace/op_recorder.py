@@ -150,6 +150,14 @@ class Recorder:
             self.guarded.pop(node, None)
             self.drawing.discard(node)
 
+    def forget_write(self, storage: int) -> None:
+        """A write in place is made before the graph, and no other one was made to the memory.
+
+        Args:
+            storage: number of the memory.
+        """
+        self.written[self.written.index(storage)] = 0  # no number of any memory
+
     @contextmanager
     def recording(self) -> Iterator[list[OpRecord]]:
         """Collect the operators that run inside the `with` block."""

@@ -166,6 +166,11 @@ OF_VALUES: Final = MappingProxyType(
         "TorchInGraphFunctionVariable.call_function (dropout.call_dropout)": Program(
             f"y = F.dropout(x, 0.5, False)\n{PRINT}\nreturn x.sum(), y is x", mends="defer"
         ),
+        "TorchInGraphFunctionVariable.call_function (absent_generators.leave_out)": Program(
+            "return x + torch.randint(1, 2, x.shape, generator=None)",
+            "",
+            ("given = torch.cat([given, given])",),
+        ),
         "AutogradFunctionApplyVariable.prepare_fn_vt (class_methods.prepare_method)": Program(
             "return K.apply(x).sum()", f"given.requires_grad_()\n{_METHODS}", ("K.gain = 4.0",)
         ),

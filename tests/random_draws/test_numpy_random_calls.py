@@ -89,7 +89,7 @@ def test_layers_that_are_dropped_while_training_only() -> None:
 def test_what_is_drawn_steers() -> None:
     """A draw that is made on one way only is rolled back where the speculation is wrong."""
     drawn(
-        """if np.random.rand() < 0.5:
+        """if np.random.rand() + x.sum() * 0 < 0.5:
         return x * np.random.rand()
     print("other")
     return x + np.random.randint(3)

@@ -109,7 +109,7 @@ def test_a_choice_of_too_many_breaks_the_graph() -> None:
 def test_what_is_drawn_steers() -> None:
     """A draw that is made on one way only is rolled back where the speculation is wrong."""
     drawn(
-        """if random.random() < 0.5:
+        """if random.random() + x.sum() * 0 < 0.5:
         return x * R.random()
     print("other")
     return x + R.randint(0, 3) * random.random()

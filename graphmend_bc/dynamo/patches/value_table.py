@@ -9,6 +9,7 @@ from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.absence.class_lookups import note_class
 from graphmend_bc.dynamo.calls import assertions, cached_calls, compile_regions
 from graphmend_bc.dynamo.corrections import (
+    absent_generators,
     bounded_deques,
     class_methods,
     dropout,
@@ -174,6 +175,12 @@ SEAMS: Final = (
         ("call_function",),
         dropout.call_dropout,
         "dropout that drops nothing gives its argument",
+    ),
+    Seam(
+        f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
+        ("call_function",),
+        absent_generators.leave_out,
+        "random tensors of a dynamic size with a generator that is None",
     ),
     Seam(
         f"{_VARIABLES}.higher_order_ops:AutogradFunctionApplyVariable",

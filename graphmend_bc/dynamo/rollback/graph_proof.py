@@ -24,13 +24,13 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
 )
 from graphmend_bc.dynamo.graph.input_aliasing import check_inputs_apart, layout_of
 from graphmend_bc.dynamo.rollback import checkpoints
-from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, need_of, undo_of
+from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, has_history, need_of, undo_of
 from graphmend_bc.dynamo.rollback.saved_frames import check_savable
 from graphmend_bc.dynamo.symbols import captures
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.legality.storage import check_choice
+from graphmend_bc.legality.storage import check_choice, storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 
@@ -92,9 +92,11 @@ def _is_differentiated(trace: Trace, recorder: Recorder, gm: GraphModule) -> boo
     """False if the graph holds its backward pass, and leaves nothing to differentiate."""
     if not has_passed(trace):
         return True
+    written, inputs = set(recorder.written), filter(is_input, gm.graph.nodes)
     outputs = gm.graph.output_node().all_input_nodes
-    histories = [t.grad_fn for node in outputs for t in tensors_of(node)]
-    return any(histories) or not recorder.attached.isdisjoint(input_storages(gm.graph))
+    left = [t for node in outputs for t in tensors_of(node)]
+    left += [t for node in inputs for t in tensors_of(node) if storage_of(t) in written]
+    return any(map(has_history, left))
 
 
 def _rests_on_ours(compilation: Compilation) -> bool:
@@ -103,9 +105,7 @@ def _rests_on_ours(compilation: Compilation) -> bool:
     proofs = (Feature.on_graph, Feature.on_roll_back, Feature.on_proof)
     return bool(
         trace.used
-        or trace.effects
         or trace.choices
-        or trace.speculations
         or compilation.follows
         or need_of(trace)
         or any(trace.obliged(proof) for proof in proofs)
@@ -236,5 +236,5 @@ def _changes_state(effects: SideEffects) -> bool:
 
 def _renamed(gm: GraphModule) -> list[int]:
     """Storages of tensors that are changed in place without a write, as `detach_` does."""
-    nodes = [n.args[0] for n in gm.graph.nodes if is_in_place(n) and n.args]
-    return list(storages(n for n in nodes if isinstance(n, Node)))
+    nodes = (n for n in gm.graph.nodes if is_in_place(n))
+    return list(storages(changed for n in nodes for changed in n.all_input_nodes[:1]))

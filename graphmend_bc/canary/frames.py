@@ -262,6 +262,12 @@ OF_TENSORS: Final = MappingProxyType(
             _TAGGED,
             ("given = given * h.tag",),
         ),
+        "SideEffects.store_attr (frames.set_attribute)": Program(
+            f"{_CHOSEN}y.tag = 9\nreturn x + 1",
+            steps=(DOWN,),
+            declines="identity-compared",
+            whole=False,
+        ),
         "TensorVariable.unpack_var_sequence (frames.unpack_rows)": Program(
             f"{PRINT}\na, b, c = w * x\nreturn a",
             "w = nn.Parameter(torch.ones(3))",

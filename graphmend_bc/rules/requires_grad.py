@@ -121,6 +121,8 @@ def _check(
         raise Refused("leaf-noticed", "It is not set from False to True.")
     if is_input(node) or any(n is not node and _is(n, fake) for n in node.graph.nodes):
         raise Refused("leaf-noticed", "The tensor is an input.")
+    if any(_is(chosen, fake) for chosen in trace.choices):
+        raise Refused("leaf-noticed", "The tensor may be an input, or another one.")
     if trace.arms:
         raise Refused("leaf-noticed", "It is in an arm that may not be taken.")
     if not (fake.is_floating_point() or fake.is_complex()) or torch.is_inference_mode_enabled():

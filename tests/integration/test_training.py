@@ -204,6 +204,34 @@ def test_parameter_written_without_grad(
     )
 
 
+def test_history_of_a_buffer_beside_a_backward_pass_in_the_graph() -> None:
+    """The pass leaves nothing to differentiate but what the buffer has got of the parameter."""
+    check(
+        """
+        weight, kept, gradients = nn.Parameter(torch.ones(3)), torch.zeros(3), []
+
+        def change(call):
+            if call:
+                kept.sum().backward()
+                gradients.append(weight.grad.clone())
+                kept.detach_().zero_()
+
+        def f(x):
+            (weight * x).sum().backward()
+            with torch.no_grad():
+                weight.add_(1)
+            x = x * 2 if x.sum() > 0 else x + 1
+            kept.add_(weight * weight)
+            return x
+        """,
+        [UP, DOWN, UP],
+        "",
+        "gradient-of-written@10 speculation-writes-input@13",
+        None,
+        backend="aot_eager",
+    )
+
+
 def test_parameter_normalised_in_an_arm() -> None:
     check(
         """

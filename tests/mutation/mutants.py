@@ -11,7 +11,7 @@ from typing import TypeAlias
 NAMES_THAT_REFUSE = frozenset(
     {
         *("CHECKING", "INDEXING", "TOTAL_ON_FLOATS", "UNIFORM"),
-        *("_CHANGE_MORE_THAN_VALUES", "_SWITCHES"),
+        *("_CHANGE_MORE_THAN_VALUES", "_SWITCHES", "_TELL_CHOICES_APART", "_OF_ONE_TENSOR"),
     }
 )
 """Sets of names for each of which something is not allowed."""

@@ -205,7 +205,7 @@ def _asking(stock: Callable[..., Any], *, reads: bool) -> Callable[..., Any]:
     def ask(self: Any, tx: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         if (compilation := current()) is not None:
             if compilation.trace.choices:
-                graph_proof.check_question(compilation, name)
+                graph_proof.check_question(compilation, self, name)
             for feature in compilation.trace.obliged(Feature.on_question):
                 feature.on_question(compilation, self, name)
             if name in _OF_AUTOGRAD and compilation.trace.mended:
@@ -305,6 +305,17 @@ def ask_id(stock: Callable[..., Any]) -> Callable[..., Any]:
         return stock(self, tx, *args, **kwargs)
 
     return call_id
+
+
+def set_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """`t.name = value`."""
+
+    def store_attr(self: Any, item: VariableTracker, *args: Any, **kwargs: Any) -> None:
+        if (compilation := current()) is not None and compilation.trace.choices:
+            graph_proof.check_identity(compilation, [item])
+        stock(self, item, *args, **kwargs)
+
+    return store_attr
 
 
 def compare_identity(function: Callable[..., Any], stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -274,6 +274,12 @@ _OF_TENSORS: Final = (
         same_tensors.written,
         "writes to attributes of a tensor that an operator returned as it is",
     ),
+    Seam(
+        "torch._dynamo.side_effects:SideEffects",
+        ("store_attr",),
+        at.set_attribute,
+        "writes to attributes of tensors, once one is chosen",
+    ),
     Seam(_TENSOR, ("unpack_var_sequence",), at.unpack_rows, "the rows a tensor is unpacked to"),
     Seam(
         f"{_VARIABLES}.tensor:SymNodeVariable",

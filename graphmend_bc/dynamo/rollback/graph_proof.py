@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch._dynamo.output_graph import OutputGraph
@@ -24,13 +25,13 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
 )
 from graphmend_bc.dynamo.graph.input_aliasing import check_inputs_apart, layout_of
 from graphmend_bc.dynamo.rollback import checkpoints
-from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, need_of, undo_of
+from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, has_history, need_of, undo_of
 from graphmend_bc.dynamo.rollback.saved_frames import check_savable
 from graphmend_bc.dynamo.symbols import captures
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
-from graphmend_bc.legality.storage import check_choice
+from graphmend_bc.legality.storage import check_choice, storage_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 
@@ -92,9 +93,11 @@ def _is_differentiated(trace: Trace, recorder: Recorder, gm: GraphModule) -> boo
     """False if the graph holds its backward pass, and leaves nothing to differentiate."""
     if not has_passed(trace):
         return True
+    written, inputs = set(recorder.written), filter(is_input, gm.graph.nodes)
     outputs = gm.graph.output_node().all_input_nodes
-    histories = [t.grad_fn for node in outputs for t in tensors_of(node)]
-    return any(histories) or not recorder.attached.isdisjoint(input_storages(gm.graph))
+    left = [t for node in outputs for t in tensors_of(node)]
+    left += [t for node in inputs for t in tensors_of(node) if storage_of(t) in written]
+    return any(map(has_history, left))
 
 
 def _rests_on_ours(compilation: Compilation) -> bool:
@@ -103,9 +106,7 @@ def _rests_on_ours(compilation: Compilation) -> bool:
     proofs = (Feature.on_graph, Feature.on_roll_back, Feature.on_proof)
     return bool(
         trace.used
-        or trace.effects
         or trace.choices
-        or trace.speculations
         or compilation.follows
         or need_of(trace)
         or any(trace.obliged(proof) for proof in proofs)
@@ -147,9 +148,14 @@ def _check_choices(
     )
     choices = [choice for _, choice in trace.choices.values()]
     changed, visible = [*written, *_renamed(gm)], input_storages(gm.graph) | outputs
-    for site, choice in trace.choices.values():
+    inference, asked = _made_in_inference_mode(gm), set(_differentiated_for(gm))
+    for node, (site, choice) in trace.choices.items():
         try:
             check_choice(choice, choices, changed, visible)
+            if not choice.outside.isdisjoint(inference):
+                raise Refused("identity-compared", "An inference tensor records no gradients.")
+            if not asked.isdisjoint(map(id, tensors_of(node))):
+                raise Refused("identity-compared", "A gradient is asked for of one tensor alone.")
             if opaque and choice.outside:
                 raise Refused("alias-mutated", f"It may be changed inside {opaque[0].target}.")
             if recorder.strided and choice.outside:
@@ -157,6 +163,25 @@ def _check_choices(
             check_inputs_apart(gm, output, choice.outside, written)
         except Refused as refused:
             raise SiteRefused(refused, site) from refused
+
+
+def _made_in_inference_mode(gm: GraphModule) -> set[int]:
+    """The storages of inputs that `inference_mode` made, which their fake tensors do not tell."""
+    known = ((node, node.meta.get("grapharg")) for node in filter(is_input, gm.graph.nodes))
+    given = ((node, argument.example) for node, argument in known if argument is not None)
+    return storages(n for n, t in given if isinstance(t, torch.Tensor) and t.is_inference())
+
+
+def _differentiated_for(gm: GraphModule) -> Iterator[int]:
+    """The tensors for which the graph computes gradients."""
+    for node in gm.graph.nodes:
+        if node.target is torch.autograd.grad:
+            given = _GRADIENTS.bind(*node.args, **node.kwargs).arguments["inputs"]
+            ends = [end for end in torch.utils._pytree.tree_leaves(given) if isinstance(end, Node)]
+            yield from (id(tensor) for end in ends for tensor in tensors_of(end))
+
+
+_GRADIENTS = inspect.signature(torch.autograd.grad)
 
 
 def _blamed(trace: Trace) -> list[Site]:
@@ -188,14 +213,25 @@ _TELL_CHOICES_APART = frozenset(
 )
 
 
-def check_question(compilation: Compilation, name: str) -> None:
+_OF_ONE_TENSOR = frozenset(("_grad", "_post_accumulate_grad_hooks", "grad"))
+"""What a tensor shares with none that is computed from it."""
+
+
+def check_question(compilation: Compilation, tensor: VariableTracker, name: str) -> None:
     """Refuse questions that a chosen tensor answers otherwise than the tensor eager Python has.
 
     Attributes that torch does not define are the user's, and stay with the tensor they were set on.
 
+    Args:
+        compilation: what is being compiled.
+        tensor: what is asked; another one may be a view of a chosen tensor.
+        name: of an attribute or a method.
+
     Raises:
         SiteRefused: the answer could differ.
     """
+    if name in _OF_ONE_TENSOR:
+        check_identity(compilation, [tensor])
     if name in _TELL_CHOICES_APART or not hasattr(torch.Tensor, name):
         site = next(iter(compilation.trace.choices.values()))[0]
         raise SiteRefused(Refused("identity-compared", f"A tensor is asked for '{name}'."), site)
@@ -206,15 +242,18 @@ def check_identity(compilation: Compilation, operands: Iterable[VariableTracker]
 
     Args:
         compilation: what is being compiled.
-        operands: values that are compared by identity, hashed, or asked for their id.
+        operands: values that are compared by identity, hashed, asked for their id, or given an
+            attribute. `y.contiguous()` may be the chosen `y` itself.
 
     Raises:
         SiteRefused: one operand is such a tensor.
     """
+    chosen = compilation.trace.choices.items()
+    sites = {id(tensor): site for node, (site, _) in chosen for tensor in tensors_of(node)}
     nodes = [value.as_proxy().node for value in operands if value.is_tensor()]
-    for node in nodes:
-        if node in compilation.trace.choices:
-            raise SiteRefused(Refused("identity-compared"), compilation.trace.choices[node][0])
+    for tensor in (tensor for node in nodes for tensor in tensors_of(node)):
+        if id(tensor) in sites:
+            raise SiteRefused(Refused("identity-compared"), sites[id(tensor)])
 
 
 def _exchanges_streams(effects: SideEffects) -> bool:
@@ -236,5 +275,5 @@ def _changes_state(effects: SideEffects) -> bool:
 
 def _renamed(gm: GraphModule) -> list[int]:
     """Storages of tensors that are changed in place without a write, as `detach_` does."""
-    nodes = [n.args[0] for n in gm.graph.nodes if is_in_place(n) and n.args]
-    return list(storages(n for n in nodes if isinstance(n, Node)))
+    nodes = (n for n in gm.graph.nodes if is_in_place(n))
+    return list(storages(changed for n in nodes for changed in n.all_input_nodes[:1]))

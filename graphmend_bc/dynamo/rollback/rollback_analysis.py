@@ -226,16 +226,21 @@ def _written_inputs(recorder: Recorder, gm: GraphModule, exports: bool) -> tuple
         tensor = node.meta.get("example_value")
         if not isinstance(tensor, torch.Tensor) or storage_of(tensor) not in written:
             continue
-        storage = storage_of(tensor)
-        if type(tensor) is not FakeTensor or storage in recorder.attached or _has_history(tensor):
+        if type(tensor) is not FakeTensor or has_history(tensor):
             raise Refused("speculation-writes-input", "The write has an autograd history.")
         found.append(position)
-        sizes[storage] = tensor.untyped_storage().nbytes()
+        sizes[storage_of(tensor)] = tensor.untyped_storage().nbytes()
     _check_size(sum(sizes.values()), exports)
     return tuple(found)
 
 
-def _has_history(tensor: torch.Tensor) -> bool:
+def has_history(tensor: torch.Tensor) -> bool:
+    """Whether a tensor was computed from one that requires a gradient.
+
+    Args:
+        tensor: of a graph that was traced; of an input it is what it was before, or what a write
+            has added.
+    """
     try:
         return tensor.grad_fn is not None
     except RuntimeError:  # one of several views, whose base was changed: torch makes no new history
@@ -265,12 +270,13 @@ def _leaves_nothing(gm: GraphModule, node: Node, inputs: set[int]) -> bool:
     does a checkpoint without a context of the user's. A hook stays with its tensor, which may be an
     input: `x.contiguous()` is often `x`.
     """
-    if name_called(node) == "tag_activation_checkpoint" and isinstance(node.args[0], Node):
-        body = getattr(gm, str(node.args[0].target), None)
+    name, given = name_called(node), node.all_input_nodes
+    if name == "tag_activation_checkpoint":
+        body = getattr(gm, str(given[0].target), None)
         return isinstance(body, GraphModule) and "_checkpoint_context_fn" not in body.meta
-    if name_called(node) == "register_hook" and isinstance(node.args[0], Node):
-        return storages([node.args[0]]).isdisjoint(inputs)
-    return name_called(node) == "autograd_function_apply"
+    if name == "register_hook":
+        return storages(given[:1]).isdisjoint(inputs)
+    return name == "autograd_function_apply"
 
 
 _SWITCHES = frozenset(("_enter_autocast", "_exit_autocast", "_sdpa_kernel"))

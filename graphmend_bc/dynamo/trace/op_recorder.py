@@ -37,7 +37,8 @@ class _Moment(NamedTuple):
         node: the node of the graph that ran it.
         grad: whether grad mode was on.
         written: the storages that it wrote to.
-        requiring: those of them whose tensor required a gradient afterwards.
+        requiring: those of them whose tensor required a gradient; what autograd makes of the write
+            is not known yet.
     """
 
     node: Node | None
@@ -59,8 +60,7 @@ class Recorder:
 
     Attributes:
         written: storages changed in place so far, in the order of the writes.
-        attached: those of them whose tensor has an autograd history after the write.
-        unnoticed: those that were written to while grad mode was off.
+        unnoticed: those of them that were written to while grad mode was off.
         used_anew: those of them that an operator read afterwards.
         learns_anew: whether autograd noted one afterwards.
         draws: devices whose default random generators were drawn from.
@@ -95,7 +95,6 @@ class Recorder:
         waits: bool = False,
     ) -> None:
         self.written: list[int] = []
-        self.attached: set[int] = set()
         self.unnoticed: set[int] = set()
         self.used_anew: set[int] = set()
         self.learns_anew = False
@@ -265,9 +264,7 @@ class Recorder:
             self.written += moment.written
             self.ranges.forget(moment.written)
             # A leaf that is written while grad mode is off stays one, whatever it is written by.
-            if moment.grad:
-                self.attached |= moment.requiring
-            else:
+            if not moment.grad:
                 self.unnoticed.update(moment.written)
         self.checks = self.checks or self.rejects or raises_on_values(record)
 

@@ -204,6 +204,38 @@ def test_parameter_written_without_grad(
     )
 
 
+@pytest.mark.parametrize(
+    ("write", "use", "is_used"),
+    [
+        ("w.add_(1)", "y * w.detach()", False),
+        ("w.data.lerp_(held, 0.5)", "y + w.data.sum()", False),
+        ("w.data.copy_(held)", "torch.where(w > 0, y, held)", False),
+        ("w.add_(1)", "y * w.detach() * w", True),
+    ],
+)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_average_that_nobody_differentiates(
+    backend: str, write: str, use: str, is_used: bool
+) -> None:
+    """Autograd notes neither `detach` nor comparisons."""
+    check(
+        f"""
+        weight, held = nn.Parameter(torch.ones(3)), torch.ones(3)
+
+        def f(x):
+            w, y = weight, x * 3
+            with torch.no_grad(): {write}
+            y = y * 2 if y.sum() > 0 else y + 1
+            return {use}
+        """,
+        [UP, DOWN, UP],
+        mends="" if is_used else "where@6",
+        declines="gradient-of-written@6" if is_used else "",
+        breaks=None,
+        backend=backend,
+    )
+
+
 def test_history_of_a_buffer_beside_a_backward_pass_in_the_graph() -> None:
     """The pass leaves nothing to differentiate but what the buffer has got of the parameter."""
     check(

@@ -36,6 +36,8 @@ X = torch.tensor([1.0, 2.0, 3.0])
     ],
 )
 def test_an_arm_that_is_not_taken_does_not_raise(arm: str, backend: str) -> None:
+    if "*=" in arm and backend != "eager":
+        pytest.skip("Where writes are made new tensors, stock does not raise in the arm either.")
     is_speculated = "*=" in arm or "@" in arm  # the others are run if they are taken
     check(
         "import torch\nimport torch.nn.functional as F\nw = torch.ones(3)\n"

@@ -272,8 +272,15 @@ class Recorder:
         changed = list(map(id, written_by(record))) if record.op._schema.is_mutable else []
         read = [t for t in record.tensors() if t.layout is torch.strided and id(t) not in changed]
         self.used_anew |= self.unnoticed & set(map(storage_of, read))
-        if moment.grad and any(t.requires_grad for t in record.tensors()):
+        if moment.grad and any(t.requires_grad for t in record.tensors()) and _may_learn(record):
             self.learns_anew = True
+
+
+def _may_learn(record: OpRecord) -> bool:
+    """Whether autograd notes an operator on tensors that require a gradient."""
+    results = record.results()
+    is_smooth = any(t.is_floating_point() or t.is_complex() for t in results)
+    return record.name != "detach" and (is_smooth or not results)
 
 
 _SET = torch.ops.aten.set_.source_Tensor

@@ -18,6 +18,7 @@ from graphmend_bc.dynamo.frames import attempt
 from graphmend_bc.dynamo.frames.generated_code import OURS
 from graphmend_bc.dynamo.frames.internal_errors import InternalError, is_internal, is_too_deep
 from graphmend_bc.dynamo.graph.cuda_graphs import frame_records_cuda_graphs
+from graphmend_bc.dynamo.host_values.host_value import refused_constant
 from graphmend_bc.dynamo.rollback import eager_fallback
 from graphmend_bc.dynamo.speculation.survey import Survey, Surveyed
 from graphmend_bc.dynamo.symbols.stored_integers import as_symbols
@@ -166,7 +167,7 @@ class Attempts:
             return Failed(taken_up.error)
         except Exception as error:
             pass_on(error)
-            return Failed(error)
+            return Failed(refused_constant(error))
 
     def _compilation(
         self,

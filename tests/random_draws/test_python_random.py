@@ -324,3 +324,18 @@ def test_generators_whose_seed_varies() -> None:
         return x * drawn.random() + drawn.randrange(10)
     """
     check(source, [(torch.ones(3), seed) for seed in (3, 5, 8)], mends=None, declines=None)
+
+
+def test_a_seed_that_a_tensor_holds() -> None:
+    """The trace needs the number: it is computed before the graph, or it is said why not."""
+    source = """
+    import random
+
+    def f(x, seed):
+        own = random.Random({given})
+        return x * own.random() + own.randrange(5)
+    """
+    calls = [(x, torch.tensor(seed)) for seed in (3, 3, 4, 3) for x in (torch.ones(2),)]
+    check(source.replace("{given}", "seed.item()"), calls, mends=None)
+    drawn = source.replace("{given}", "torch.randint(0, 10000, ()).item()")
+    check(drawn, calls, mends="", declines="hoist-not-input@4", breaks=1)

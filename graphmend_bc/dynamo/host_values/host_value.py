@@ -14,7 +14,10 @@ from typing import Any, ClassVar, NoReturn, cast
 
 from torch._dynamo.bytecode_transformation import create_call_function
 from torch._dynamo.codegen import PyCodegen
-from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.base import (
+    AsPythonConstantNotImplementedError,
+    VariableTracker,
+)
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
@@ -86,6 +89,22 @@ class HostVariable(VariableTracker):
     def refuse(self, use: str) -> NoReturn:
         """Give the site up: something needs the value while the graph is traced."""
         raise SiteRefused(Refused("host-value-used", f"It is used in '{use}'."), self.site)
+
+
+def refused_constant(error: Exception) -> Exception:
+    """What gives a site up whose value Dynamo has taken for a constant; other errors as they are.
+
+    Much of Dynamo asks for a constant and goes on without; what does not ends the trace with this.
+    """
+    if not isinstance(error, AsPythonConstantNotImplementedError):
+        return error
+    value = error.vt
+    if not isinstance(value, HostVariable):
+        return error
+    refused = Refused("host-value-used", "It must be a constant.")
+    found = SiteRefused(refused, value.site)
+    found.__cause__ = error
+    return found
 
 
 class ReadVariable(HostVariable):

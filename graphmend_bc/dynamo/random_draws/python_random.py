@@ -24,6 +24,7 @@ from torch.fx import Node
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.host_function import HostCall
+from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.frames.breaks import UNSAFE_SIDE_EFFECT, instruction_of
 from graphmend_bc.dynamo.random_draws.chances import constants_in, interval_of
 from graphmend_bc.dynamo.random_draws.drawn_values import (
@@ -48,7 +49,9 @@ def call_function(stock: Callable[..., None]) -> Callable[..., None]:
     """`InstructionTranslatorBase.call_function`: functions of the module `random`."""
 
     def call(self: Translator, fn: VariableTracker, args: Args, kwargs: Keywords) -> None:
-        if isinstance(fn.realize(), RandomClassVariable) and _mends(self):
+        called = fn.realize()
+        called = called.callee.realize() if isinstance(called, MarkedCalleeVariable) else called
+        if isinstance(called, RandomClassVariable) and _mends(self):
             args = [_as_constant(self, arg) for arg in args]
         method = _of_module(fn.realize())
         value = None if method is None else _value(self, method, args, kwargs)

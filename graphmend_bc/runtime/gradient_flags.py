@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from dataclasses import dataclass, field
 
 import torch
@@ -10,7 +11,7 @@ import torch
 
 @dataclass(slots=True, eq=False)
 class GradientFlags:
-    """What one frame sets `requires_grad` of before its graph."""
+    """What one frame sets `requires_grad` of before its graph; nothing is kept alive by it."""
 
     _changed: threading.local = field(default_factory=threading.local)
 
@@ -25,10 +26,11 @@ class GradientFlags:
             tensor: requires none so far, and could.
         """
         tensor.requires_grad_()
-        self._changed.tensors.append(tensor)
+        self._changed.tensors.append(weakref.ref(tensor))
 
     def roll_back(self) -> None:
         """Have the tensors of the call that is running require none again."""
         tensors, self._changed.tensors = getattr(self._changed, "tensors", []), []
-        for tensor in tensors:
-            tensor.requires_grad_(False)
+        for known in tensors:
+            if (tensor := known()) is not None:
+                tensor.requires_grad_(False)

@@ -122,11 +122,27 @@ def test_a_check_that_fails_has_drawn_nothing() -> None:
         "x = F.dropout(x, 0.5)",
         "x = torch.bernoulli(x.sigmoid())",
         "x = x + torch.rand_like(x)",
+        "x = checkpoint(lambda x: F.dropout(x, 0.5), x, use_reentrant=False)",
     ],
 )
 def test_nothing_else_may_be_drawn_before(before: str) -> None:
     source = ARMS.format(condition=HALF["rand"]).replace("    if", f"    {before}\n    if")
-    check(source, [X] * 6, mends=None, declines="decided-by-chance@3", breaks=None)
+    source = source.replace("\n", "from torch.utils.checkpoint import checkpoint\n", 1)
+    check(source, [X] * 6, mends=None, declines="decided-by-chance@4", breaks=None)
+
+
+def test_what_is_drawn_in_inference_mode() -> None:
+    source = """
+    def f(x):
+        with torch.inference_mode():
+            drawn = torch.rand(3)
+        if drawn[0] < 0.5:
+            x = F.dropout(torch.cat([x, x])[:3], 0.5)
+        return x + drawn, drawn.is_inference()
+    """
+    check(source, [X] * 6, mends=None, declines=None, breaks=None)
+    source = "around = torch.inference_mode\n" + ARMS.format(condition=HALF["rand"])
+    check(source, [X] * 6, mends="hoist@4")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -113,6 +114,62 @@ def test_views_require_a_gradient_with_it(order: str, backend: str) -> None:
             assert (found, y.requires_grad) == (wanted, x.requires_grad)
             assert program.f(kind(a), a) == compiled(kind(b), b)
     assert {str(decline.reason) for decline in state.report.declines} <= {"leaf-noticed"}
+
+
+@pytest.mark.parametrize("asked", ["requires_grad", "view_as(x)"])
+def test_a_view_in_an_object_that_the_graph_does_not_use(asked: str) -> None:
+    program: Any = load(f"""
+    class Holder:
+        def __init__(self, part):
+            self.part = part
+
+    def f(x, holder):
+        x.requires_grad_()
+        return x * 2, holder.part.{asked}
+    """)
+    state = gm.session.new_state(mends=True)
+    torch._dynamo.reset()
+    with gm.session.mending_by(state):
+        compiled = torch.compile(program.f, backend="eager")
+        for part in (torch.clone, torch.clone, lambda x: x.view(3), torch.clone):
+            wanted, found = (
+                getattr(shown, "requires_grad", shown)
+                for function in (program.f, compiled)
+                for x in (X.clone(),)
+                for _, shown in (function(x, program.Holder(part(x))),)
+            )
+            assert found is wanted
+
+
+def test_in_a_forward_pass_nothing_is_recorded() -> None:
+    source = """
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.requires_grad_()
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    def f(x):
+        return Doubled.apply(x), x.requires_grad
+    """
+    check(source, CALLS, mends=None, declines=None, breaks=None)
+
+
+def test_no_tensor_is_kept_alive() -> None:
+    program: Any = load(FORCES.replace("{set}", "x.requires_grad_()"))
+    torch._dynamo.reset()
+    with gm.session.mending_by(gm.session.new_state(mends=True)):
+        compiled = torch.compile(program.f, backend="eager")
+        for _ in range(3):
+            x = X.clone()
+            known = weakref.ref(x)
+            compiled(x)
+            del x
+            assert known() is None
 
 
 def test_where_no_gradients_are_recorded() -> None:

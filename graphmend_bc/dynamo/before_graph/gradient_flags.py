@@ -11,6 +11,7 @@ with it, so no other input may be one.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -21,7 +22,12 @@ import torch
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.source import is_from_local_source
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.variables.tensor import TensorVariable
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.tensor import (
+    NumpyNdarrayVariable,
+    TensorVariable,
+    UnspecializedPythonVariable,
+)
 from torch._guards import Source
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
@@ -33,7 +39,7 @@ from graphmend_bc.dynamo.graph.lambda_guards import asking, guard_by, value_at
 from graphmend_bc.dynamo.host_values.host_reads import is_plain
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.dynamo.trace.tracing import check_is_outermost
+from graphmend_bc.dynamo.trace.tracing import Forwards, check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.gradient_flags import GradientFlags
@@ -53,12 +59,15 @@ class FlaggedInputs(Feature):
 
     flags: GradientFlags = field(default_factory=GradientFlags)
     places: list[tuple[Site, Source]] = field(default_factory=list)
-    tensors: list[torch.Tensor] = field(default_factory=list)
+    tensors: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
 
     def on_graph(self, compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
-        """No other input may be a view of one of them, now or later."""
-        known = [node.meta.get("grapharg") for node in gm.graph.find_nodes(op="placeholder")]
-        places = [arg.source for arg in known if arg is not None and arg.is_tensor]
+        """No other tensor that was met may be a view of one of them, now or later.
+
+        The graph need not use it: the frame may ask it whether it requires a gradient.
+        """
+        known = output.input_source_to_var.items()
+        places = [place for place, value in known if _is_tensor(value)]
         others = "".join(f"{s.name}, " for s in places if not is_made_before_graph(s))
         for site, place in self.places:
             asked = f"_has_no_view({place.name}, ({others}))"
@@ -73,8 +82,9 @@ class FlaggedInputs(Feature):
         compiled_for = GradientFlags()
         compiled_for.begin()
         try:
-            for tensor in self.tensors:
-                compiled_for.set(tensor)
+            for known in self.tensors:
+                if (tensor := known()) is not None:
+                    compiled_for.set(tensor)
             yield
         finally:
             compiled_for.roll_back()
@@ -104,7 +114,7 @@ def flag_before_graph(
     if not flagged.tensors:
         call_in_prologue(tx, flagged.flags.begin, (), "flags")
     flagged.places.append((site, tensor.source))
-    flagged.tensors.append(value_at(tx, tensor.source))
+    flagged.tensors.append(weakref.ref(value_at(tx, tensor.source)))
     call_in_prologue(tx, flagged.flags.set, (tensor.source,), "flagged")
     node.meta["example_value"].requires_grad_()
     for known in (tensor, *tx.output.input_source_to_var.values()):
@@ -137,6 +147,9 @@ def _check(
     check_is_outermost(tx)
     if trace.arms:
         raise Refused("leaf-noticed", "It is in an arm that may not be taken.")
+    forwards = trace.known(Forwards)
+    if forwards is not None and forwards.depth:
+        raise Refused("leaf-noticed", "It is inside of an autograd function.")
     if not is_plain(tensor) or not is_input(node):
         raise Refused("leaf-noticed", "The tensor is no plain input of the graph.")
     assert tensor.source is not None
@@ -152,6 +165,12 @@ def _check(
 
 
 _VIEWED = "Another input is a view of it."
+
+
+def _is_tensor(value: VariableTracker) -> bool:
+    """Whether the frame has a tensor there, and no array or number that Dynamo makes one of."""
+    made = (NumpyNdarrayVariable, UnspecializedPythonVariable)
+    return isinstance(value, TensorVariable) and not isinstance(value, made)
 
 
 def _has_no_view(tensor: torch.Tensor, others: Iterable[object]) -> bool:

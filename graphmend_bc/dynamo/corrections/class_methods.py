@@ -27,6 +27,7 @@ from torch.autograd.function import _is_setup_context_defined
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.trace.compilation import Compilation, current
 from graphmend_bc.dynamo.trace.features import Feature
+from graphmend_bc.dynamo.trace.tracing import Forwards
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +57,17 @@ def call_apply(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`AutogradFunctionVariable.call_apply`: the same, where no gradient is asked for."""
 
     def call_apply(self: Any, tx: Translator, args: Args, kwargs: Keywords) -> Any:
+        compilation = current()
+        if compilation is None or not compilation.may_mend:
+            return stock(self, tx, args, kwargs)
+        forwards = compilation.trace.of(Forwards)
+        forwards.depth += 1
+        try:
+            return corrected(self, tx, args, kwargs)
+        finally:
+            forwards.depth -= 1
+
+    def corrected(self: Any, tx: Translator, args: Args, kwargs: Keywords) -> Any:
         found = None
         setup: Any = _is_setup_context_defined
         has_context = not setup(self.fn_cls.setup_context)

@@ -19,6 +19,7 @@ from torch._dynamo.variables.builder import GraphArg
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
+from graphmend_bc.dynamo.graph.fx_nodes import name_called
 from graphmend_bc.dynamo.random_draws.drawn_values import HostDraw, HostDraws, check_always_runs
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
@@ -52,7 +53,14 @@ def draw_before_graph(
         return
     check_is_outermost(tx)
     check_always_runs(tx, compilation.trace)
-    nodes = [node for node in tx.output.graph.nodes if node in recorder.drawing]
+    graph = tx.output.graph
+    # In a checkpointed function, say. It may be drawn before, and again in the backward pass.
+    if any(node is None or node.graph is not graph for node in recorder.drawing):
+        raise Refused("hoist-not-input", "Something is drawn in a graph inside the graph.")
+    # What is made in inference mode is of another kind.
+    if any(name_called(node) == "_enter_inference_mode" for node in graph.nodes):
+        raise Refused("hoist-not-input", "The graph switches inference mode.")
+    nodes = [node for node in graph.nodes if node in recorder.drawing]
     last = max(map(nodes.index, needed))
     if not all(map(_is_drawn_alone, nodes[: last + 1])):
         raise Refused("hoist-not-input", "What is drawn before depends on more than constants.")

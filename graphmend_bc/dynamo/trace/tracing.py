@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import torch
@@ -14,10 +15,21 @@ from torch._dynamo.variables.functions import UserFunctionVariable
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
 
 from graphmend_bc.dynamo.trace.compilation import Compilation
+from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.reporting.references import reference
 from graphmend_bc.runtime import Site
+
+
+@dataclass(slots=True, eq=False)
+class Forwards(Feature):
+    """How many forward passes are being traced in which eager Python records no gradients.
+
+    Where no argument asks for one, stock traces them as any other function.
+    """
+
+    depth: int = 0
 
 
 def check_is_outermost(tx: InstructionTranslatorBase, ours: int = 0) -> None:

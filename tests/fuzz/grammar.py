@@ -226,7 +226,12 @@ EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "{whole}[0].item() in (1, 2)",
             "len({whole}.unique()) > 1",
         ),
-        "random": ("torch.rand(()) < 0.5", "torch.rand(()) < 0.0"),
+        "random": (
+            "torch.rand(()) < 0.5",
+            "torch.rand(()) < 0.0",
+            "torch.zeros(2).uniform_(0, 1)[0] < 0.5",
+            "torch.randint(2, ()) == 0",
+        ),
         "identity": (
             "{vector} is {vector_name}",
             "{thing} is None",

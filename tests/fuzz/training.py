@@ -110,10 +110,12 @@ CHECKPOINTS: Final = Surrounding(
     },
 )
 
+_FORCES: Final = "def forces(v):\n    v.requires_grad_()\n    return torch.autograd.grad((v * v.cos()).sum(), v)[0]\n\n"
+
 DERIVATIVES: Final = Surrounding(
     definitions=(
-        "weight = torch.tensor([1.0, -2.0, 0.5], requires_grad=True)\n\ndef cubed(v):\n    return (v ** 3).sum()",
-        "weight = torch.ones(3, requires_grad=True)\n\ndef cubed(v):\n    if v.sum() > 0:\n        return (v ** 2).sum()\n"
+        f"{_FORCES}weight = torch.tensor([1.0, -2.0, 0.5], requires_grad=True)\n\ndef cubed(v):\n    return (v ** 3).sum()",
+        f"{_FORCES}weight = torch.ones(3, requires_grad=True)\n\ndef cubed(v):\n    if v.sum() > 0:\n        return (v ** 2).sum()\n"
         "    return (v * v.detach()).sum()",
     ),
     vector=(
@@ -122,8 +124,10 @@ DERIVATIVES: Final = Surrounding(
         "torch.autograd.grad((weight * {vector}.detach()).pow(3).sum(), weight, create_graph=True)[0]",
         "torch.func.vjp(torch.sin, {vector}.detach())[1](weight.detach())[0]",
         "{vector} * weight",
+        "forces({vector})",
     ),
     statements=(
+        "{vector_old}.requires_grad = True\n{vector_old} = {vector} * forces({vector_old})",
         "<i> = {vector}.detach().requires_grad_()\n(<i>_1,) = torch.autograd.grad(cubed(<i>), <i>, create_graph=True)\n"
         "(<i>_2,) = torch.autograd.grad(<i>_1.sum(), <i>)\n{vector_old} = {vector} + <i>_2",
         "<i> = torch.autograd.grad(cubed(weight * {vector}.detach()), weight, create_graph=True)[0]\n"

@@ -1,4 +1,4 @@
-"""Draws from NumPy's and Python's generators."""
+"""Draws from generators of NumPy, of Python and of torch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.random_draws.guarded_draws import chosen
 from graphmend_bc.dynamo.random_draws.host_code import DRAWS, draws_on_host
 from graphmend_bc.dynamo.random_draws.numpy_random import drawn
+from graphmend_bc.dynamo.random_draws.torch_generators import (
+    FUNCTIONS,
+    SEEDS,
+    drawn_from_generator,
+)
 from graphmend_bc.rewriting.plan import Capture, MarkCallee, Outline
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.runtime.draws import PYTHON_DRAWS
@@ -85,4 +90,21 @@ CHOSEN = Rule(
 )
 """A draw that chooses one of a few is made before the graph; each outcome is compiled by itself."""
 
-RULES = (DRAW, DRAWN, CHOSEN)
+
+def _matches_generator(site: BreakSite) -> Rewrites | None:
+    known = site.gb_type and site.callee in (*FUNCTIONS, SEEDS)
+    return {site.offset: MarkCallee(in_order=False)} if known else None
+
+
+OF_GENERATOR = Rule(
+    "generator",
+    "draw",
+    5,
+    _matches_generator,
+    frozenset({"Failed to convert args/kwargs to proxy", "torch.Generator method"}),
+    handler=drawn_from_generator,
+    needs=frozenset({capabilities.UNCACHED_CALLS}),
+)
+"""What is drawn from a generator of torch's that the program has is drawn before the graph."""
+
+RULES = (DRAW, DRAWN, CHOSEN, OF_GENERATOR)

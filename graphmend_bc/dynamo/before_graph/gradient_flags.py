@@ -153,10 +153,12 @@ def _check(
     if not is_plain(tensor) or not is_input(node):
         raise Refused("leaf-noticed", "The tensor is no plain input of the graph.")
     assert tensor.source is not None
+    value: torch.Tensor = value_at(tx, tensor.source)
     given = tree_leaves([*tx.output.root_tx.f_locals.values()])
-    if not _has_no_view(value_at(tx, tensor.source), given):
+    if not _has_no_view(value, given):
         raise Refused("leaf-noticed", _VIEWED)
-    if not (fake.is_floating_point() or fake.is_complex()) or fake.is_inference():
+    # The fake tensor of an inference tensor is none.
+    if not (fake.is_floating_point() or fake.is_complex()) or value.is_inference():
         raise Refused("leaf-noticed", "It raises.")
     if not all(is_input(other) or _only_sets_a_mode(other) for other in tx.output.graph.nodes):
         raise Refused("leaf-noticed", "Something is computed before.")

@@ -247,6 +247,19 @@ def test_inference_tensors(inside: bool) -> None:
     assert {str(decline.reason) for decline in state.report.declines} == {"leaf-noticed"}
 
 
+@pytest.mark.parametrize("hooked", ["x", "y"])
+@pytest.mark.parametrize("name", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_a_hook_that_is_registered_before(hooked: str, name: str) -> None:
+    source = f"""
+    def f(x, y):
+        {hooked}.{name}(print)
+        x.requires_grad_()
+        return x * 2
+    """
+    calls = [(X, -X), (-X, LEAF)]
+    check(source, calls, mends=None, declines=None, breaks=None, fullgraph=False)
+
+
 def test_integers_have_no_gradients() -> None:
     source = """
     def f(x):

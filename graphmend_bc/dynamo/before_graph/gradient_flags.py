@@ -162,6 +162,10 @@ def _check(
         raise Refused("leaf-noticed", "It raises.")
     if not all(is_input(other) or _only_sets_a_mode(other) for other in tx.output.graph.nodes):
         raise Refused("leaf-noticed", "Something is computed before.")
+    # Dynamo registers hooks after the graph.
+    hooked = (known.as_proxy().node for known, *_ in tx.output.side_effects.tensor_hooks.values())
+    if not all(other.meta["example_value"].requires_grad for other in hooked):
+        raise Refused("leaf-noticed", "A hook is registered before, which raises.")
     if trace.mended.keys() - sites or tx.output.root_tx.debug_locals:
         raise Refused("leaf-noticed", "What was met before may run after it.")
 

@@ -226,6 +226,40 @@ def test_what_is_computed_before_would_see_it(body: str) -> None:
     check(source, calls, mends=None, declines="leaf-noticed@3", breaks=1)
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_inference_tensors(inside: bool) -> None:
+    program: Any = load("def f(x):\n    x.requires_grad_()\n    return x * 2, x.requires_grad")
+    state = gm.session.new_state(mends=True)
+
+    def seen(function: Any) -> object:
+        with torch.inference_mode():
+            x = X.clone()
+        try:
+            with torch.inference_mode(inside):
+                return function(x)[1]
+        except RuntimeError as error:
+            return str(error)
+
+    torch._dynamo.reset()
+    with gm.session.mending_by(state):
+        compiled = torch.compile(program.f, backend="eager")
+        assert seen(compiled) == seen(program.f)
+    assert {str(decline.reason) for decline in state.report.declines} == {"leaf-noticed"}
+
+
+@pytest.mark.parametrize("hooked", ["x", "y"])
+@pytest.mark.parametrize("name", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_a_hook_that_is_registered_before(hooked: str, name: str) -> None:
+    source = f"""
+    def f(x, y):
+        {hooked}.{name}(print)
+        x.requires_grad_()
+        return x * 2
+    """
+    calls = [(X, -X), (-X, LEAF)]
+    check(source, calls, mends=None, declines=None, breaks=None, fullgraph=False)
+
+
 def test_integers_have_no_gradients() -> None:
     source = """
     def f(x):

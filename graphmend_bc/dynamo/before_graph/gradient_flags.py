@@ -153,13 +153,19 @@ def _check(
     if not is_plain(tensor) or not is_input(node):
         raise Refused("leaf-noticed", "The tensor is no plain input of the graph.")
     assert tensor.source is not None
+    value: torch.Tensor = value_at(tx, tensor.source)
     given = tree_leaves([*tx.output.root_tx.f_locals.values()])
-    if not _has_no_view(value_at(tx, tensor.source), given):
+    if not _has_no_view(value, given):
         raise Refused("leaf-noticed", _VIEWED)
-    if not (fake.is_floating_point() or fake.is_complex()) or fake.is_inference():
+    # The fake tensor of an inference tensor is none.
+    if not (fake.is_floating_point() or fake.is_complex()) or value.is_inference():
         raise Refused("leaf-noticed", "It raises.")
     if not all(is_input(other) or _only_sets_a_mode(other) for other in tx.output.graph.nodes):
         raise Refused("leaf-noticed", "Something is computed before.")
+    # Dynamo registers hooks after the graph.
+    hooked = (known.as_proxy().node for known, *_ in tx.output.side_effects.tensor_hooks.values())
+    if not all(other.meta["example_value"].requires_grad for other in hooked):
+        raise Refused("leaf-noticed", "A hook is registered before, which raises.")
     if trace.mended.keys() - sites or tx.output.root_tx.debug_locals:
         raise Refused("leaf-noticed", "What was met before may run after it.")
 

@@ -29,11 +29,11 @@ def settled() -> object:
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was computed, by the line that asks for it."""
+    """What was computed, by its label."""
     found, stock = [], Slice.run
 
     def run(self: Slice, arguments: object) -> object:
-        found.append(self.label.split(" ")[0].rpartition(":")[2])
+        found.append(self.label)
         return stock(self, arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Slice, "run", run)

@@ -168,7 +168,7 @@ def test_size_whose_graph_raises_too_often_is_declined_at_once() -> None:
 
 def test_condition_that_flips_and_cannot_be_guarded_is_not_mended() -> None:
     def drawn(x: torch.Tensor) -> torch.Tensor:
-        function = torch.sin if torch.randn([]) < x[0] * 0 else torch.cos
+        function = torch.sin if torch.randn_like(x)[0] < x[0] * 0 else torch.cos
         return function(x)
 
     torch.manual_seed(0)

@@ -15,6 +15,7 @@ from torch._dynamo.source import AttrSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.lazy import LazyVariableTracker
 from torch._dynamo.variables.lists import ListVariable
 from torch._dynamo.variables.misc import RandomClassVariable, RandomVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
@@ -49,9 +50,7 @@ def call_function(stock: Callable[..., None]) -> Callable[..., None]:
     """`InstructionTranslatorBase.call_function`: functions of the module `random`."""
 
     def call(self: Translator, fn: VariableTracker, args: Args, kwargs: Keywords) -> None:
-        called = fn.realize()
-        called = called.callee.realize() if isinstance(called, MarkedCalleeVariable) else called
-        if isinstance(called, RandomClassVariable) and _mends(self):
+        if _makes_generator(fn.realize()) and _mends(self):
             args = [_as_constant(self, arg) for arg in args]
         method = _of_module(fn.realize())
         value = None if method is None else _value(self, method, args, kwargs)
@@ -61,6 +60,16 @@ def call_function(stock: Callable[..., None]) -> Callable[..., None]:
             self.push(value)
 
     return call
+
+
+def _makes_generator(callee: VariableTracker) -> bool:
+    """Whether `random.Random` is called; a mark looks at what it marks when it is called."""
+    if not isinstance(callee, MarkedCalleeVariable):
+        return isinstance(callee, RandomClassVariable)
+    marked = callee.callee
+    if isinstance(marked, LazyVariableTracker) and not marked.is_realized():
+        return marked.peek_value() is Random
+    return isinstance(marked.realize(), RandomClassVariable)
 
 
 def call_method(stock: Callable[..., VariableTracker]) -> Callable[..., VariableTracker]:

@@ -240,6 +240,24 @@ def _number_in(described: Any) -> type | None:
     return described[0] if described[0] in NUMBERS else None
 
 
+def unguarded(source: Source, drawn: torch.Tensor, fake: Any) -> GraphArg:
+    """What an input of the graph is, on which nothing guards.
+
+    Args:
+        source: where generated code has what is drawn.
+        drawn: what that is in the call that is compiled.
+        fake: its fake tensor.
+    """
+    return GraphArg(
+        source,
+        drawn,
+        pass_arg_as_tensor=False,
+        fake_tensor=fake,
+        is_tensor=False,
+        example_strong_ref=drawn,
+    )
+
+
 def _input(
     tx: InstructionTranslatorBase, kind: type[TensorVariable], source: Source, array: torch.Tensor
 ) -> TensorVariable:
@@ -247,14 +265,7 @@ def _input(
     fake = tx.output.fake_mode.from_tensor(array, static_shapes=True)
     tracer = tx.output.root_tracer
     proxy = tracer.create_graph_input("drawn", torch.Tensor, fake, source=source)
-    proxy.node.meta["grapharg"] = GraphArg(
-        source,
-        array,
-        pass_arg_as_tensor=False,
-        fake_tensor=fake,
-        is_tensor=False,
-        example_strong_ref=array,
-    )
+    proxy.node.meta["grapharg"] = unguarded(source, array, fake)
     found = wrap_fx_proxy_cls(kind, tx=tx, proxy=proxy, example_value=fake, subclass_type=None)
     assert isinstance(found, kind)
     return found

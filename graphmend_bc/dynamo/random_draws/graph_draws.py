@@ -15,12 +15,16 @@ from typing import Any, Final
 import torch
 from torch._dynamo.source import GetItemSource, SyntheticLocalSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._dynamo.variables.builder import GraphArg
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
 from graphmend_bc.dynamo.graph.fx_nodes import name_called
-from graphmend_bc.dynamo.random_draws.drawn_values import HostDraw, HostDraws, check_always_runs
+from graphmend_bc.dynamo.random_draws.drawn_values import (
+    HostDraw,
+    HostDraws,
+    check_always_runs,
+    unguarded,
+)
 from graphmend_bc.dynamo.trace.compilation import Compilation
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
@@ -168,11 +172,4 @@ def _make_input(
     node.op, node.target, node.args, node.kwargs = "placeholder", node.name, (), {}
     tracer._input_versions_at_beginning.append(fake._version)
     tracer.input_name_to_proxy[node.name] = torch.fx.Proxy(node, tracer)
-    node.meta["grapharg"] = GraphArg(
-        source,
-        drawn,
-        pass_arg_as_tensor=False,
-        fake_tensor=fake,
-        is_tensor=False,
-        example_strong_ref=drawn,
-    )
+    node.meta["grapharg"] = unguarded(source, drawn, fake)

@@ -22,7 +22,7 @@ from torch._dynamo.source import (
 )
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
-from torch._dynamo.variables.builder import GraphArg, wrap_fx_proxy
+from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.lists import BaseListVariable, SizeVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
 from torch._guards import Source
@@ -31,7 +31,12 @@ from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.callees import name_of, owner_of
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.dynamo.graph.fx_nodes import name_called
-from graphmend_bc.dynamo.random_draws.drawn_values import HostDraw, HostDraws, check_always_runs
+from graphmend_bc.dynamo.random_draws.drawn_values import (
+    HostDraw,
+    HostDraws,
+    check_always_runs,
+    unguarded,
+)
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.reporting.reasons import Refused
 
@@ -243,13 +248,6 @@ def _as_input(
         with tx.output.fake_mode:
             fake = torch.empty(shape, dtype=drawn.dtype)
     proxy = tx.output.root_tracer.create_graph_input("drawn", torch.Tensor, fake, source=source)
-    proxy.node.meta["grapharg"] = GraphArg(
-        source,
-        drawn,
-        pass_arg_as_tensor=False,
-        fake_tensor=fake,
-        is_tensor=False,
-        example_strong_ref=drawn,
-    )
+    proxy.node.meta["grapharg"] = unguarded(source, drawn, fake)
     found: VariableTracker = wrap_fx_proxy(tx=tx, proxy=proxy, example_value=fake)
     return found

@@ -1,6 +1,8 @@
-"""Short names for what Dynamo hands to whatever stands for a callee."""
+"""What Dynamo hands to whatever stands for a callee: short names, and a question about it."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
@@ -13,3 +15,20 @@ Args = list[VariableTracker]
 
 Keywords = dict[str, VariableTracker]
 """Arguments by name."""
+
+
+def holds_any(given: object, is_meant: Callable[[VariableTracker], bool]) -> bool:
+    """Whether some variable among arguments, or inside of one of them, is meant.
+
+    Args:
+        given: variables, in any nesting of containers.
+        is_meant: asked of each variable.
+    """
+    found: list[VariableTracker] = []
+
+    def visit(value: VariableTracker) -> None:
+        if is_meant(value):
+            found.append(value)
+
+    VariableTracker.visit(visit, given)
+    return bool(found)

@@ -16,18 +16,15 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import torch
 from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.source import is_from_local_source
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
-from torch._dynamo.variables.tensor import (
-    NumpyNdarrayVariable,
-    TensorVariable,
-    UnspecializedPythonVariable,
-)
+from torch._dynamo.variables.tensor import NumpyNdarrayVariable, TensorVariable
 from torch._guards import Source
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
@@ -35,7 +32,7 @@ from torch.utils._pytree import tree_leaves
 from graphmend_bc.dynamo.before_graph.apart_guards import is_made_before_graph
 from graphmend_bc.dynamo.before_graph.prologue import call_in_prologue
 from graphmend_bc.dynamo.graph.fx_nodes import is_input, name_called
-from graphmend_bc.dynamo.graph.lambda_guards import asking, guard_by, value_at
+from graphmend_bc.dynamo.graph.lambda_guards import Reader, guard_by, reader, value_at
 from graphmend_bc.dynamo.host_values.host_reads import is_plain
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
@@ -68,10 +65,10 @@ class FlaggedInputs(Feature):
         """
         known = output.input_source_to_var.items()
         places = [place for place, value in known if _is_tensor(value)]
-        others = "".join(f"{s.name}, " for s in places if not is_made_before_graph(s))
+        others = [place for place in places if not is_made_before_graph(place)]
+        root = output.root_tx
         for site, place in self.places:
-            asked = f"_has_no_view({place.name}, ({others}))"
-            holds, root = asking(asked, {"_has_no_view": _has_no_view}), output.root_tx
+            holds = partial(_finds_no_view, reader([place, *others]))
             if not holds(root.f_locals, root.f_globals):
                 raise SiteRefused(Refused("leaf-noticed", _VIEWED), site)
             guard_by(holds, f"no other input is a view of {place.name}")
@@ -175,8 +172,12 @@ _VIEWED = "Another input is a view of it."
 
 def _is_tensor(value: VariableTracker) -> bool:
     """Whether the frame has a tensor there, and no array or number that Dynamo makes one of."""
-    made = (NumpyNdarrayVariable, UnspecializedPythonVariable)
-    return isinstance(value, TensorVariable) and not isinstance(value, made)
+    return is_plain(value) and not isinstance(value, NumpyNdarrayVariable)
+
+
+def _finds_no_view(read: Reader, local: Any, scope: Any) -> bool:
+    tensor, *others = read(local, scope)
+    return _has_no_view(tensor, others)
 
 
 def _has_no_view(tensor: torch.Tensor, others: Iterable[object]) -> bool:

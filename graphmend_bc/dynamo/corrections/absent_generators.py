@@ -14,7 +14,7 @@ import torch
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import SymNodeVariable
 
-from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator, holds_any
 from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.dynamo.trace.features import Feature
 
@@ -38,7 +38,7 @@ def leave_out(stock: Callable[..., Any]) -> Callable[..., Any]:
         compilation, given = current(), kwargs.get("generator")
         if given is not None and compilation is not None and compilation.may_mend:
             is_none = given.realize().is_python_constant() and given.as_python_constant() is None
-            if is_none and self.value in _FUNCTIONS and _has_symbols((args, kwargs)):
+            if is_none and self.value in _FUNCTIONS and holds_any((args, kwargs), _is_symbol):
                 compilation.trace.of(AbsentGenerators)
                 kwargs = {name: value for name, value in kwargs.items() if name != "generator"}
         return stock(self, tx, args, kwargs)
@@ -46,12 +46,5 @@ def leave_out(stock: Callable[..., Any]) -> Callable[..., Any]:
     return call_function
 
 
-def _has_symbols(given: object) -> bool:
-    found: list[VariableTracker] = []
-
-    def visit(value: VariableTracker) -> None:
-        if isinstance(value, SymNodeVariable):
-            found.append(value)
-
-    VariableTracker.visit(visit, given)
-    return bool(found)
+def _is_symbol(value: VariableTracker) -> bool:
+    return isinstance(value, SymNodeVariable)

@@ -24,7 +24,7 @@ from torch._dynamo.variables.user_defined import UserDefinedClassVariable
 from torch._guards import Source
 from torch.autograd.function import _is_setup_context_defined
 
-from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
+from graphmend_bc.dynamo.arguments import Args, Keywords, Translator, holds_any
 from graphmend_bc.dynamo.trace.compilation import Compilation, current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.trace.tracing import Forwards
@@ -71,7 +71,7 @@ def call_apply(stock: Callable[..., Any]) -> Callable[..., Any]:
         found = None
         setup: Any = _is_setup_context_defined
         has_context = not setup(self.fn_cls.setup_context)
-        if not kwargs and not (torch.is_grad_enabled() and _asks_for_gradient(args)):
+        if not kwargs and not (torch.is_grad_enabled() and holds_any(args, _asks_for_gradient)):
             forward = self.fn_cls.forward
             found = _bound(tx, forward, self.source, "forward")
             if found is None and has_context and _loses_context(forward, len(args)):
@@ -123,18 +123,11 @@ def _traced(
     return found
 
 
-def _asks_for_gradient(args: Args) -> bool:
-    """Whether stock asks for a gradient: a tensor requires one, or a module trains."""
-    found: list[VariableTracker] = []
-
-    def visit(value: VariableTracker) -> None:
-        if isinstance(value, NNModuleVariable) or (
-            isinstance(value, TensorVariable) and value.requires_grad is not False
-        ):
-            found.append(value)
-
-    VariableTracker.visit(visit, args)
-    return bool(found)
+def _asks_for_gradient(value: VariableTracker) -> bool:
+    """Whether stock asks for a gradient: of a tensor that requires one, or a module that trains."""
+    return isinstance(value, NNModuleVariable) or (
+        isinstance(value, TensorVariable) and value.requires_grad is not False
+    )
 
 
 def read_attribute(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -32,6 +32,7 @@ from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, reader, 
 from graphmend_bc.dynamo.before_graph.host_function import NUMBERS
 from graphmend_bc.dynamo.before_graph.prologue import call_in_prologue
 from graphmend_bc.dynamo.calls.cached_calls import is_cached
+from graphmend_bc.dynamo.graph.fx_nodes import name_called
 from graphmend_bc.dynamo.random_draws.chances import Interval
 from graphmend_bc.dynamo.trace.compilation import Compilation, Trace, is_saving
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
@@ -150,7 +151,7 @@ def drawn_before_graph(
     Raises:
         Refused: it gives something that no input of a graph can be, or raises.
     """
-    arrays, described = _tried(tx, draw)
+    arrays, described = tried(tx, draw)
     if not compilation.captures and (number := _number_in(described)) is not None:
         raise Refused("hoist-not-input", f"It gives a {number.__name__}.")
     local = compilation.trace.of(HostDraws).add(tx, compilation, site, draw, described)
@@ -215,8 +216,22 @@ def tensors_of_arguments(trace: Trace, nodes: Sequence[Node], name: str) -> Slic
     return piece
 
 
-def _tried(tx: InstructionTranslatorBase, draw: HostDraw) -> tuple[Sequence[torch.Tensor], Any]:
-    """What the call gives now."""
+def check_inference_mode(tx: InstructionTranslatorBase) -> None:
+    """Refuse where a tensor that is made here may be one of inference, and not before the graph."""
+    if any(name_called(node) == "_enter_inference_mode" for node in tx.output.graph.nodes):
+        raise Refused("hoist-not-input", "The graph switches inference mode.")
+
+
+def tried(tx: InstructionTranslatorBase, draw: HostDraw) -> tuple[Sequence[torch.Tensor], Any]:
+    """What a call gives now, which leaves the generators as they are.
+
+    Args:
+        tx: translator of the frame that has the call.
+        draw: what it does.
+
+    Raises:
+        Refused: it raises, or would not draw from the generators that it should.
+    """
     values = draw.values_in(tx)
     generators = draw.generators(*values)
     if generators is None:
@@ -258,11 +273,23 @@ def unguarded(source: Source, drawn: torch.Tensor, fake: Any) -> GraphArg:
     )
 
 
-def _input(
-    tx: InstructionTranslatorBase, kind: type[TensorVariable], source: Source, array: torch.Tensor
+def input_of(
+    tx: InstructionTranslatorBase,
+    kind: type[TensorVariable],
+    source: Source,
+    array: torch.Tensor,
+    fake: Any = None,
 ) -> TensorVariable:
-    """A new input of the graph, on which nothing guards: its shape is checked before the graph."""
-    fake = tx.output.fake_mode.from_tensor(array, static_shapes=True)
+    """A new input of the graph, on which nothing guards: its shape is checked before the graph.
+
+    Args:
+        tx: translator of any frame of the trace.
+        kind: of variable.
+        source, array: as `unguarded` has them.
+        fake: its fake tensor, if its shape is not that of the array in every call.
+    """
+    if fake is None:
+        fake = tx.output.fake_mode.from_tensor(array, static_shapes=True)
     tracer = tx.output.root_tracer
     proxy = tracer.create_graph_input("drawn", torch.Tensor, fake, source=source)
     proxy.node.meta["grapharg"] = unguarded(source, array, fake)
@@ -283,5 +310,5 @@ def _wrapped(
     if described[0] is None:
         return ConstantVariable.create(None)
     if described[0] in NUMBERS:
-        return _input(tx, TensorVariable, *next(inputs)).call_method(tx, "item", [], {})
-    return _input(tx, NumpyNdarrayVariable, *next(inputs))
+        return input_of(tx, TensorVariable, *next(inputs)).call_method(tx, "item", [], {})
+    return input_of(tx, NumpyNdarrayVariable, *next(inputs))

@@ -18,11 +18,12 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
-from graphmend_bc.dynamo.graph.fx_nodes import name_called
 from graphmend_bc.dynamo.random_draws.drawn_values import (
     HostDraw,
     HostDraws,
     check_always_runs,
+    check_inference_mode,
+    tried,
     unguarded,
 )
 from graphmend_bc.dynamo.trace.compilation import Compilation
@@ -61,9 +62,7 @@ def draw_before_graph(
     # In a checkpointed function, say. It may be drawn before, and again in the backward pass.
     if any(node is None or node.graph is not graph for node in recorder.drawing):
         raise Refused("hoist-not-input", "Something is drawn in a graph inside the graph.")
-    # What is made in inference mode is of another kind.
-    if any(name_called(node) == "_enter_inference_mode" for node in graph.nodes):
-        raise Refused("hoist-not-input", "The graph switches inference mode.")
+    check_inference_mode(tx)
     nodes = [node for node in graph.nodes if node in recorder.drawing]
     last = max(map(nodes.index, needed))
     if not all(map(_is_drawn_alone, nodes[: last + 1])):
@@ -125,8 +124,7 @@ def _bring_forward(
     """Make an input of a node that draws."""
     draws = compilation.trace.of(HostDraws)
     draw = _drawing(node)
-    with torch.random.fork_rng(devices=[]):
-        (drawn,), described = draw.call()
+    (drawn,), described = tried(tx, draw)
     local = draws.add(tx, compilation, site, draw, described)
     recorder.forget([node])
     if node.op == "call_method":  # what it is a name of becomes the input

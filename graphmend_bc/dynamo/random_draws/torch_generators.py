@@ -22,20 +22,20 @@ from torch._dynamo.source import (
 )
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
-from torch._dynamo.variables.builder import wrap_fx_proxy
 from torch._dynamo.variables.lists import BaseListVariable, SizeVariable
-from torch._dynamo.variables.tensor import SymNodeVariable
+from torch._dynamo.variables.tensor import SymNodeVariable, TensorVariable
 from torch._guards import Source
 
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.callees import name_of, owner_of
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
-from graphmend_bc.dynamo.graph.fx_nodes import name_called
 from graphmend_bc.dynamo.random_draws.drawn_values import (
     HostDraw,
     HostDraws,
     check_always_runs,
-    unguarded,
+    check_inference_mode,
+    input_of,
+    tried,
 )
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.reporting.reasons import Refused
@@ -161,7 +161,7 @@ def _seeded(
 
     trace = callee.compilation.trace
     draw = HostDraw((place,), on, _generators, on=on)
-    _tried(tx, draw)
+    tried(tx, draw)
     trace.of(HostDraws).add(tx, callee.compilation, callee.site, draw, None)
     found: VariableTracker = owner
     return found
@@ -174,6 +174,8 @@ def _place_of(generator: VariableTracker) -> Source:
     value, source = getattr(generator, "value", None), generator.source
     if type(value) is not torch.Generator or source is None:
         raise Refused("hoist-not-input", "The generator was not there before the function.")
+    if _generators(value) is None:
+        raise Refused("hoist-not-input", "It draws from the generator that graphs draw from.")
     return source
 
 
@@ -191,8 +193,7 @@ def _check(
     check_no_function_mode(tx)
     if not named.keys() <= _KEYWORDS:
         raise Refused("hoist-not-input", "It is called with other arguments.")
-    if any(name_called(node) == "_enter_inference_mode" for node in tx.output.graph.nodes):
-        raise Refused("hoist-not-input", "The graph switches inference mode.")
+    check_inference_mode(tx)
 
 
 def _check_values(forms: dict[str, Any]) -> None:
@@ -218,36 +219,17 @@ def _shape(function: str, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[
     return tuple(args)
 
 
-def _tried(tx: InstructionTranslatorBase, draw: HostDraw) -> tuple[Sequence[torch.Tensor], Any]:
-    """What the call gives now, without having been made.
-
-    Raises:
-        Refused: it raises, or the generator is none to draw from.
-    """
-    values = draw.values_in(tx)
-    generators = draw.generators(*values)
-    if generators is None or draw.on is None:
-        raise Refused("hoist-not-input", "It draws from the generator that graphs draw from.")
-    try:
-        return draw.on(generators[0].clone_state(), *values)
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise Refused("hoist-not-input", f"It raises {type(error).__name__}.") from error
-
-
 def _as_input(
     callee: KnownCalleeVariable, tx: Translator, draw: HostDraw, shape: tuple[Any, ...]
 ) -> VariableTracker:
     """A new input of the graph, on which nothing guards: it is as large as inputs say."""
-    (drawn,), described = _tried(tx, draw)
+    (drawn,), described = tried(tx, draw)
     local = callee.compilation.trace.of(HostDraws).add(
         tx, callee.compilation, callee.site, draw, described
     )
-    source = GetItemSource(SyntheticLocalSource(local), 0)
-    fake: Any = tx.output.fake_mode.from_tensor(drawn, static_shapes=True)
+    fake = None
     if not all(type(size) is int for size in shape):
         with tx.output.fake_mode:
             fake = torch.empty(shape, dtype=drawn.dtype)
-    proxy = tx.output.root_tracer.create_graph_input("drawn", torch.Tensor, fake, source=source)
-    proxy.node.meta["grapharg"] = unguarded(source, drawn, fake)
-    found: VariableTracker = wrap_fx_proxy(tx=tx, proxy=proxy, example_value=fake)
-    return found
+    source = GetItemSource(SyntheticLocalSource(local), 0)
+    return input_of(tx, TensorVariable, source, drawn, fake)

@@ -6,6 +6,8 @@
 #     make docs    the site made of docs/, in build/site; a warning is an error
 #     make lint    ruff, mypy --strict, the import contracts, clang-format, and C without a warning
 #     make fuzz    20,000 generated programs against eager Python (COUNT=, SEED=, JOBS=, ARGS="--minutes 30")
+#     make fuzz-readers  ten minutes of inputs that atheris finds, for each reader of files (SECONDS=600; Python 3.11 to 3.13)
+#     make coverage  which branches the tests come by (half an hour)
 #     make orders  all tests, with the calls of each program in every order
 #     make sanitize  the C extension's tests under ASan and UBSan
 #     make refleaks  the same under a debug build of CPython, where there is one
@@ -26,13 +28,14 @@ TESTS ?=
 ARGS ?=
 COUNT ?= 20000
 SEED ?= 0
+SECONDS ?= 600
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CLANG_FORMAT ?= $(BIN)/clang-format
 RESULTS ?= benchmarks/results
 STAMP := .stamps/build$(subst /,_,$(VENV))
 DOCS_STAMP := .stamps/docs$(subst /,_,$(VENV))
 
-.PHONY: build test test-slow orders fuzz demo docs docs-tools lint bench bench-aimnet bench-gpu census census-libs library-tests mutation matrix sanitize refleaks wheels clean
+.PHONY: build test test-slow orders fuzz fuzz-readers coverage demo docs docs-tools lint bench bench-aimnet bench-gpu census census-libs library-tests mutation matrix sanitize refleaks soak wheels clean
 
 build: $(STAMP)
 
@@ -57,6 +60,21 @@ orders: build
 fuzz: build
 	$(PYTEST) -m nightly --all-orders $(TESTS)
 	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED) --jobs $(JOBS) --out $(RESULTS)/fuzz_found $(ARGS)
+
+fuzz-readers: build
+	$(BIN)/python -m pip install -q -c constraints.txt atheris
+	for reader in archive bytecode decisions; do \
+		$(BIN)/python -m tests.readers --reader $$reader --seconds $(SECONDS) \
+			--out $(RESULTS)/fuzz_found || exit 1; done
+
+# Also in the processes that tests start, wherever they do.
+COVERAGE := $(BIN)/python -m coverage
+
+coverage: build
+	$(COVERAGE) erase
+	OMP_NUM_THREADS=1 $(COVERAGE) run -m pytest -n $(JOBS) --dist loadfile -m "not nightly" $(ARGS) $(TESTS)
+	$(COVERAGE) combine -q
+	$(COVERAGE) report
 
 # The script itself prints one OK line for each model that equals eager.
 demo: build
@@ -96,6 +114,15 @@ bench: build
 	$(BIN)/python benchmarks/growth.py --json $(RESULTS)/growth.json
 	$(BIN)/python benchmarks/frame_hooks.py --json $(RESULTS)/frame_hooks.json
 	$(BIN)/python benchmarks/tables.py $(RESULTS)
+	$(BIN)/python benchmarks/pictures.py $(RESULTS)
+
+# Two hours, on three processors: memory of a process that serves mended functions.
+soak: build
+	mkdir -p $(RESULTS)
+	$(BIN)/python benchmarks/soak.py --minutes 25 --arm stock --json $(RESULTS)/soak_stock.json & \
+	$(BIN)/python benchmarks/soak.py --minutes 10 --steady --json $(RESULTS)/soak_steady.json & \
+	$(BIN)/python benchmarks/soak.py --json $(RESULTS)/soak_mended.json && wait
+	$(BIN)/python -m pip install -q -c constraints.txt 'matplotlib>=3.9'
 	$(BIN)/python benchmarks/pictures.py $(RESULTS)
 
 # Each version of the model lies in a folder of its own; torch and numpy are those of the environment.

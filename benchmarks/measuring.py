@@ -146,8 +146,16 @@ def read_json(path: Path) -> tuple[dict[str, str], list[Sample]]:
         raise ValueError(f"{path} is no file of results: {error}") from error
 
 
-def write_json(path: Path, samples: Sequence[Sample]) -> None:
-    """Writes every sample, one a line, and what it was measured on."""
+def write_json(path: Path, samples: Sequence[Any], name: str = "samples", **about: str) -> None:
+    """Writes every sample, one a line, and what it was measured on.
+
+    Args:
+        path: of the file.
+        samples: objects of a dataclass.
+        name: of the list in the file.
+        about: what else the environment says.
+    """
     lines = ",\n".join(json.dumps(asdict(sample)) for sample in samples)
-    text = f'{{"environment": {json.dumps(environment())},\n"samples": [\n{lines}\n]}}\n'
+    head = json.dumps(environment() | about)
+    text = f'{{"environment": {head},\n"{name}": [\n{lines}\n]}}\n'
     path.write_text(text, encoding="utf-8")

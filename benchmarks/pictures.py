@@ -1,6 +1,6 @@
-"""Pictures of results: the lives of programs, and AIMNet2 in each arm. Needs matplotlib.
+"""Pictures of results: lives of programs, AIMNet2 in each arm, memory over hours. Needs matplotlib.
 
-python benchmarks/pictures.py docs/results        # life_cost.svg, aimnet.svg
+python benchmarks/pictures.py docs/results        # life_cost.svg, aimnet.svg, soak.svg
 """
 
 from __future__ import annotations
@@ -89,6 +89,24 @@ def _bars(axis: Axes, names: Mapping[str, str], found: Mapping[str, float], form
         axis.spines[side].set_visible(False)
 
 
+def soaks(arms: Mapping[str, Sequence[Mapping[str, float]]]) -> Figure:
+    """Memory of a process that serves calls: over time, and by the graphs that were compiled."""
+    figure, axes = pyplot.subplots(1, 2, figsize=(8, 2.6), sharey=True)
+    for arm, moments in arms.items():
+        memory = [moment["resident"] / 2**20 for moment in moments]
+        axes[0].plot([m["seconds"] / 60 for m in moments], memory, label=arm, color=COLOURS[arm])
+        axes[1].plot([m["compilations"] for m in moments], memory, color=COLOURS[arm])
+    axes[0].set_xlabel("minutes", fontsize=8)
+    axes[1].set_xlabel("graphs compiled so far", fontsize=8)
+    axes[0].set_ylabel("MiB in memory", fontsize=8)
+    axes[0].set_ylim(bottom=0)
+    axes[0].legend(fontsize=8)
+    for axis in axes:
+        axis.tick_params(labelsize=7)
+    figure.tight_layout()
+    return figure
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help="folder of results")
@@ -99,6 +117,10 @@ def main(argv: list[str] | None = None) -> int:
         drawn["life_cost.svg"] = lives(json.loads(text))
     if (folder / "aimnet.json").exists():
         drawn["aimnet.svg"] = aimnet(folder / "aimnet.json")
+    served = {arm: folder / f"soak_{arm}.json" for arm in ("stock", "mended")}
+    if all(path.exists() for path in served.values()):
+        texts = {arm: path.read_text(encoding="utf-8") for arm, path in served.items()}
+        drawn["soak.svg"] = soaks({arm: json.loads(t)["moments"] for arm, t in texts.items()})
     for name, figure in drawn.items():
         figure.savefig(folder / name, metadata={"Date": None})
     print(f"{folder}: {', '.join(drawn) or 'no results to draw'}", file=sys.stderr)

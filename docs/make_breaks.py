@@ -78,7 +78,7 @@ A rewrite has one of five shapes (`graphmend_bc/rewriting/plan.py`):
 * ask a truth value by name;
 * mark a callee;
 * mark operands, or call a primitive in place of an instruction;
-* outline the whole function.
+* outline the whole function, or the `with` block at its end.
 
 For the last three the rule's `handler` says what a trace makes of the mark. It is a function of
 yours (`graphmend_bc/dynamo/calls/markers.py` says what it gets), or the name of a built-in rule.

@@ -18,7 +18,7 @@ def _one_more(callee, tx, function, args, kwargs):
     return ConstantVariable.create(struct.calcsize(args[0].as_python_constant()) + 1)
 
 
-def register() -> None:
-    """Let the rule mend in this process."""
+def register() -> gm.Registration:
+    """Let the rule mend in this process, until the handle is removed."""
     handler = known_call("polyfill", _one_more)
-    gm.register_rule(gm.Rule("wrong", "polyfill", 4, _matches, handler=handler))
+    return gm.register_rule(gm.Rule("wrong", "polyfill", 4, _matches, handler=handler))

@@ -207,8 +207,17 @@ OF_CLASSES: Final = MappingProxyType(
     }
 )
 
+_OVERRIDES: Final = """class O:
+    def __matmul__(self, t): return t * 3
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None): return args[0] * 5
+o = O()"""
+
 OF_SPECIAL_METHODS: Final = MappingProxyType(
     {
+        "BuiltinVariable._handle_insert_op_in_graph (own_operators.operated)": Program(
+            "return o @ x", _OVERRIDES, ("O.__matmul__ = lambda self, t: t * 7",)
+        ),
         "object_protocol._get_cached_slots (special_methods.special_slots_of)": _tries(
             "len(o)", _OBJECT, "O.__len__ = lambda self: 3"
         ),

@@ -8,6 +8,15 @@ from typing import Final
 
 from graphmend_bc.canary.frames import DOWN, PRINT
 from graphmend_bc.canary.program import Program
+from graphmend_bc.code.facts import COMPREHENSIONS_ARE_CALLED
+
+_TWICE: Final = "given = torch.cat([given, given])"
+
+_MANY: Final = "y = torch.sin(torch.arange(1000.0)) * x.sum()"
+
+_STANCE: Final = "torch.compiler.set_stance('{}')"
+
+_GROWN: Final = "m = types.SimpleNamespace(v=[])"
 
 _FLAGS: Final = "torch.backends.cudnn"
 
@@ -42,11 +51,12 @@ w = torch.ones(3, requires_grad=True)
 """
 
 
-_BLOCK: Final = """from torch.utils.checkpoint import checkpoint
+_BLOCK: Final = """import copy
+from torch.utils.checkpoint import checkpoint
 w, n = torch.ones(3, requires_grad=True), torch.zeros(())
 def block(x):
     n.add_(1)
-    return pow(x, 2) + n
+    return copy.copy({1: x})[1] + n
 """
 
 
@@ -86,6 +96,24 @@ OF_VALUES: Final = MappingProxyType(
             ("random.seed(4)",),
             mends="draw",
             after="random.setstate(state)",
+        ),
+        "TorchInGraphFunctionVariable.call_function (padding.call_pad)": Program(
+            "return F.pad(x, [1, 1], value=x.shape[0] - 1)",
+            "",
+            (_TWICE, f"{_STANCE.format('fail_on_recompile')}\n{_TWICE}"),
+            after=_STANCE.format("default"),
+        ),
+        "VariableBuilder._wrap (grown_lists.wrap_list)": Program(
+            "m.v.append(x * 2)\nreturn torch.cat(m.v)", _GROWN, ("",), mends="accumulate"
+        ),
+        "TorchInGraphFunctionVariable.call_function (grown_lists.call_cat)": Program(
+            "m.v.append(x * 2)\nreturn torch.cat(m.v, dim=0)", _GROWN, ("",), mends="accumulate"
+        ),
+        "InstructionTranslatorBase.call_function (grown_lists.call_mapping)": Program(
+            "m.v.append(x * 2)\nreturn torch.cat([v.float() for v in m.v])",
+            _GROWN,
+            ("",),
+            mends="accumulate" if COMPREHENSIONS_ARE_CALLED else "",
         ),
         "RandomVariable.call_method (python_random.call_method)": Program(
             "return x * r.random()",
@@ -142,6 +170,11 @@ OF_VALUES: Final = MappingProxyType(
             declines="hoist-not-input",
             whole=False,
         ),
+        "SliceVariable.as_python_constant (host_value.constant_slice)": Program(
+            "for f in FS[: x.argmax().item()]: x = f(x)\nreturn x",
+            "FS = [torch.sin, torch.cos, torch.tan]",
+            mends="hoist",
+        ),
         "TorchInGraphFunctionVariable.call_function (array_numbers.call_torch)": Program(
             "n = x.argmax()\na = x[n] * 2\ntry: return a + torch.zeros(n[None].numpy())\n"
             "except TypeError: return a",
@@ -165,6 +198,19 @@ OF_VALUES: Final = MappingProxyType(
         ),
         "TorchInGraphFunctionVariable.call_function (dropout.call_dropout)": Program(
             f"y = F.dropout(x, 0.5, False)\n{PRINT}\nreturn x.sum(), y is x", mends="defer"
+        ),
+        **{
+            f"{where}{name} (factors.{ours})": Program(
+                f"{PRINT}\n{_MANY}\nreturn (y * 1).{name}(y / 3, y + 7, value=0.1)", mends="defer"
+            )
+            for where, ours in (
+                ("TensorVariable.method_", "keep_operator"),
+                ("tp_methods.", "keep_entry"),
+            )
+            for name in ("addcmul_", "addcdiv_")
+        },
+        "TorchInGraphFunctionVariable.call_function (factors.call_method)": Program(
+            f"{PRINT}\n{_MANY}\nreturn torch.addcdiv(y, y / 3, y + 7, value=0.1)", mends="defer"
         ),
         "TorchInGraphFunctionVariable.call_function (absent_generators.leave_out)": Program(
             "return x + torch.randint(1, 2, x.shape, generator=None)",

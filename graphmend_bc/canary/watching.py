@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from graphmend_bc.dynamo.patches.seam import ABSENT, Seam, SeamPlace
@@ -43,9 +43,10 @@ def places_of(seam: Seam) -> list[SeamPlace]:
 
 def _noting(name: str, reached: set[str]) -> Callable[[Any], Any]:
     def make(ours: Any) -> Any:
-        if not callable(ours):  # an entry of a table of attributes, with functions of its own
+        if is_dataclass(ours):  # an entry of a table, with functions of its own
             functions = {field.name: getattr(ours, field.name) for field in fields(ours)}
-            return replace(ours, **{key: make(value) for key, value in functions.items() if value})
+            made = {key: make(value) for key, value in functions.items() if value}
+            return replace(ours, **made)  # type: ignore[type-var]
 
         def noted(*args: Any, **kwargs: Any) -> Any:
             reached.add(name)

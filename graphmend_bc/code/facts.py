@@ -108,6 +108,9 @@ COMPARE_SHIFT: Final = {(3, 11): 0, (3, 12): 4}.get(VERSION, 5)
 # 3.12, 3.13: `return 1` is RETURN_CONST; before and after: LOAD_CONST, RETURN_VALUE.
 HAS_RETURN_CONST: Final = VERSION in ((3, 12), (3, 13))
 
+# Since 3.12 a comprehension is a loop in the code around it, and no function of its own.
+COMPREHENSIONS_ARE_CALLED: Final = VERSION < (3, 12)
+
 # An exhausted FOR_ITER pops the iterator as it jumps. From 3.12 on, the jump leads to ops that pop
 # it in the compiler's counting only: what runs next is the op behind them, whatever they are. From
 # 3.14 on POP_ITER does run, and pops it.

@@ -91,6 +91,12 @@ DEQUE_OPERATORS: Final = (
 # Since torch 2.14 tables are asked for attributes, before the slot is: `deque.maxlen` is there.
 HAS_ATTRIBUTE_TABLES: Final = hasattr(VariableTracker, "lookup_tp_getset_member")
 
+# Since torch 2.15 a table is asked for the methods of a tensor.
+HAS_METHOD_TABLES: Final = "addcmul_" in getattr(vts.TensorVariable, "tp_methods", {})
+
+# Before torch 2.15 the bounds of a slice of a list are not asked for an index.
+TAKES_ANY_BOUND: Final = not hasattr(vts.SliceVariable, "as_index_slice")
+
 # Since torch 2.14 Dynamo reads context variables itself, and does not guard on one that is not set.
 READS_CONTEXT_VARIABLES: Final = hasattr(misc, "ContextVarVariable")
 

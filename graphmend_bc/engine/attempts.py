@@ -45,6 +45,9 @@ from graphmend_bc.runtime.signal_handlers import pass_on
 
 log = logging.getLogger("graphmend_bc")
 
+_MOST_FLAGGED = 1
+"""How often a frame is compiled for flags that the program has taken back since."""
+
 _SUSPENDS = CO_COROUTINE | CO_GENERATOR | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
 
 
@@ -190,12 +193,17 @@ class Attempts:
             draws=is_on(DRAWN, self.state.lost) and not self.plans.suspends,
             one_graph=self.wants_errors,
             leaves=not self.wants_errors and eager_fallback.is_called(),
+            sets_flags=self._sets_flags(),
             is_saved=not (self.call.exports or eager_fallback.is_called()),
             as_stock=as_stock,
             takes_up=takes_up,
             exact_asserts=self.plans.exact_asserts,
             exact_texts=self.plans.exact_texts,
         )
+
+    def _sets_flags(self) -> bool:
+        counts = self.state.frames.get(identity_of(self.code))
+        return eager_fallback.is_called() and (counts is None or counts.flagged < _MOST_FLAGGED)
 
     # Telling
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from graphmend_bc import config
 from graphmend_bc.code.unused_constants import without_unused_constants
+from graphmend_bc.dynamo.before_graph.kept_flags import call_left
 from graphmend_bc.dynamo.calls.assertions import Assertions
 from graphmend_bc.dynamo.corrections.finalisers import FrameLeft
 from graphmend_bc.dynamo.frames import attempt
@@ -28,7 +29,7 @@ from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback
 from graphmend_bc.dynamo.rollback.saved_frames import make_savable
 from graphmend_bc.dynamo.speculation.guarded_truth import GuardedTruths
 from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
-from graphmend_bc.dynamo.trace.compilation import CallLeft, Compilation, RegionBreaks
+from graphmend_bc.dynamo.trace.compilation import CallLeft, Compilation, RegionBreaks, Trace
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.engine import compile_time
 from graphmend_bc.engine.attempts import Attempts
@@ -163,8 +164,8 @@ class Frame(Attempts):
         self._note_failed(compilation, failed)
         if isinstance(error, FrameLeft):
             return self._leave(compilation, error)
-        if isinstance(error, CallLeft):
-            return self._leave_call(error) or Next.ATTEMPT
+        if (left := call_left(compilation, error)) is not None:
+            return self._leave_call(left) or Next.ATTEMPT
         is_left = compilation.left_break and attempt.is_break(error)
         if is_left or (compilation.takes_up is not None and attempt.is_skip(error)):
             return self._end(compilation, failed)
@@ -189,8 +190,18 @@ class Frame(Attempts):
             self._goes_on(compilation, Failed(error))
             or self.flips.values != tried
             or (not compilation.trace.used and self.plans.take_out_unmet())
+            # Dynamo would trace the frame again up to here, and break where the site was met first.
+            or self._met_before(compilation, error)
         )
         return self.taken_up or self._may_be_whole_as_stock(compilation)
+
+    def _met_before(self, compilation: Compilation, error: Exception) -> bool:
+        """Whether chance decides at a site that is given up and was mended earlier in the trace."""
+        site = self.retries.place_of(Failed(error))
+        if site is None or site not in compilation.trace.used:
+            return False
+        decline = self.plans.declined.get(site)
+        return decline is not None and decline.reason == "decided-by-chance"
 
     def compile_without_us(self, error: InternalError) -> Outcome:
         """As `compile`, where we failed outside of an attempt: nothing is mended or remembered."""
@@ -348,11 +359,11 @@ class Frame(Attempts):
                 return self._compile_unmended(failed)
             if isinstance(error, FrameLeft):
                 return self._leave(compilation, error)
-            if isinstance(error, CallLeft):
-                return self._leave_call(error) or self._compile_as_stock()
-            if self.is_left and (left := self._left_in_this_call(failed)) is not None:
+            if (left := call_left(compilation, error)) is not None:
+                return self._leave_call(left) or self._compile_as_stock()
+            if self.is_left and (eager := self._left_in_this_call(failed)) is not None:
                 attempt.clean_up(error)
-                return left
+                return eager
             breaks = self.wants_errors and attempt.is_break(error)
             if breaks and (whole := self._compile_whole_as_stock(compilation)) is not None:
                 return whole
@@ -416,4 +427,12 @@ class Frame(Attempts):
         self._note_cut(cut)
         save_decisions(self.plans, self.state.function_of(self.code))
         self._tell(compilation, traced, mends, told)
+        self._prepare_call(trace)
         return traced
+
+    def _prepare_call(self, trace: Trace) -> None:
+        """What the call finds that the frame is compiled for, and its guards."""
+        if changes := trace.obliged(Feature.before_guards):
+            self.state.counts_of(self.code).flagged += 1
+        for feature in changes:
+            eager_fallback.note_undo(feature.before_guards())

@@ -9,6 +9,7 @@ from graphmend_bc import config
 from graphmend_bc.dynamo.calls.assertions import Assertions
 from graphmend_bc.dynamo.calls.backward_pass import BackwardPasses
 from graphmend_bc.dynamo.calls.higher_order import HigherOrder
+from graphmend_bc.dynamo.calls.inner_passes import InnerPasses
 from graphmend_bc.dynamo.deferral.accumulated_state import AccumulatedState
 from graphmend_bc.dynamo.frames import attempt
 from graphmend_bc.dynamo.frames.breaks import (
@@ -227,9 +228,9 @@ class RetryPolicy:
             return plans.climb_all(dict.fromkeys(operators.functional.values()), refused)
         if plans.stop_capturing(Refused("capture-fails", said)):
             return True
-        passes = trace.known(BackwardPasses)
-        if passes is not None and passes.sites:
-            return plans.climb_all(passes.sites, Refused("backward-noticed", said))
+        passes, inner = trace.known(BackwardPasses), trace.known(InnerPasses)
+        if sites := [site for known in (passes, inner) if known for site in known.sites]:
+            return plans.climb_all(sites, Refused("backward-noticed", said))
         return None
 
     def _asks_symbol(self, error: Exception, found: Break | None) -> bool:
@@ -284,7 +285,11 @@ class RetryPolicy:
         # Where a number is needed that the graph computes, no other way to get there helps.
         changed = attempt.asks_symbol(error) and self._captures_less(compilation.trace, site, found)
         changed = changed or self._flip_blind(compilation, error, found)
-        changed = changed or self._captures_less(compilation.trace, site, found)
+        # Where chance decides in a function that is called, that one breaks by itself, whatever the
+        # rest of the graph captures.
+        by_chance = self.plans.declined[site].reason == "decided-by-chance"
+        if not (changed or (by_chance and len(frames_at(error)) > 1)):
+            changed = self._captures_less(compilation.trace, site, found)
         if changed:
             self.plans.declined.pop(site, None)
             self.plans.take_out(site)

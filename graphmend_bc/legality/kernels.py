@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from graphmend_bc.legality import ops
 from graphmend_bc.legality.kinds import takes_kinds
@@ -201,7 +202,7 @@ def _holds(dtype: torch.dtype, number: object) -> bool:
     if isinstance(number, torch.SymInt):
         return (dtype.is_floating_point and dtype is not torch.float16) or dtype is torch.int64
     if isinstance(number, torch.SymFloat):
-        return dtype in (torch.float64, torch.complex128)
+        return dtype in (torch.float64, torch.complex128) or _is_known_within(number, dtype)
     if isinstance(number, complex):
         return dtype is torch.complex128
     if not isinstance(number, (int, float)):
@@ -210,6 +211,13 @@ def _holds(dtype: torch.dtype, number: object) -> bool:
         return dtype.is_floating_point or dtype.is_complex
     kind = torch.finfo if dtype.is_floating_point or dtype.is_complex else torch.iinfo
     return bool(kind(dtype).min <= number <= kind(dtype).max)
+
+
+def _is_known_within(number: torch.SymFloat, dtype: torch.dtype) -> bool:
+    if not dtype.is_floating_point:
+        return False
+    most = torch.finfo(dtype).max
+    return statically_known_true(number <= most) and statically_known_true(number >= -most)
 
 
 def may_overlap(record: OpRecord) -> bool:

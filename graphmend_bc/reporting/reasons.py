@@ -185,7 +185,7 @@ _ALL = (
     ),
     Reason(
         "gradient-of-written",
-        "A tensor that requires a gradient is written under `no_grad` and then used in the graph.",
+        "The graph writes to a tensor, and a gradient may be computed from the wrong value of it.",
         ("Write it outside the compiled function, as optimizers do.",),
     ),
     Reason(
@@ -231,7 +231,7 @@ _ALL = (
     Reason(
         "call-not-last",
         "The call may change what the rest of the function reads.",
-        ("Make the call in the last line before 'return', outside of 'with' and 'try' blocks.",),
+        ("Make the call in the last line before 'return', outside of 'try' blocks.",),
     ),
     Reason(
         "effect-settings",

@@ -6,7 +6,7 @@
     m.counts[key] += 1        the subscript, and the STORE_SUBSCR
 
 The value that was there is used for nothing but the sum, and the sum for nothing but the store. The
-function loads `n`, `values` or `counts` for nothing else.
+function loads `n`, `values` or `counts` for nothing else, except to join: `torch.cat(m.values)`.
 """
 
 from __future__ import annotations
@@ -69,11 +69,16 @@ def _accumulations(graph: Graph) -> frozenset[int]:
             name, sites = form(graph, op)
             if name is not None:
                 found[name].append(sites)
+    if not found:
+        return frozenset()
+    joined = _joined(graph)
     loads = Counter(
         name
         for op in graph.listing.ops
         # What Dynamo generates for the rest of a function has its beginning, too, as dead code.
-        if (name := _name_of(op)) in found and slots_before(graph, op.index) is not None
+        if (name := _name_of(op)) in found
+        and slots_before(graph, op.index) is not None
+        and op.index not in joined
     )
     return frozenset(
         site.offset
@@ -83,6 +88,33 @@ def _accumulations(graph: Graph) -> frozenset[int]:
         for site in sites
     )
 
+
+def _joined(graph: Graph) -> set[int]:
+    """Loads of lists that are given to `torch.cat`, or to a comprehension."""
+    ops, found = graph.listing.ops, set[int]()
+    made = {op.arg for op in ops if op.name == "STORE_FAST"}
+    for op in ops:
+        slots = slots_before(graph, op.index) or ()
+        if op.name == "GET_ITER" and ops[op.index + 1].name in ("PRECALL", *CALLS):
+            found |= slots[-1] if slots else frozenset()
+        found |= _given_to_cat(graph, op)
+    names = {index: _name_of(ops[index]) for index in found - {UNKNOWN}}
+    return {index for index, name in names.items() if name is not None and name[1] not in made}
+
+
+def _given_to_cat(graph: Graph, op: Op) -> frozenset[int]:
+    """The ops that push the arguments of a call of `torch.cat`; none of another op."""
+    ops = graph.listing.ops
+    callee = callee_of(graph, op.index) if op.name in CALLS else None
+    if callee is None or name_of(ops[callee].arg) not in _CATS:
+        return frozenset()
+    takes_none = ops[op.index - 1].name == "PRECALL"  # that takes the arguments
+    slots = slots_before(graph, op.index - takes_none) or ()
+    first = len(slots) - slots[::-1].index(frozenset({callee}))
+    return frozenset[int]().union(*slots[first:])
+
+
+_CATS = frozenset({"cat", "concat", "concatenate"})
 
 _Found = tuple[_Name | None, tuple[Op, ...]]
 _NOTHING: _Found = (None, ())

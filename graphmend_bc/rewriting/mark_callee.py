@@ -6,7 +6,7 @@ where the callee was pushed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from inspect import CO_OPTIMIZED, CO_VARARGS
 from types import CodeType
 
@@ -17,7 +17,9 @@ from graphmend_bc.code.assemble import Emit
 from graphmend_bc.code.listing import Op, name_of
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.calls import CallWriter
-from graphmend_bc.runtime import Primitive
+from graphmend_bc.rewriting.conditions.truth_guards import use_of
+from graphmend_bc.rewriting.plan import MarkCallee, Rewrite
+from graphmend_bc.runtime import MarkedCallee, Primitive, Site
 
 CALLS = facts.op_set("CALL", "CALL_KW", "CALL_FUNCTION_EX")
 
@@ -108,6 +110,18 @@ def _is_own(graph: Graph, load: Op) -> bool:
     return load.name == "LOAD_FAST" and load.arg == name and not is_stored
 
 
+def calls_named(code: CodeType, names: Container[str]) -> list[int]:
+    """Offsets of the calls of a code object whose callee was loaded under one of some names.
+
+    Args:
+        code: as CPython compiled it.
+        names: of callees.
+    """
+    graph = graph_of(code)
+    calls = [op for op in graph.listing.ops if op.name in CALLS]
+    return [call.offset for call in calls if name_of_callee(graph, call) in names]
+
+
 def name_of_callee(graph: Graph, call: Op) -> str:
     """The name under which a call's callee was loaded; empty if it was not just loaded."""
     pushed_by = callee_of(graph, call.index)
@@ -119,3 +133,18 @@ _LOADS = facts.op_set(
 )
 
 _ROWS = facts.op_set("BUILD_TUPLE", "LOAD_CONST", "LIST_EXTEND", "LIST_TO_TUPLE")
+
+
+def mark_of(graph: Graph, call: Op, site: Site, rewrite: Rewrite) -> MarkedCallee:
+    """The mark of a call's callee.
+
+    Args:
+        graph: blocks of the original code.
+        call: the call.
+        site: of it.
+        rewrite: what is planned for it.
+    """
+    assert isinstance(rewrite, MarkCallee)
+    if rewrite.with_use:
+        return MarkedCallee(site, rewrite.rule, use_of(graph, call))
+    return MarkedCallee(site, rewrite.rule)

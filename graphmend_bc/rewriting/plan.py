@@ -9,6 +9,7 @@ last three write is up to the rule's handler:
     MarkCallee                         f(x)     ->  MarkedCallee(site, rule)(f)(x)
     MarkOperands, CallOperation        x[a:b]   ->  x[MarkedOperands(site, rule)((a, b))]
     Outline                            def f(a): return Outlined(site, rule)(<copy of f>, a)
+    OutlineBlock                       with a: f()  ->  Outlined(site, rule)(<the block>, a, f)
 
 `Capture` changes no code: it only says that Dynamo is to make symbols there.
 """
@@ -130,6 +131,16 @@ class Outline(Rewrite):
     Example:
         >>> Plan({2: Outline()})
         Plan({2: Outline(rule='')})
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineBlock(Rewrite):
+    """The `with` block around a call becomes one call of a function; the function ends after it.
+
+    Example:
+        >>> Plan({18: OutlineBlock()})
+        Plan({18: OutlineBlock(rule='')})
     """
 
 

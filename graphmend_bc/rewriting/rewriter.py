@@ -24,12 +24,13 @@ from graphmend_bc.code.assemble import Emit, Header, Label
 from graphmend_bc.code.listing import Op
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.conditions.decision import Decision, decision_at
-from graphmend_bc.rewriting.conditions.truth_guards import speculation_at, use_of, write_speculation
+from graphmend_bc.rewriting.conditions.truth_guards import speculation_at, write_speculation
 from graphmend_bc.rewriting.lifting.arms import lift
+from graphmend_bc.rewriting.lifting.last_blocks import last_block_around
 from graphmend_bc.rewriting.lifting.lifted_functions import AGAIN, LiftedFunctionWriter
 from graphmend_bc.rewriting.lifting.rounds import Round, round_at, round_ended_by
 from graphmend_bc.rewriting.lifting.scope import Scope
-from graphmend_bc.rewriting.mark_callee import marked_callees, write_marked
+from graphmend_bc.rewriting.mark_callee import mark_of, marked_callees, write_marked
 from graphmend_bc.rewriting.operands import write_marked_operands, write_operation
 from graphmend_bc.rewriting.outline import outline_as_call
 from graphmend_bc.rewriting.plan import (
@@ -41,10 +42,11 @@ from graphmend_bc.rewriting.plan import (
     MarkCallee,
     MarkOperands,
     Outline,
+    OutlineBlock,
     Plan,
     Rewrite,
 )
-from graphmend_bc.runtime import MarkedCallee, Site, Speculate
+from graphmend_bc.runtime import Speculate
 
 _UNCONDITIONAL = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"})
 
@@ -104,6 +106,10 @@ class _Rewriter(LiftedFunctionWriter):
         ends = [self.graph.block_of(listing.at_offset(o).index) for o in plan.of_kind(LiftRound)]
         rounds = [round_ended_by(self.graph, end) for end in ends]
         self.rounds = {found.header: found for found in rounds}
+        self.last_blocks = {
+            (found := last_block_around(self.graph, offset)).start: (found, offset)
+            for offset in plan.of_kind(OutlineBlock)
+        }
 
     def run(self) -> Rewritten:
         items = self.write(Scope(entry=0))
@@ -118,9 +124,11 @@ class _Rewriter(LiftedFunctionWriter):
         for position, index in enumerate(order):
             following = order[position + 1] if position + 1 < len(order) else scope.stop
             items.append(scope.label(index))
-            items += self._write_block(
-                scope, self.graph.blocks[index], following, set(order[: position + 1])
-            )
+            block = self.graph.blocks[index]
+            if (start := self._last_block(block)) is not None:
+                items += self._write_ending(scope, block, start)
+                continue
+            items += self._write_block(scope, block, following, set(order[: position + 1]))
         return items
 
     def _order(self, scope: Scope) -> list[int]:
@@ -133,7 +141,7 @@ class _Rewriter(LiftedFunctionWriter):
                 continue
             seen.add(index)
             block = self.graph.blocks[index]
-            if index == scope.test:
+            if index == scope.test or self._last_block(block) is not None:
                 continue
             if (found := self._unguarded(scope, block)) is not None:
                 work.append(found.exit)
@@ -155,6 +163,19 @@ class _Rewriter(LiftedFunctionWriter):
         """The planned loop without a guard that begins here, unless its round is being written."""
         found = self.rounds.get(block.index)
         return None if found is None or found.test == scope.test else found
+
+    def _last_block(self, block: Block) -> int | None:
+        """Where a `with` block begins, in a block of the graph, that is to be outlined."""
+        starts = (start for start in self.last_blocks if block.start <= start < block.stop)
+        return next(starts, None)
+
+    def _write_ending(self, scope: Scope, block: Block, start: int) -> list[Emit]:
+        """A block of the graph in which the `with` block begins after which the function ends."""
+        if scope.outer is not None:
+            raise Refused("call-not-last", "It depends on a condition.")
+        before = self.listing.ops[block.start : start]
+        items = [emit for op in before for emit in self.write_op(scope, op)]
+        return [*items, *self.write_last_block(scope, *self.last_blocks[start])]
 
     def _is_loop(self, block: Block) -> bool:
         return self._plans(self.graph.last(block), LiftLoop)
@@ -274,18 +295,3 @@ class _Rewriter(LiftedFunctionWriter):
             speculation = self._speculation(op, alone=True)
             return write_speculation(replace(op, name=name), speculation, writer, label)
         return [writer.emit(name, label=label)]
-
-
-def mark_of(graph: Graph, call: Op, site: Site, rewrite: Rewrite) -> MarkedCallee:
-    """The mark of a call's callee.
-
-    Args:
-        graph: blocks of the original code.
-        call: the call.
-        site: of it.
-        rewrite: what is planned for it.
-    """
-    assert isinstance(rewrite, MarkCallee)
-    if rewrite.with_use:
-        return MarkedCallee(site, rewrite.rule, use_of(graph, call))
-    return MarkedCallee(site, rewrite.rule)

@@ -13,7 +13,9 @@ from torch._dynamo.variables.tensor import TensorVariable
 from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.backward_pass import Pass, flag, traced
+from graphmend_bc.dynamo.calls.inner_passes import traced_inside
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
+from graphmend_bc.dynamo.trace.tracing import backward_around
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
@@ -34,9 +36,13 @@ def _differentiated(
     asked = Pass(
         callee.site, list(_tensors(given["outputs"])), list(_tensors(given["inputs"])), retains
     )
-    return traced(
-        tx, callee.compilation, asked, lambda: callee.callee.call_function(tx, args, kwargs)
-    )
+
+    def trace() -> VariableTracker:
+        return callee.callee.call_function(tx, args, kwargs)
+
+    if (around := backward_around(tx)) is not None:
+        return traced_inside(tx, callee.compilation, around[0], asked, trace)
+    return traced(tx, callee.compilation, asked, trace)
 
 
 def _tensors(given: VariableTracker) -> Iterator[torch.Tensor]:

@@ -1,14 +1,26 @@
-"""Functions of NumPy that torch's stand-in for it lacks, such as `numpy.interp`."""
+"""Functions of NumPy that torch's stand-in for it lacks: `numpy.interp`, Gauss's quadratures."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy
 from torch._dynamo.variables.base import VariableTracker
-from torch._dynamo.variables.builder import wrap_fx_proxy_cls
+from torch._dynamo.variables.builder import wrap_fx_proxy, wrap_fx_proxy_cls
+from torch._dynamo.variables.lists import TupleVariable
 from torch._dynamo.variables.tensor import NumpyNdarrayVariable
 
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
+from graphmend_bc.dynamo.before_graph.hoist import Hoists
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
-from graphmend_bc.dynamo.graph.numpy_operators import FUNCTIONS, numpy_operator
+from graphmend_bc.dynamo.graph.numpy_operators import (
+    FUNCTIONS,
+    QUADRATURES,
+    numpy_operator,
+    quadrature_operator,
+)
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import MarkCallee
@@ -43,8 +55,49 @@ def _computed(
     return value
 
 
+def _quadrature(
+    callee: KnownCalleeVariable, tx: Translator, function: object, args: Args, kwargs: Keywords
+) -> VariableTracker | None:
+    """Points and weights, as new arrays."""
+    name = next((name for name, known in QUADRATURES.items() if known is function), None)
+    if name is None:
+        return None
+    count = args[0].realize() if len(args) == 1 and not kwargs else None
+    if count is None or not count.is_python_constant():
+        raise Refused("call-not-traced", "It is given something else than a constant.")
+    number = count.as_python_constant()
+    _check_quiet(QUADRATURES[name], number)
+    check_no_function_mode(tx)
+    proxy = tx.output.create_proxy("call_function", quadrature_operator(name), (number,), {})
+    tensors = wrap_fx_proxy(tx, proxy).unpack_var_sequence(tx)
+    arrays = [each.call_method(tx, "numpy", [], {}) for each in tensors]
+    # Programs make numbers of them: then the graph needs none.
+    callee.compilation.trace.of(Hoists).nodes += [array.as_proxy().node for array in arrays]
+    return TupleVariable(arrays)
+
+
+def _check_quiet(function: Callable[..., Any], number: object) -> None:
+    """Refuse a number of which NumPy says that it is none, or too large for exact points."""
+    if type(number) is not int or not 0 < number <= _MOST_POINTS:
+        raise Refused("call-not-traced", "It is given no number of points, or a large one.")
+    with numpy.errstate(all="raise"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            function(number)
+        except (ArithmeticError, Warning) as error:
+            raise Refused("call-not-traced", "NumPy warns of what it computes.") from error
+
+
+_MOST_POINTS = 4096
+
+
 def _matches(site: BreakSite) -> Rewrites | None:
     return {site.offset: MarkCallee()} if site.gb_type and site.callee in _NAMES else None
+
+
+def _matches_quadrature(site: BreakSite) -> Rewrites | None:
+    known = site.gb_type and site.callee in QUADRATURES
+    return {site.offset: MarkCallee()} if known else None
 
 
 NUMPY = Rule(
@@ -57,4 +110,14 @@ NUMPY = Rule(
 )
 """`numpy.interp`, `digitize` and `isin` of arrays are operators of the graph that call NumPy."""
 
-RULES = (NUMPY,)
+QUADRATURE = Rule(
+    "quadrature",
+    "polyfill",
+    9,
+    _matches_quadrature,
+    frozenset({"Attempted to call function marked as skipped"}),
+    handler=known_call("polyfill", _quadrature),
+)
+"""`numpy.polynomial.legendre.leggauss` of a constant is an operator that calls NumPy."""
+
+RULES = (NUMPY, QUADRATURE)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
-import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
-from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
 
-from graphmend_bc.dynamo.absence.class_lookups import note_lookup
+from graphmend_bc.dynamo.absence.own_operators import function_of, gives_up, is_users
 from graphmend_bc.dynamo.calls.markers import marker_as_python
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.reporting.reasons import Refused
@@ -41,7 +38,7 @@ def computed(
         return marker_as_python(tx, marker, args)
     for owner, name, other in methods:
         value = owner.call_method(tx, name, [other], {})
-        if not (value.is_python_constant() and value.as_python_constant() is NotImplemented):
+        if not gives_up(value):
             compilation.trace.used[marker.site] = "polyfill"
             return value
     raise SiteRefused(Refused("call-not-traced", "No operand says what it is."), marker.site)
@@ -62,50 +59,18 @@ def _methods(
     is_in_place = name.startswith("i")  # `iadd`; no other operator begins with that letter
     name = name[1:] if is_in_place else name
     asks_right = name == "matmul" and type(left) is ConstantVariable  # no constant has a product
-    if not (_is_users(left) or asks_right):
+    if not (is_users(left) or asks_right):
         raise Refused("call-not-traced", "An operand is of a type written in C.")
     reflected = f"__r{name}__"
     tries: list[_Method] = [(left, f"__{name}__", right)]
     if left.python_type() is not right.python_type():
-        found = _function_of(tx, right, reflected)
+        found = function_of(tx, right, reflected)
         is_special = issubclass(right.python_type(), left.python_type())
-        overrides = is_special and found is not _function_of(tx, left, reflected)
+        overrides = is_special and found is not function_of(tx, left, reflected)
         tries.insert(0 if found and overrides else 1, (right, reflected, left))
     if is_in_place:
         tries.insert(0, (left, f"__i{name}__", right))
-    return [each for each in tries if _function_of(tx, each[0], each[1]) is not None]
-
-
-def _is_users(operand: VariableTracker) -> bool:
-    """True for an object of a class of the program's, or of a library's written in Python."""
-    return isinstance(operand, UserDefinedObjectVariable) and not issubclass(
-        operand.python_type(), torch.Tensor
-    )
-
-
-def _function_of(
-    tx: InstructionTranslatorBase, operand: VariableTracker, name: str
-) -> FunctionType | None:
-    """What the class of an operand says about a special method; None if it has none.
-
-    Raises:
-        Refused: it is no plain function, or the object has an attribute of that name, which Python
-            does not ask.
-    """
-    if not _is_users(operand):
-        return None
-    assert isinstance(operand, UserDefinedObjectVariable)
-    note_lookup(operand, name)
-    holders = [vars(kind) for kind in operand.python_type().__mro__ if name in vars(kind)]
-    if not holders:
-        return None
-    hidden = name in getattr(operand.value, "__dict__", ())
-    if hidden or tx.output.side_effects.has_pending_mutation_of_attr(operand, name):
-        raise Refused("call-not-traced", f"An object has an attribute {name}.")
-    found = holders[0][name]
-    if not isinstance(found, FunctionType):
-        raise Refused("call-not-traced", f"{name} is no plain function.")
-    return found
+    return [each for each in tries if function_of(tx, each[0], each[1]) is not None]
 
 
 def _matches(site: BreakSite) -> Rewrites | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.patches import capabilities
+from graphmend_bc.dynamo.random_draws.drawn_numbers import READS, drawn_number
 from graphmend_bc.dynamo.random_draws.guarded_draws import chosen
 from graphmend_bc.dynamo.random_draws.host_code import DRAWS, draws_on_host
 from graphmend_bc.dynamo.random_draws.numpy_random import drawn
@@ -12,6 +13,7 @@ from graphmend_bc.dynamo.random_draws.torch_generators import (
     SEEDS,
     drawn_from_generator,
 )
+from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.rewriting.plan import Capture, MarkCallee, Outline
 from graphmend_bc.rules.rule import BreakSite, Rewrites, Rule
 from graphmend_bc.runtime.draws import PYTHON_DRAWS
@@ -107,4 +109,32 @@ OF_GENERATOR = Rule(
 )
 """What is drawn from a generator of torch's that the program has is drawn before the graph."""
 
-RULES = (DRAW, DRAWN, CHOSEN, OF_GENERATOR)
+
+def _matches_number(site: BreakSite) -> Rewrites | None:
+    known = site.gb_type and site.callee in READS
+    return {site.offset: MarkCallee()} if known else None
+
+
+def _rests_on_draws(refused: Refused) -> bool:
+    return refused.reason.code == "hoist-not-input"
+
+
+NUMBER = Rule(
+    "drawn-number",
+    "draw",
+    61,
+    _matches_number,
+    frozenset(
+        {
+            "Data dependent operator",
+            "Tensor.tolist() with non-integer tensor",
+            "Unsupported Tensor.item() call with capture_scalar_outputs=False",
+        }
+    ),
+    helps=_rests_on_draws,
+    handler=drawn_number,
+    needs=frozenset({capabilities.COMPUTED_GUARDS, capabilities.UNCACHED_CALLS}),
+)
+"""A number that torch draws, one of a few, is drawn before the graph; each is compiled alone."""
+
+RULES = (DRAW, DRAWN, CHOSEN, OF_GENERATOR, NUMBER)

@@ -13,12 +13,11 @@ from torch._dynamo.source import AttrSource, GetItemSource
 from torch._dynamo.variables.base import VariableTracker
 
 from graphmend_bc.catalog.first_use import is_same
-from graphmend_bc.code.analysis.blocks import graph_of
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, answer_of, guard_on
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rewriting.mark_callee import CALLS, name_of_callee
+from graphmend_bc.rewriting.mark_callee import calls_named
 from graphmend_bc.rewriting.plan import MarkCallee
 from graphmend_bc.rules.rule import Rule
 
@@ -39,9 +38,7 @@ _CALLERS: Final = (
 def _dispatches(code: CodeType) -> Collection[int]:
     if code.co_name not in _NAMES or not any(is_same(code, known) for known in _CALLERS):
         return ()
-    graph = graph_of(code)
-    calls = [op for op in graph.listing.ops if op.name in CALLS]
-    return [call.offset for call in calls if name_of_callee(graph, call) == "dispatch"]
+    return calls_named(code, {"dispatch"})
 
 
 _NAMES: Final = frozenset(code.co_name for code in _CALLERS)

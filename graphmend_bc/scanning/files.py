@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +80,7 @@ def _file(path: Path) -> Iterator[ScannedFile]:
 def _archive(path: Path) -> Iterator[ScannedFile]:
     try:
         archive = zipfile.ZipFile(path)
-    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
+    except Exception as error:  # zipfile raises what damaged fields lead it to
         yield _unread(str(path), f"it is no intact archive ({error})")
         return
     with archive:
@@ -92,10 +91,7 @@ def _archive(path: Path) -> Iterator[ScannedFile]:
             try:
                 with archive.open(member) as file:
                     data = file.read(min(LARGEST_FILE, left) + 1)
-            except (
-                *(OSError, EOFError, ValueError, RuntimeError, zlib.error),
-                *(NotImplementedError, zipfile.BadZipFile),
-            ) as error:
+            except Exception as error:  # and each of its decompressors an error of its own
                 yield _unread(name, f"the archive is broken there ({error})")
                 continue
             left -= len(data)

@@ -356,7 +356,7 @@ def test_coverage_measures_the_same_lines(hooks: ModuleType, tmp_path: Path) -> 
         sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]
         from tests.attachment.chain import binary, load
         hooks = load(binary())
-        measuring = coverage.Coverage(data_file=None, include=[{str(tmp_path / "subject.py")!r}])
+        measuring = coverage.Coverage(data_file=None, config_file=False, include=[{str(tmp_path / "subject.py")!r}])
         measuring.start()
         import subject
         calls = []

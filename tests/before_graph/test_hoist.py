@@ -298,6 +298,35 @@ def test_after_a_block_in_another_mode(block: str, whole: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("enters", ["enabled=False", "dtype=torch.bfloat16"])
+@pytest.mark.parametrize("on", ["False", "True", "next(turns)"])
+def test_within_a_block_in_another_mode(enters: str, on: str) -> None:
+    """A block that switches autocast off, where it was off before, is like none."""
+    source = f"""
+    import itertools
+
+    turns = itertools.cycle([False, True])
+
+    def around():
+        return torch.autocast("cpu", dtype=torch.bfloat16, enabled={on})
+
+    def f(x):
+        with torch.autocast("cpu", {enters}):
+            y = (x.bfloat16().prod() * 10000).long().reshape(1)
+            parts = [x + n for n in y.tolist() for _ in range(n % 5)]
+        return parts, y
+    """
+    calls = [torch.tensor([1.001, 0.5, n]) for n in (2.003, 1.0, 3.017)]
+    assumed = enters == "enabled=False" and on == "False"
+    check(
+        source,
+        calls,
+        mends="hoist@11" if assumed else None,
+        declines="" if assumed else None,
+        breaks=0 if assumed else None,
+    )
+
+
 @pytest.mark.slow
 def test_a_module_moved_to_the_dtype_it_has() -> None:
     check(

@@ -180,3 +180,39 @@ def test_a_break_of_dynamos_after_it_starts_again_with_the_users_settings() -> N
         declines="break-requested@3",
         breaks=3,
     )
+
+
+CHANGING = {
+    "a list": "KEPT.append(1)\n            return t",
+    "a number": "nonlocal n\n            n += 1\n            return t",
+    "an object": "thing.n += 1\n            return t",
+    "the list itself, once": "if not KEPT:\n                KEPT.append(1)\n                y.append(t)\n            return t",
+    "what it gives": "KEPT.append(1)\n            return t * (len(KEPT) - 2)",
+}
+
+
+@pytest.mark.parametrize("call", ["sorted(y, key=key)", "y.sort(key=key)"])
+@pytest.mark.parametrize("body", CHANGING.values(), ids=CHANGING.keys())
+def test_what_is_traced_before_the_break_is_not_traced_twice(body: str, call: str) -> None:
+    """Dynamo calls the key of each item before it refuses to sort them."""
+    source = f"""
+    KEPT = []
+
+    class Thing:
+        n = 0
+
+    thing = Thing()
+
+    def f(x):
+        n, y = 0, [x[2], x[0], x[1]]
+
+        def key(t):
+            {body}
+
+        try:
+            found = {call}
+        except ValueError as error:
+            found = str(error)
+        return found, y, n
+    """
+    check(source, [UP, UP, DOWN], None, declines=None, breaks=None, orders=1)

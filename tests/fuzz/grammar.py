@@ -221,6 +221,14 @@ EXPRESSIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "math.isnan({number})",
             "{number}",
         ),
+        "effects": (
+            "told({test})",
+            "{test} and told({test}, 'second')",
+            "{test} or told({test}, 'second')",
+            "Truth({test})",
+            "{test} and Truth({test})",
+            "Truth({test}) or told({test})",
+        ),
         "sizes": (
             "{vector}[{vector} > 0].numel() == 0",
             "{whole}[0].item() in (1, 2)",

@@ -70,6 +70,11 @@ PRELUDE = {
     "contextlib": "import contextlib",
     "math": "import math",
     "logger": 'logger = logging.getLogger("program")\nlogger.setLevel(logging.INFO)',
+    "told": "def told(value, name='first'):\n    print(name)\n    return value",
+    "Truth": (
+        "class Truth:\n    def __init__(self, value):\n        self.value = value\n\n"
+        "    def __bool__(self):\n        print('truth')\n        return bool(self.value)"
+    ),
     "items": "items = []",
     "store": "store = {}",
     "Trouble": "class Trouble(Exception):\n    pass",

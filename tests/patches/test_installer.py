@@ -213,6 +213,7 @@ def test_a_rule_of_the_users_is_off_where_one_of_ours_that_is_like_it_is() -> No
 def test_what_rests_on_a_seam_is_known_by_name() -> None:
     load()
     features = {"ctc_loss", "imports", "mapping proxies", "compile regions"}
+    features |= {capabilities.GROWN_LISTS}
     features |= {capabilities.ATTRIBUTE_DICTS, "types of NumPy results"}
     features |= {capabilities.AUTOGRAD_FUNCTIONS, capabilities.NESTED_BREAKS}
     features |= {capabilities.DECIDING, capabilities.RETRYING, capabilities.RESUMING}

@@ -75,3 +75,73 @@ def test_some_parts_are_pythons_numbers(condition: str, body: str) -> None:
     source = source.replace("b > 0).item()", "torch.as_tensor(b) > 0).item()")
     for start in range(0, len(calls), 8):
         agrees(source, [*first, *calls[start : start + 8]], orders=1)
+
+
+LEAVES = {
+    "prints": "print('asked', x.sum())",
+    "logs": "log.warning('asked %s', x.sum())",
+    "appends": "met.append(x.sum())",
+    "counts": "global count; count += 1",
+    "draws": "x = x + torch.rand(3)",
+    "writes": "total.add_(x.sum().detach())",
+    "reads": "met.append(x.sum().item())",
+    "raises": "if x[0] > 4: raise ValueError('no')",
+}
+
+
+@pytest.mark.parametrize("ask", ["(x > {0}).any() or part(x)", "(x < {0}).all() and part(x)"])
+@pytest.mark.parametrize("leaves", LEAVES.values(), ids=list(LEAVES))
+def test_what_a_second_part_leaves_is_left_once(leaves: str, ask: str) -> None:
+    """The arms give tensors of other shapes, so that the branch is traced by the next rule."""
+    source = f"""
+    log = logging.getLogger("parts")
+    met, count, total = [], 0, torch.zeros(())
+
+    def part(x):
+        {leaves.replace("; ", chr(10) + "        ")}
+        return x.sum() > 0
+
+    def f(x, y):
+        o = y if {ask.format(3.5)} else x
+        return o, met, count
+    """
+    calls = [
+        (torch.tensor([sign, 2.0 * sign, last]), torch.ones(2, 3))
+        for sign in (1.0, -1.0, 5.0)
+        for last in (3.0, 4.0)
+    ]
+    agrees(source, calls, orders=3)
+
+
+def test_the_first_of_three_parts_is_asked_again() -> None:
+    source = """
+    def part(x, name):
+        print(name)
+        return x > 0
+
+    def f(a, b, c):
+        if part(a, "a") and part(b, "b") or part(c, "c"):
+            return torch.stack([a, b])
+        return c
+    """
+    agrees(source, CALLS, orders=3)
+    agrees(source.replace(" and ", " or "), CALLS, orders=3)
+
+
+@pytest.mark.parametrize("ask", ["{0} > 0 and {1}", "{0} > 0 or {1}", "{0} > 0 and not {1} or {1}"])
+@pytest.mark.parametrize("body", ["shapes", "joined", "both ways"])
+def test_an_object_is_asked_for_its_truth_only_where_the_part_is_reached(
+    ask: str, body: str
+) -> None:
+    source = f"""
+    class Ask:
+        def __init__(self, value):
+            self.value = value
+        def __bool__(self):
+            print("asked")
+            return bool(self.value > 0)
+
+    def f(a, b, c):
+    {BODIES[body].format(ask.format("a", "Ask(b)")).replace(chr(10), chr(10) + "    ")}
+    """
+    agrees(source, CALLS, orders=3)

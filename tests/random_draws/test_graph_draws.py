@@ -131,6 +131,19 @@ def test_nothing_else_may_be_drawn_before(before: str) -> None:
     check(source, [X] * 6, mends=None, declines="decided-by-chance@4", breaks=None)
 
 
+@pytest.mark.parametrize(
+    "draw", ["F.dropout(torch.empty(2, device='meta'), 0.5)", "torch.rand(2, device='meta')"]
+)
+def test_another_device_draws_from_a_generator_of_its_own(draw: str) -> None:
+    """A device without data stands in for a GPU."""
+    source = ARMS.format(condition=HALF["rand"])
+    source = source.replace("    if", f"    other = {draw}\n    if")
+    source = source.replace("torch.rand([])", "torch.rand(other.shape[0] - 1)")
+    outcome = agrees(source, [X] * 8)
+    assert (outcome.declines, outcome.breaks, outcome.graphs) == ("", 0, 2)
+    assert "hoist@3" in outcome.mends
+
+
 def test_what_is_drawn_in_inference_mode() -> None:
     source = """
     def f(x):
@@ -156,3 +169,51 @@ def test_what_is_drawn_in_inference_mode() -> None:
 def test_other_draws(condition: str) -> None:
     source = "own = torch.Generator().manual_seed(3)\n" + ARMS.format(condition=condition)
     check(source, [X] * 6, mends=None, declines=None, breaks=None)
+
+
+def test_a_site_that_chance_decides_too_often_where_it_is_met_again() -> None:
+    """What the graph had of it before is given up in an attempt of its own."""
+    source = """
+    import torch
+
+    layers = [torch.nn.Linear(3, 3) for _ in range(2)]
+
+    def kept(layers):
+        drop = torch.zeros(len(layers)).uniform_(0., 1.) < 0.5
+        if all(drop):
+            return layers[:1]
+        return [layer for layer, left in zip(layers, drop) if not left]
+
+    def f(x):
+        for layer in kept(layers): x = layer(x)
+        for layer in kept(layers): x = layer(x)
+        return x
+    """
+    outcome = check(source, [torch.ones(2, 3)] * 6, None, None, None)
+    assert "does-not-compile" not in outcome.declines
+    assert "decided-by-chance" in outcome.declines
+
+
+def test_numbers_that_are_captured_before_a_condition_that_chance_decides() -> None:
+    """They have no part in that, so they stay what they are."""
+    source = """
+    import torch
+
+    layers = [torch.nn.Linear(3, 3) for _ in range(2)]
+
+    def some_of(layers, y):
+        for each in layers:
+            if torch.rand([]) < 0.4:
+                continue
+            y = each(y)
+        return y
+
+    def f(x):
+        y = torch.dropout(layers[0](x), 0.1, True)
+        index = y.mean(0).argmax()
+        picked = y[:, index] + y.roll(-int(index), 1)[:, 0]
+        return some_of(layers, y) + picked[:, None]
+    """
+    outcome = check(source, [torch.ones(2, 3)] * 4, None, None, None)
+    assert "capture@15" in outcome.mends
+    assert "decided-by-chance@7" in outcome.declines

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch._dynamo.backends import debugging
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -45,6 +46,7 @@ class Attempt:
         self.output: Any = SimpleNamespace(
             random_calls=[],
             export=False,
+            compiler_fn=debugging.aot_eager,
             side_effects=effects,
             input_source_to_var={},
             fake_mode=self.mode,

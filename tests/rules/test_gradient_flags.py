@@ -1,4 +1,4 @@
-"""`requires_grad_()` of a tensor that stays: the call that sets the flag runs as it is."""
+"""`requires_grad_()` of a tensor that stays, where its first call could tell: it runs as it is."""
 
 from __future__ import annotations
 

@@ -11,9 +11,15 @@ import torch
 
 import graphmend_bc as gm
 from graphmend_bc.catalog.unsupported_breaks import LEFT
+from graphmend_bc.code.analysis.blocks import graph_of
+from graphmend_bc.dynamo.patches import capabilities
+from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.mark_callee import CALLS
+from graphmend_bc.rewriting.operands import is_subscript
 from graphmend_bc.rewriting.plan import Rewrite
-from graphmend_bc.rules.registry import BUILT_IN, all_rules, register_rule
+from graphmend_bc.rules.registry import BUILT_IN, all_rules, candidates_at, register_rule
 from graphmend_bc.rules.rule import BreakSite, Rule
+from tests.releases import executed
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -96,3 +102,67 @@ def test_rules_are_switched_off_by_name(off: tuple[str, ...], strategy: str) -> 
     with gm.config.patch(rules_off=off), gm.enabled():
         torch.compile(f, backend="eager")(torch.ones(2))
         assert [mend.strategy for mend in gm.report().mends] == [strategy]
+
+
+def _site(line: str, gb_type: str) -> BreakSite:
+    """The call in a function of one line, as Dynamo would report it."""
+    scope: dict[str, object] = {}
+    executed(f"def f(x, thing):\n    return {line}", "<program>", scope)
+    code = scope["f"].__code__  # type: ignore[attr-defined]
+    graph = graph_of(code)
+    found = [op for op in graph.listing.ops if op.name in CALLS or is_subscript(op)]
+    return BreakSite(code, found[-1].offset, gb_type)
+
+
+def _refusal(site: BreakSite, lost: dict[str, str] | None = None) -> tuple[str, str]:
+    with pytest.raises(Refused) as refused:
+        candidates_at(site, lost or {})
+    return refused.value.reason.code, refused.value.detail
+
+
+def test_why_no_rule_is_left() -> None:
+    site = _site("sorted(x)", "sort with non-constant keys")
+    assert [here.rule.name for here in candidates_at(site)] == ["order"]
+    assert _refusal(_site("thing(x)", "no such type"))[0] == "call-not-traced"
+    assert _refusal(_site("x[thing]", "no such type"))[0] == "unhandled-instruction"
+    for setting, value, said in (
+        ("rules_off", ("order",), "The rule 'order' is in graphmend_bc.config.rules_off."),
+        (
+            "strategies",
+            ("where",),
+            "The strategy 'speculate' is not in graphmend_bc.config.strategies.",
+        ),
+        ("sites_off", ("<program>:2",), "Its line is left out by graphmend_bc.config.sites_off."),
+        ("sites_only", ("<program>:3",), "Its line is left out by graphmend_bc.config.sites_only."),
+    ):
+        with gm.config.patch(**{setting: value}):
+            assert _refusal(site) == ("strategy-off", said)
+
+
+def test_what_a_rule_needs_and_this_torch_lacks() -> None:
+    """A rule of the user's that does not say what it needs is like ours of its strategy."""
+    hoists = _site("x.tolist()", "Tensor.tolist() with non-integer tensor")
+    lost = {capabilities.COMPUTED_GUARDS: "computes no guards"}
+    assert "hoist" in {here.rule.name for here in candidates_at(hoists)}
+    assert _refusal(hoists, lost) == ("torch-differs", "It computes no guards.")
+    assert candidates_at(hoists, {"something else": "is gone"}) == candidates_at(hoists)
+
+    def matches(site: BreakSite) -> dict[int, Rewrite] | None:
+        return {site.offset: gm.MarkCallee()} if site.callee == "thing" else None
+
+    site = _site("thing(x)", "no such type")
+    for needs, strategy, left in (
+        (frozenset[str](), "hoist", False),
+        (frozenset[str](), "where", True),
+        (frozenset({"something else"}), "hoist", True),
+    ):
+        rule = Rule("mine", strategy, 4, matches, needs=needs)
+        handle = register_rule(rule)
+        try:
+            assert [here.rule for here in candidates_at(site)] == [rule]
+            if left:
+                assert [here.rule for here in candidates_at(site, lost)] == [rule]
+            else:
+                assert _refusal(site, lost) == ("torch-differs", "It computes no guards.")
+        finally:
+            handle.remove()

@@ -155,6 +155,21 @@ def test_a_broken_member_does_not_hide_the_others(tmp_path: Path) -> None:
     assert lines(intact) == EXPECTED
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, 99])
+def test_a_member_that_is_packed_otherwise_than_it_says(tmp_path: Path, method: int) -> None:
+    """Each method of packing has errors of its own."""
+    path = tmp_path / "a.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.py", b"\x09\x04\x05\0" + b"\xff" * 20)  # LZMA's settings are wrong
+    packed = bytearray(path.read_bytes())
+    for signature, field in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
+        at = packed.index(signature) + field
+        packed[at : at + 2] = method.to_bytes(2, "little")
+    path.write_bytes(packed)
+    (found,) = scan(path)
+    assert found.trouble.startswith(f"{path}!a.py cannot be read: the archive is broken there (")
+
+
 def test_an_archive_is_unpacked_up_to_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

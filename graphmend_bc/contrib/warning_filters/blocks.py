@@ -18,7 +18,6 @@ from torch._dynamo.variables.ctx_manager import (
     WithExitFunctionVariable,
 )
 
-from graphmend_bc.code.analysis.blocks import graph_of
 from graphmend_bc.contrib.warning_filters.recorded import silent
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable
@@ -26,7 +25,7 @@ from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
 from graphmend_bc.dynamo.trace.tracing import check_is_outermost
 from graphmend_bc.reporting.reasons import Refused
-from graphmend_bc.rewriting.mark_callee import CALLS, name_of_callee
+from graphmend_bc.rewriting.mark_callee import calls_named
 from graphmend_bc.runtime import Site
 from graphmend_bc.runtime.signal_handlers import pass_on
 
@@ -161,9 +160,7 @@ def setters_in(code: CodeType) -> Collection[int]:
     """The calls that set filters in a code object that has a block for them."""
     if "catch_warnings" not in code.co_names or not NAMES.intersection(code.co_names):
         return ()
-    graph = graph_of(code)
-    calls = [op for op in graph.listing.ops if op.name in CALLS]
-    return [call.offset for call in calls if name_of_callee(graph, call) in NAMES]
+    return calls_named(code, NAMES)
 
 
 NAMES: Final = frozenset(setter.__name__ for setter in _SETTERS)

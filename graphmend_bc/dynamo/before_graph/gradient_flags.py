@@ -14,10 +14,10 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import torch
 from torch._dynamo.output_graph import OutputGraph
@@ -26,7 +26,7 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.tensor import NumpyNdarrayVariable, TensorVariable
 from torch._guards import Source
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
 from graphmend_bc.dynamo.before_graph.apart_guards import is_made_before_graph
@@ -63,28 +63,16 @@ class FlaggedInputs(Feature):
 
         The graph need not use it: the frame may ask it whether it requires a gradient.
         """
-        known = output.input_source_to_var.items()
-        places = [place for place, value in known if _is_tensor(value)]
-        others = [place for place in places if not is_made_before_graph(place)]
-        root = output.root_tx
+        root, others = output.root_tx, tensors_beside(output)
         for site, place in self.places:
-            holds = partial(_finds_no_view, reader([place, *others]))
+            holds = partial(finds_no_view, reader([place, *others]))
             if not holds(root.f_locals, root.f_globals):
-                raise SiteRefused(Refused("leaf-noticed", _VIEWED), site)
+                raise SiteRefused(Refused("leaf-noticed", VIEWED), site)
             guard_by(holds, f"no other input is a view of {place.name}")
 
-    @contextmanager
-    def while_compiled(self) -> Iterator[None]:
+    def while_compiled(self) -> AbstractContextManager[None]:
         """A compiler sees them as they will be: it looks whether anything requires a gradient."""
-        compiled_for = GradientFlags()
-        compiled_for.begin()
-        try:
-            for known in self.tensors:
-                if (tensor := known()) is not None:
-                    compiled_for.set(tensor)
-            yield
-        finally:
-            compiled_for.roll_back()
+        return set_meanwhile(self.tensors)
 
     def roll_back(self) -> Callable[[], None] | None:
         return self.flags.roll_back if self.tensors else None
@@ -104,20 +92,50 @@ def flag_before_graph(
     Raises:
         Refused: the difference could be seen, or the call raises.
     """
-    trace, node = compilation.trace, tensor.as_proxy().node
+    trace = compilation.trace
     flagged = trace.of(FlaggedInputs)
-    _check(tx, compilation, tensor, {site for site, _ in flagged.places})
+    check_flag(tx, compilation, tensor)
+    _check_comes_first(tx, compilation, {site for site, _ in flagged.places})
     assert tensor.source is not None
     if not flagged.tensors:
         call_in_prologue(tx, flagged.flags.begin, (), "flags")
     flagged.places.append((site, tensor.source))
     flagged.tensors.append(weakref.ref(value_at(tx, tensor.source)))
     call_in_prologue(tx, flagged.flags.set, (tensor.source,), "flagged")
+    require_gradient(tx, tensor)
+    trace.used[site] = "leaf"
+
+
+def require_gradient(tx: InstructionTranslatorBase, tensor: TensorVariable) -> None:
+    """Have an input require a gradient in the trace from now on.
+
+    Args:
+        tx: translator of the frame.
+        tensor: a leaf.
+    """
+    node = tensor.as_proxy().node
     node.meta["example_value"].requires_grad_()
     for known in (tensor, *tx.output.input_source_to_var.values()):
         if isinstance(known, TensorVariable) and known.as_proxy().node is node:
             known.requires_grad = True
-    trace.used[site] = "leaf"
+
+
+@contextmanager
+def set_meanwhile(tensors: Iterable[weakref.ref[torch.Tensor]]) -> Iterator[None]:
+    """Tensors require a gradient in a `with` block.
+
+    Args:
+        tensors: those that are still there.
+    """
+    flags = GradientFlags()
+    flags.begin()
+    try:
+        for known in tensors:
+            if (tensor := known()) is not None:
+                flags.set(tensor)
+        yield
+    finally:
+        flags.roll_back()
 
 
 def stays(source: Source) -> bool:
@@ -131,14 +149,20 @@ def stays(source: Source) -> bool:
     return is_of_module or not is_from_local_source(source)
 
 
-def _check(
-    tx: InstructionTranslatorBase,
-    compilation: Compilation,
-    tensor: TensorVariable,
-    sites: AbstractSet[Site],
+def check_flag(
+    tx: InstructionTranslatorBase, compilation: Compilation, tensor: TensorVariable
 ) -> None:
+    """Refuse to set a flag outside of the graph where that raises, or changes more than it.
+
+    Args:
+        tx: translator of the frame that sets the flag.
+        compilation: what is being compiled.
+        tensor: whose flag it is.
+
+    Raises:
+        Refused: so it is.
+    """
     trace, node = compilation.trace, tensor.as_proxy().node
-    fake = node.meta["example_value"]
     if tx.export or compilation.is_saved:
         raise Refused("under-export", "It would be set outside of the graph.")
     check_is_outermost(tx)
@@ -153,21 +177,48 @@ def _check(
     value: torch.Tensor = value_at(tx, tensor.source)
     given = tree_leaves([*tx.output.root_tx.f_locals.values()])
     if not _has_no_view(value, given):
-        raise Refused("leaf-noticed", _VIEWED)
+        raise Refused("leaf-noticed", VIEWED)
     # The fake tensor of an inference tensor is none.
+    fake = node.meta["example_value"]
     if not (fake.is_floating_point() or fake.is_complex()) or value.is_inference():
         raise Refused("leaf-noticed", "It raises.")
-    if not all(is_input(other) or _only_sets_a_mode(other) for other in tx.output.graph.nodes):
+
+
+def _check_comes_first(
+    tx: InstructionTranslatorBase, compilation: Compilation, sites: AbstractSet[Site]
+) -> None:
+    """Refuse a flag before which something is done that could see it, or raise."""
+    if is_computed(tx.output.graph):
         raise Refused("leaf-noticed", "Something is computed before.")
     # Dynamo registers hooks after the graph.
     hooked = (known.as_proxy().node for known, *_ in tx.output.side_effects.tensor_hooks.values())
     if not all(other.meta["example_value"].requires_grad for other in hooked):
         raise Refused("leaf-noticed", "A hook is registered before, which raises.")
-    if trace.mended.keys() - sites or tx.output.root_tx.debug_locals:
+    if compilation.trace.mended.keys() - sites or tx.output.root_tx.debug_locals:
         raise Refused("leaf-noticed", "What was met before may run after it.")
 
 
-_VIEWED = "Another input is a view of it."
+def is_computed(graph: Graph) -> bool:
+    """Whether a graph computes something by now.
+
+    Args:
+        graph: as it is traced so far.
+    """
+    return not all(is_input(node) or _only_sets_a_mode(node) for node in graph.nodes)
+
+
+def tensors_beside(output: OutputGraph) -> list[Source]:
+    """Where a frame finds all tensors that its trace has met, and has not made before the graph.
+
+    Args:
+        output: Dynamo's, at the end of the trace.
+    """
+    known = output.input_source_to_var.items()
+    places = [place for place, value in known if _is_tensor(value)]
+    return [place for place in places if not is_made_before_graph(place)]
+
+
+VIEWED: Final = "Another input is a view of it."
 
 
 def _is_tensor(value: VariableTracker) -> bool:
@@ -175,7 +226,13 @@ def _is_tensor(value: VariableTracker) -> bool:
     return is_plain(value) and not isinstance(value, NumpyNdarrayVariable)
 
 
-def _finds_no_view(read: Reader, local: Any, scope: Any) -> bool:
+def finds_no_view(read: Reader, local: Any, scope: Any) -> bool:
+    """Whether no other tensor that is read is a view of the first one.
+
+    Args:
+        read: gives the tensors of a frame.
+        local, scope: the locals and globals of the frame.
+    """
     tensor, *others = read(local, scope)
     return _has_no_view(tensor, others)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 import threading
 import weakref
 from collections import Counter
@@ -29,14 +30,16 @@ from graphmend_bc.dynamo.before_graph.subgraphs import Levels
 from graphmend_bc.dynamo.calls.left_to_dynamo import is_opaque
 from graphmend_bc.dynamo.graph.fx_nodes import (
     has_out,
+    input_source,
     input_storages,
-    is_in_place,
     is_input,
+    is_writing,
     name_called,
     storages,
     tensors_of,
 )
 from graphmend_bc.dynamo.graph.modes import check_modes
+from graphmend_bc.dynamo.graph.numpy_operators import is_numpys
 from graphmend_bc.dynamo.trace.op_recorder import Recorder
 from graphmend_bc.reporting.counts import many
 from graphmend_bc.reporting.reasons import Refused
@@ -146,7 +149,9 @@ class Slice:
     def seen(self, *arguments: Any) -> Any:
         """The same, to be asked again: a guard may still rest on the very object."""
         last = getattr(self._recent, "last", None)
-        if last is not None and all(map(_Seen.is_still, last[0], arguments)):
+        if last is not None and all(
+            seen.is_still(given) for seen, given in zip(last[0], arguments, strict=True)
+        ):
             return last[1]
         return self.run(arguments)
 
@@ -197,7 +202,9 @@ class _Seen:
     version: int
 
     @classmethod
-    def of(cls, argument: Any) -> _Seen:
+    def of(cls, argument: Any) -> _Seen | _SeenList:
+        if type(argument) is list:
+            return _SeenList(tuple(argument), _versions(argument))
         if isinstance(argument, torch.Tensor):
             return cls(weakref.ref(argument), _version(argument))
         return cls(lambda: argument, 0)
@@ -210,8 +217,34 @@ class _Seen:
         return type(known) is type(argument) and bool(known == argument)
 
 
-def _version(tensor: torch.Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
+@dataclass(frozen=True, slots=True)
+class _SeenList:
+    """A list as it was."""
+
+    items: tuple[Any, ...]
+    versions: list[int]
+
+    def is_still(self, argument: Any) -> bool:
+        """True if the list holds the same and nobody changed it."""
+        return (
+            type(argument) is list
+            and len(argument) == len(self.items)
+            and all(map(operator.is_, argument, self.items))
+            and _versions(argument) == self.versions
+        )
+
+
+def _versions(values: list[Any]) -> list[int]:
+    try:
+        return [value._version for value in values]
+    except (AttributeError, RuntimeError):  # one is no tensor, or one of inference
+        return [*map(_version, values)]
+
+
+def _version(value: Any) -> int:
+    if not isinstance(value, torch.Tensor) or value.is_inference():
+        return 0
+    return value._version
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +307,7 @@ def slice_of(
             continue
         sizes[node] = _numel(node, sizes) if limits.elements is not None else 0
         if node.op == "placeholder":
-            sources.append(_source(node))
+            sources.append(source_of(node))
         else:
             _check(node, limits, writes=node in writers)
             if node in recorder.drawing and not limits.draws:
@@ -297,17 +330,30 @@ def slice_of(
         tuple(sources),
         lambda *arguments: finish(*run(*arguments)),
         ops,
-        written=_written_inputs(nodes, recorder),
+        written=written_inputs(nodes[0].graph, recorder) if nodes else (),
     )
 
 
-def _written_inputs(nodes: Sequence[Node], recorder: Recorder) -> tuple[Source, ...]:
-    """Inputs of the graph that were changed in place by now. None of the nodes reads them."""
-    if not nodes or not recorder.written:
+def written_inputs(
+    graph: Graph, recorder: Recorder, elements: int | None = None
+) -> tuple[Source, ...]:
+    """Inputs of a graph that were changed in place by now.
+
+    Args:
+        graph: so far.
+        recorder: of the trace.
+        elements: how many they have, if only those are wanted.
+
+    Raises:
+        Refused: one cannot be found again.
+    """
+    if not recorder.written:
         return ()
     written = set(recorder.written)
-    inputs = filter(is_input, nodes[0].graph.nodes)
-    return tuple(_source(node) for node in inputs if not written.isdisjoint(storages([node])))
+    inputs = [n for n in graph.nodes if is_input(n) and not written.isdisjoint(storages([n]))]
+    if elements is not None:
+        inputs = [n for n in inputs if n.meta["example_value"].numel() == elements]
+    return tuple(map(source_of, inputs))
 
 
 def _copied(graph: Graph, node: Node, copies: Mapping[Node, Node]) -> Node:
@@ -370,30 +416,23 @@ def _with_ancestors(found: set[Node], operands: Iterable[Node], levels: Levels) 
     return found
 
 
-def is_writing(node: Node) -> bool:
-    """True if a node changes its first argument."""
-    return is_in_place(node) or name_called(node) in _ASSIGNMENTS
-
-
-_ASSIGNMENTS = frozenset(
-    {
-        *("setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow"),
-        *("iand", "ior", "ixor", "ilshift", "irshift"),
-    }
-)
-"""Functions of `operator` that write."""
-
-
 def _target(node: Node) -> set[int]:
     """The memory that a node writes to: that of its first argument."""
     target = node.args[0] if node.args else None
     return storages([target]) if isinstance(target, Node) else set()
 
 
-def _source(node: Node) -> Source:
-    argument = node.meta.get("grapharg")
-    source = getattr(argument, "source", None)
-    if not isinstance(source, Source) or source.is_ephemeral():
+def source_of(node: Node) -> Source:
+    """Where a frame finds an input of its graph.
+
+    Args:
+        node: the input.
+
+    Raises:
+        Refused: it cannot be found there.
+    """
+    source = input_source(node)
+    if source is None or source.is_ephemeral():
         raise Refused("hoist-not-input", "An input of the graph has no name in the frame.")
     return source
 
@@ -405,7 +444,7 @@ def _check(node: Node, limits: Limits, *, writes: bool) -> None:
     name = name_called(node) or str(target)
     foreign = (
         isinstance(target, HigherOrderOperator)
-        or (isinstance(target, OpOverload) and target.namespace not in ("aten", "prims"))
+        or (isinstance(target, OpOverload) and not _only_computes(target))
         or is_opaque(target)
         or "functorch" in str(getattr(target, "__module__", ""))  # means nothing without its level
     )
@@ -413,6 +452,10 @@ def _check(node: Node, limits: Limits, *, writes: bool) -> None:
         raise Refused("hoist-not-input", f"{name} is not run twice.")
     if not limits.dear and any(part in name for part in _DEAR):
         raise Refused("hoist-too-dear", f"It needs the result of {name}.")
+
+
+def _only_computes(operator: OpOverload) -> bool:
+    return operator.namespace in ("aten", "prims") or is_numpys(operator)
 
 
 def _numel(node: Node, sizes: Mapping[Node, int]) -> int:

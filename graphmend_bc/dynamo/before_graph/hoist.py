@@ -17,7 +17,7 @@ from torch._dynamo.variables.builder import VariableBuilder
 from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.tensor import SymNodeVariable
 from torch._guards import Source
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.apart_guards import guard_apart
@@ -27,6 +27,7 @@ from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
 from graphmend_bc.dynamo.before_graph.integer_arguments import takes_integer
 from graphmend_bc.dynamo.before_graph.mutation_check import check_unchanged, copies_of
 from graphmend_bc.dynamo.before_graph.subgraphs import CheckpointedSites, Levels, levels_of
+from graphmend_bc.dynamo.before_graph.unused_nodes import drop_unused
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.graph.cuda_graphs import is_rerecorded
 from graphmend_bc.dynamo.host_values.host_reads import is_plain
@@ -49,6 +50,7 @@ class Hoists(Feature):
         sites: of the values, once for each.
         lists: hashes of those that are lists of numbers, which have more values than a number has.
         numbers: those that are numbers, by what computes them. They are read once.
+        nodes: of the graph that they are computed from.
     """
 
     order: ClassVar[int] = 55
@@ -56,6 +58,11 @@ class Hoists(Feature):
     sites: list[Site] = field(default_factory=list)
     lists: dict[Site, int] = field(default_factory=dict)
     numbers: dict[str, VariableTracker] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+
+    def on_proof(self, gm: GraphModule, written: list[int], opaque: list[Node]) -> None:
+        """What only these values used has run in the guards of the call, and need not again."""
+        drop_unused(gm, self.nodes)
 
     def note(self, site: Site, value: object) -> None:
         """A value is an input of the graph."""
@@ -121,6 +128,7 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
             nodes, finish, name, trace.recorder, self.limits(), numbers=numbers, levels=levels
         )
         guard_apart(piece)
+        hoists.nodes += nodes
         if piece.label not in hoists.numbers:
             value = self._as_input(tx, piece, nodes, levels)
             if not isinstance(value, (ConstantVariable, SymNodeVariable)):

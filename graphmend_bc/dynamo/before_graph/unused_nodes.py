@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from torch.fx import GraphModule, Node
 
-from graphmend_bc.dynamo.before_graph.graph_slice import is_writing
-from graphmend_bc.dynamo.graph.fx_nodes import has_out, tensors_of
+from graphmend_bc.dynamo.graph.fx_nodes import has_out, is_writing, tensors_of
 
 
 def drop_unused(gm: GraphModule, nodes: Iterable[Node]) -> None:

@@ -29,6 +29,7 @@ from graphmend_bc.dynamo.calls.consumed_outputs import (
     leaf_of,
     reachable,
 )
+from graphmend_bc.dynamo.calls.gradient_hooks import is_held, is_hooked, is_watched
 from graphmend_bc.dynamo.graph.fx_nodes import name_called, tensors_of
 from graphmend_bc.dynamo.graph.lambda_guards import value_at
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace
@@ -61,9 +62,7 @@ class BackwardPasses(Feature):
     def on_graph(self, compilation: Compilation, gm: GraphModule, output: OutputGraph) -> None:
         inputs = [node for node in gm.graph.nodes if node.op == "placeholder"]
         self.watched = tuple(i for i, node in enumerate(inputs) if _is_leaf(node))
-        for node in gm.graph.nodes:
-            if detail := _why_noticed(node):
-                raise self._refused(detail)
+        check_unnoticed(gm.graph.nodes, self.sites)
         if output.side_effects.tensor_hooks:
             raise self._refused("A tensor is given a hook.")
         if _share_memory(_gradients(output), inputs):
@@ -83,7 +82,22 @@ class BackwardPasses(Feature):
         return _apart(graph, self.apart)
 
     def guarded(self, graph: Callable[..., Any]) -> Callable[..., Any]:
-        return _unwatched(graph, self.watched)
+        return unwatched(graph, self.watched)
+
+
+def check_unnoticed(nodes: Iterable[Node], sites: Iterable[Site]) -> None:
+    """Refuse passes that something tells from eager Python's.
+
+    Args:
+        nodes: of the graph that they are in.
+        sites: where they were asked for.
+
+    Raises:
+        SiteRefused: a node does.
+    """
+    for node in nodes:
+        if detail := _why_noticed(node):
+            raise SiteRefused(Refused("backward-noticed", detail), *sites)
 
 
 def _why_noticed(node: Node) -> str:
@@ -178,7 +192,15 @@ def traced(
     return result
 
 
-def _check(tx: InstructionTranslatorBase, compilation: Compilation, asked: Pass) -> None:
+def check_recorded(compilation: Compilation) -> None:
+    """Show that a pass would be made here, of what is recorded, and that nobody looks on.
+
+    Args:
+        compilation: what is being compiled.
+
+    Raises:
+        Refused: it is not so, or not known.
+    """
     if compilation.is_saved:
         raise Refused("under-export")
     if compilation.trace.arms:  # it need not be, if the way that is taken is traced alone
@@ -188,6 +210,10 @@ def _check(tx: InstructionTranslatorBase, compilation: Compilation, asked: Pass)
         raise Refused("backward-noticed", "It is called where no gradients are recorded.")
     if why := _why_observed():
         raise Refused("backward-noticed", why)
+
+
+def _check(tx: InstructionTranslatorBase, compilation: Compilation, asked: Pass) -> None:
+    check_recorded(compilation)
     known = {id(_example(leaf.as_proxy().node)) for leaf in tx.output.leaf_var_creation_order}
     for place, variable in tx.output.input_source_to_var.items():
         if isinstance(variable, TensorVariable) and _is_leaf(variable.as_proxy().node):
@@ -195,7 +221,7 @@ def _check(tx: InstructionTranslatorBase, compilation: Compilation, asked: Pass)
             leaf = value_at(tx, place)
             if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
                 raise Refused("backward-noticed", f"{place.name} is of a class of its own.")
-            if _is_watched(leaf) or _is_held(leaf):
+            if is_watched(leaf) or (is_held(leaf) and is_hooked(leaf)):
                 raise Refused("backward-noticed", f"A hook waits for the gradient of {place.name}.")
     if asked.ends is None and not known >= {id(leaf) for leaf in _leaves(asked)}:
         raise Refused("backward-noticed", "A tensor that gets a gradient was not made here.")
@@ -217,34 +243,6 @@ def _why_observed() -> str:
     if torch._C._autograd._top_saved_tensors_default_hooks(False) is not None:
         return "Hooks see what is saved for it."
     return ""
-
-
-def _is_watched(leaf: torch.Tensor) -> bool:
-    """Whether somebody is told when a gradient of a leaf comes."""
-    return bool(leaf._backward_hooks or leaf._post_accumulate_grad_hooks)
-
-
-def _is_held(leaf: torch.Tensor) -> bool:
-    """Whether somebody holds the node that adds to a leaf's gradient, which may have hooks.
-
-    It lives as long as it is held, by a graph or by who has given it a hook, and tells nobody of
-    its hooks. What is noted on it is there again only if it lives.
-    """
-    _accumulator(leaf).metadata[_NOTE] = True
-    return _accumulator(leaf).metadata.pop(_NOTE, False) is True
-
-
-_NOTE: Final = "graphmend_bc"
-
-
-def _accumulator(leaf: torch.Tensor) -> Any:
-    requires_one = leaf.requires_grad  # or it will, by the time that the graph runs
-    try:
-        with torch.enable_grad():
-            of_view: Any = leaf.requires_grad_().view_as(leaf).grad_fn
-    finally:
-        leaf.requires_grad_(requires_one)
-    return of_view.next_functions[0][0]
 
 
 def _example(node: Node) -> object:
@@ -279,12 +277,12 @@ def _has_history(value: object) -> bool:
     return isinstance(value, Node) and any(t.grad_fn is not None for t in tensors_of(value))
 
 
-def _unwatched(graph: Callable[..., Any], watched: tuple[int, ...]) -> Callable[..., Any]:
+def unwatched(graph: Callable[..., Any], watched: tuple[int, ...]) -> Callable[..., Any]:
     """The graph of a frame whose original code runs while a hook waits for a gradient."""
 
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:
-        if _why_observed() or any(_is_watched(args[index]) for index in watched):
+        if _why_observed() or any(is_watched(args[index]) for index in watched):
             raise Deoptimise
         return graph(*args, **kwargs)
 

@@ -1,13 +1,15 @@
 """A call that breaks the graph is made again with a marked callee: the trace need not start again.
 
 Dynamo refuses most calls before it does anything. The callee and the arguments are at hand there,
-and a mark is no more than another callee. So the rules that mark a call are tried on the spot.
+and a mark is no more than another callee. So the rules that mark a call are tried on the spot. Not
+so where it has traced a function first, such as the `key` of `sorted`: what that has changed would
+be changed twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch._dynamo import exc
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
@@ -36,28 +38,46 @@ def retry_calls(stock: Callable[..., Any]) -> Callable[..., Any]:
     """`InstructionTranslatorBase.call_function`: what every call instruction ends with."""
 
     def call_function(self: Translator, fn: VariableTracker, args: Args, kwargs: Keywords) -> None:
-        last = last_node(self.output.graph)
+        before = _Before.of(self)
         try:
             stock(self, fn, args, kwargs)
         except GoesOnOtherwise as otherwise:
             go_back_to(self, otherwise)
         except exc.Unsupported as error:
-            if not _goes_on(self, last, fn, args, kwargs, error):
+            if not _goes_on(self, before, fn, args, kwargs, error):
                 raise
 
     return call_function
 
 
-def _is_as_before(tx: InstructionTranslatorBase, last: Node | None) -> bool:
+class _Before(NamedTuple):
+    """What had been traced before a call.
+
+    Attributes:
+        last: the last node of the graph.
+        functions: how many functions had been traced.
+    """
+
+    last: Node | None
+    functions: int
+
+    @classmethod
+    def of(cls, tx: InstructionTranslatorBase) -> _Before:
+        return cls(last_node(tx.output.graph), len(tx.output.tracing_context.traced_code))
+
+
+def _is_as_before(tx: InstructionTranslatorBase, before: _Before) -> bool:
     """Whether a refused call has added no operator to the graph; inputs do not count.
 
     An operator that gave no value, because its size is not known, is taken out again.
 
     Args:
         tx: translator of the frame that calls.
-        last: what was the last node before.
+        before: what had been traced before.
     """
-    added = [n for n in nodes_after(tx.output.graph, last) if n.op != "placeholder"]
+    if len(tx.output.tracing_context.traced_code) != before.functions:
+        return False
+    added = [n for n in nodes_after(tx.output.graph, before.last) if n.op != "placeholder"]
     if not added:
         return True
     node = added[0]
@@ -69,7 +89,7 @@ def _is_as_before(tx: InstructionTranslatorBase, last: Node | None) -> bool:
 
 def _goes_on(
     tx: Translator,
-    last: Node | None,
+    before: _Before,
     fn: VariableTracker,
     args: Args,
     kwargs: Keywords,
@@ -79,7 +99,7 @@ def _goes_on(
 
     Args:
         tx: translator of the frame that calls.
-        last: what was the last node of the graph before the call.
+        before: what had been traced before the call.
         fn, args, kwargs: the call.
         error: why it was refused.
     """
@@ -92,7 +112,7 @@ def _goes_on(
         return False
     refused = [error]
     try:
-        return _has_value_marked(tx, compilation, last, fn, args, kwargs, refused)
+        return _has_value_marked(tx, compilation, before, fn, args, kwargs, refused)
     finally:
         refused.clear()  # the traceback of the last one holds the frame that holds it
 
@@ -100,7 +120,7 @@ def _goes_on(
 def _has_value_marked(
     tx: Translator,
     compilation: Compilation,
-    last: Node | None,
+    before: _Before,
     callee: VariableTracker,
     args: Args,
     kwargs: Keywords,
@@ -108,7 +128,7 @@ def _has_value_marked(
 ) -> bool:
     """Try marks of the callee, one after the other; `refused` holds the error of the last try."""
     tried = False
-    while (found := break_at(tx, refused[0])) is not None and _is_as_before(tx, last):
+    while (found := break_at(tx, refused[0])) is not None and _is_as_before(tx, before):
         is_marked = isinstance(callee, MarkedCalleeVariable)
         mark = compilation.planner.mark_at(compilation.trace, found, is_marked, tried)
         if mark is None:

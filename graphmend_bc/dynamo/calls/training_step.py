@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, cast
 
+import torch
 from torch._dynamo.decorators import mark_static_address
+from torch._dynamo.source import AttrSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.utils import get_static_address_type
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.lazy import LazyVariableTracker
 from torch._dynamo.variables.optimizer import OptimizerVariable
 from torch._dynamo.variables.tensor import TensorVariable
 from torch._dynamo.variables.user_defined import UserDefinedObjectVariable
@@ -20,9 +23,10 @@ from graphmend_bc.dynamo import facts
 from graphmend_bc.dynamo.arguments import Args, Keywords
 from graphmend_bc.dynamo.calls.backward_pass import Pass, flag, traced
 from graphmend_bc.dynamo.calls.trained_parameters import TrainedParameters
+from graphmend_bc.dynamo.graph.backends import is_inductor
 from graphmend_bc.dynamo.graph.cuda_graphs import records_cuda_graphs
 from graphmend_bc.dynamo.graph.emit import method
-from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, current
+from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused, Trace, current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
 from graphmend_bc.runtime import Site
@@ -140,11 +144,108 @@ def as_an_object(tx: InstructionTranslatorBase, optimizer: VariableTracker) -> N
     cast(Any, optimizer).__class__ = UserDefinedObjectVariable
 
 
-def set_capturable(tx: InstructionTranslatorBase, optimizer: VariableTracker) -> None:
-    """Have the numbers of an optimizer's steps be tensors of its graph, as stock does.
+@dataclass(slots=True, eq=False)
+class CapturableSteps(Feature):
+    """The optimizers in whose steps an attempt is.
+
+    Attributes:
+        former: by optimizer, what its groups have held as `capturable` before; None for nothing.
+        counted: those whose numbers of steps are no tensors, with where the step begins.
+    """
+
+    former: dict[int, list[tuple[Any, VariableTracker | None]]] = field(default_factory=dict)
+    counted: dict[int, Site] = field(default_factory=dict)
+
+
+def counted_step(trace: Trace) -> Site | None:
+    """Where the step begins that an attempt is in, if its number is to be read from its tensors.
+
+    Args:
+        trace: the attempt.
+    """
+    steps = trace.known(CapturableSteps)
+    return None if steps is None else next(reversed(steps.counted.values()), None)
+
+
+def begin_or_end_step(
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    site: Site,
+    optimizer: VariableTracker,
+    *,
+    may_count: bool,
+) -> None:
+    """Have the numbers of an optimizer's steps be tensors of its graph in a step, as stock does.
+
+    They are none where they can be read before the graph, as eager Python reads them.
+
+    What its groups hold is what it was behind the step: the program may write to them there.
 
     Args:
         tx: translator of the frame that takes the step.
+        compilation: what is being compiled.
+        site: where it begins or ends.
         optimizer: what a trace holds for it.
+        may_count: whether they may be read before the graph.
     """
-    OptimizerVariable._set_capturable(cast(OptimizerVariable, optimizer), tx)
+    known = cast(OptimizerVariable, optimizer)
+    steps, name = compilation.trace.of(CapturableSteps), id(known.value)
+    if steps.counted.pop(name, None) is not None:
+        return
+    if name in steps.former:
+        for group, value in steps.former.pop(name):
+            if value is None:
+                del group.items[_capturable(group)]
+            else:
+                group.items[_capturable(group)] = value
+        return
+    may_count = may_count and not (tx.export or compilation.is_saved)
+    if may_count and _counts_exactly(known.value, tx.output.compiler_fn):
+        steps.counted[name] = site
+        return
+    source = known.source and AttrSource(known.source, "param_groups")
+    made = VariableTracker.build(tx, known.value.param_groups, source)
+    groups = cast(Any, LazyVariableTracker.realize_all(made)).items
+    steps.former[name] = [(group, group.items.get(_capturable(group))) for group in groups]
+    OptimizerVariable._set_capturable(known, tx)
+
+
+def _counts_exactly(optimizer: Any, compiler_fn: object) -> bool:
+    """Whether a step's number can be one of Python's, and nothing computed with it raises.
+
+    Inductor's kernels round otherwise than eager Python anyhow.
+    """
+    return (
+        type(optimizer) in _COUNTING
+        and not is_inductor(compiler_fn)
+        and all(map(_is_plain, optimizer.param_groups))
+    )
+
+
+def _is_plain(group: Mapping[str, Any]) -> bool:
+    """Whether a group of parameters is on the CPU, with numbers by which no step divides by 0.
+
+    A decay of 0 makes nothing of a step's number, which sympy knows.
+    """
+    betas = group.get("betas", ())
+    return (
+        group.get("lr_decay", 1) > 0
+        and all(type(beta) is float and 0 <= beta < 1 for beta in betas)
+        and not any(group.get(name) for name in ("capturable", "differentiable", "foreach"))
+        and all(parameter.device.type == "cpu" for parameter in group["params"])
+    )
+
+
+_COUNTING: Final = frozenset(
+    getattr(torch.optim, name) for name in ("Adagrad", "Adam", "AdamW", "Adamax", "RAdam")
+)
+"""Optimizers that read nothing but the number of steps."""
+
+
+def _capturable(group: Any) -> Any:
+    """The key in a trace's form of a group of parameters; None if it has none."""
+    return next((key for key in group.items if _is_named(key.vt, "capturable")), None)
+
+
+def _is_named(key: VariableTracker, name: str) -> bool:
+    return key.is_python_constant() and key.as_python_constant() == name

@@ -8,7 +8,7 @@ or changes it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
@@ -73,12 +73,18 @@ class AccumulatedState(Feature):
     Attributes:
         found: each place, with what is assumed of it.
         lazies: the containers among them, as Dynamo would trace them.
+        appended: lists, by their identity: where the first thing was added, and all of them.
+        grown: what stands for such a list that the trace looks into, by the name of its place.
+        joined: inputs of the graph that are made of such lists.
     """
 
     order: ClassVar[int] = 91  # after `SharedState`: what ends the graph may touch more
 
     found: list[StatePlace] = field(default_factory=list)
     lazies: list[tuple[StatePlace, LazyVariableTracker]] = field(default_factory=list)
+    appended: dict[int, tuple[StatePlace, list[VariableTracker]]] = field(default_factory=dict)
+    grown: dict[str, Any] = field(default_factory=dict)
+    joined: dict[Hashable, VariableTracker] = field(default_factory=dict)
 
     def looked_into(self, effects: SideEffects) -> list[Site]:
         """Where containers are added to that the trace has looked into.
@@ -94,6 +100,16 @@ class AccumulatedState(Feature):
         )
         return list(dict.fromkeys(used))
 
+    def _is_looked_into(
+        self, state: StatePlace, lazy: LazyVariableTracker, known: Mapping[int, VariableTracker]
+    ) -> bool:
+        """Whether the trace rests on what is in a container."""
+        stands = self.grown.get(state.place.name)
+        if lazy.is_realized():
+            return stands is None or lazy.realize() is not stands
+        found = known.get(id(lazy.peek_value()))
+        return found is not None and found is not stands
+
     def on_graph_end(
         self, compilation: Compilation, tx: InstructionTranslatorBase, is_break: bool
     ) -> None:
@@ -101,12 +117,13 @@ class AccumulatedState(Feature):
         if not self.found:
             return
         names, touched, unplaced = touched_by(tx)
+        touched = {place: value for place, value in touched.items() if place.name not in self.grown}
         for state in self.found:
             if state.owner is not None and self._is_used(tx, state, names):
                 raise _used(state, f"'{state.name}' is used elsewhere in what is compiled.")
         if self.lazies:
             self._check_containers(tx, touched.values(), names, unplaced=unplaced)
-        _guard(tuple(self.found), [*touched])
+        _guard(tuple(self.found), [*touched], apart=bool(self.grown))
 
     def _check_containers(
         self,
@@ -119,8 +136,10 @@ class AccumulatedState(Feature):
         """Refuse containers that the trace has looked into, or may have."""
         others = set(map(id, touched))
         proxied = any(isinstance(value, MappingProxyType) for value in touched)
+        known = tx.output.side_effects.id_to_variable
         for state, lazy in self.lazies:
-            if lazy.is_realized() or id(value_at(tx, state.place)) in others:
+            looked_into = self._is_looked_into(state, lazy, known)
+            if looked_into or id(value_at(tx, state.place)) in others:
                 raise _used(state, "It is used elsewhere in what is compiled.")
             if state.item is None:
                 continue
@@ -166,15 +185,23 @@ def _used(state: StatePlace, detail: str) -> SiteRefused:
     return SiteRefused(Refused("state-used", detail), state.site)
 
 
-def _guard(found: Sequence[StatePlace], touched: Sequence[Source]) -> None:
+def _guard(found: Sequence[StatePlace], touched: Sequence[Source], *, apart: bool) -> None:
     """Guard on the types of state, and on no other object of the trace being the same.
 
     One expression is made of it, for it is computed before each call.
+
+    Args:
+        found: the state.
+        touched: where the trace has found what changes in place.
+        apart: whether no two containers may be one.
     """
     given = dict[str, Any]()
     asked = [text for number, state in enumerate(found) for text in _asks(number, state, given)]
     asked += _asks_apart(found)
     containers = [f"id(value{n})" for n, state in enumerate(found) if state.owner is None]
+    if apart:
+        places = {state.place.name for state in found if state.owner is None}
+        asked.append(f"len({{{', '.join(containers)}}}) == {len(places)}")
     if containers and touched:
         others = "".join(f"{place.name}, " for place in touched)
         asked.append(f"{{{', '.join(containers)}}}.isdisjoint(map(id, ({others})))")

@@ -148,29 +148,48 @@ class _Container:
     """A container that the trace has not looked into.
 
     Attributes:
-        lazy: as Dynamo would trace it.
+        lazy: as Dynamo would trace it; None if it is a list that is joined.
         place: where it is found.
         value: it.
     """
 
-    lazy: LazyVariableTracker
+    lazy: LazyVariableTracker | None
     place: Source
     value: Any
 
 
 def _container(
-    tx: InstructionTranslatorBase, container: VariableTracker, kinds: Container[type]
+    tx: InstructionTranslatorBase,
+    compilation: Compilation,
+    container: VariableTracker,
+    kinds: Container[type],
 ) -> _Container | None:
     """Such a container; None for others."""
     if not issubclass(type(container), LazyVariableTracker):  # isinstance() realizes
-        return None
+        return _grown(compilation, container)
     assert isinstance(container, LazyVariableTracker)
-    if container.is_realized() or container.source is None:
+    if container.source is None:
         return None
+    if container.is_realized():
+        return _grown(compilation, container.realize())
     value = container.peek_value()
-    if type(value) not in kinds or id(value) in tx.output.side_effects.id_to_variable:
+    if type(value) not in kinds:
         return None
+    if id(value) in tx.output.side_effects.id_to_variable:
+        return _grown(compilation, container.realize())
     return _Container(container, container.source, value)
+
+
+def _grown(compilation: Compilation, container: VariableTracker) -> _Container | None:
+    """A list that was looked into in a way in which more can be added to it."""
+    added = compilation.trace.known(AccumulatedState)
+    if added is None or container.source is None:
+        return None
+    grown = added.grown.get(container.source.name)
+    if grown is None or id(grown) != id(container):
+        return None
+    values: list[Any] = grown.values
+    return _Container(None, container.source, values)
 
 
 def _method(
@@ -181,8 +200,8 @@ def _method(
     name: str,
 ) -> VariableTracker | None:
     """`append` of a container."""
-    found = _container(tx, container, _CONTAINERS[name])
-    return None if found is None else AppendVariable(site, found.lazy, name, compilation)
+    found = _container(tx, compilation, container, _CONTAINERS[name])
+    return None if found is None else AppendVariable(site, container, name, compilation)
 
 
 class AppendVariable(MarkedCalleeVariable):
@@ -199,7 +218,7 @@ class AppendVariable(MarkedCalleeVariable):
     def __init__(
         self,
         site: Site,
-        container: LazyVariableTracker,
+        container: VariableTracker,
         name: str,
         compilation: Compilation,
         **kwargs: Any,
@@ -215,7 +234,7 @@ class AppendVariable(MarkedCalleeVariable):
         codegen.extend_output([codegen.create_load_attr(self.name)])
 
     def call_function(self, tx: Translator, args: Args, kwargs: Keywords) -> VariableTracker:
-        found = _container(tx, self.callee, _CONTAINERS[self.name])
+        found = _container(tx, self.compilation, self.callee, _CONTAINERS[self.name])
         if found is None or kwargs or len(args) != 1 or not _is_kept(args[0]):
             traced = read_attribute(tx, self.callee, self.name)
             return traced.call_function(tx, args, kwargs)
@@ -245,7 +264,11 @@ def _note(
     trace.used[state.site] = "accumulate"
     added = trace.of(AccumulatedState)
     added.found.append(state)
-    added.lazies.append((state, container.lazy))
+    if container.lazy is not None:
+        added.lazies.append((state, container.lazy))
+    if type(container.value) is list:
+        _, values = added.appended.setdefault(id(container.value), (state, []))
+        values.append(call[-1])
 
 
 def _is_kept(value: VariableTracker) -> bool:
@@ -271,7 +294,7 @@ def _item(
     key: VariableTracker,
 ) -> VariableTracker | None:
     """An item of a dict, for the sum that takes its place."""
-    found = _container(tx, container, _DICTS)
+    found = _container(tx, compilation, container, _DICTS)
     if found is None or not key.is_python_constant():
         return None
     constant = key.as_python_constant()
@@ -299,7 +322,7 @@ def _stored_item(
     key: VariableTracker,
 ) -> VariableTracker | None:
     """The store of such a sum, whose type is that of the item: so it can be added to again."""
-    found = _container(tx, container, _DICTS)
+    found = _container(tx, compilation, container, _DICTS)
     if found is None or not isinstance(value, ComputedVariable) or len(value.operands) != 2:
         return None
     item, added = value.operands

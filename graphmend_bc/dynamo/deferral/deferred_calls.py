@@ -29,8 +29,8 @@ from graphmend_bc.dynamo.calls.cached_calls import is_cached
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable, owner_of, places, real_object
 from graphmend_bc.dynamo.deferral import logging_levels
 from graphmend_bc.dynamo.deferral.exception_handlers import is_handled
-from graphmend_bc.dynamo.deferral.final_calls import final_call
 from graphmend_bc.dynamo.deferral.preflight import Preflight
+from graphmend_bc.dynamo.deferral.scheduler_steps import final_call
 from graphmend_bc.dynamo.deferral.schedulers import is_scheduler_step
 from graphmend_bc.dynamo.deferral.shared_state import Shared, SharedState
 from graphmend_bc.dynamo.host_values.argument_snapshots import Snapshotter, as_dict, kept_stream

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 import torch
+from torch._guards import Source
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Graph, Node
 
@@ -41,6 +42,20 @@ def is_in_place(node: Node) -> bool:
         return False  # `operator.or_` and the like; `operator.iadd` runs an operator that is seen
     name = name_called(node)
     return name.endswith("_") and not name.endswith("__")
+
+
+def is_writing(node: Node) -> bool:
+    """True if a node changes its first argument."""
+    return is_in_place(node) or name_called(node) in _ASSIGNMENTS
+
+
+_ASSIGNMENTS = frozenset(
+    {
+        *("setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow"),
+        *("iand", "ior", "ixor", "ilshift", "irshift"),
+    }
+)
+"""Functions of `operator` that write."""
 
 
 def has_out(node: Node) -> bool:
@@ -86,6 +101,22 @@ def _has_tensor(key: object) -> bool:
 def is_input(node: Node) -> bool:
     """True for what a graph is given or holds."""
     return node.op in ("placeholder", "get_attr")
+
+
+def input_source(node: Node) -> Source | None:
+    """Where a frame finds an input of its graph; None if that is not known, or it is no input."""
+    source = getattr(node.meta.get("grapharg"), "source", None)
+    return source if isinstance(source, Source) else None
+
+
+def with_ancestors(nodes: Iterable[Node]) -> set[Node]:
+    """Some nodes, and all that they are computed from."""
+    found, left = set[Node](), [*nodes]
+    while left:
+        if (node := left.pop()) not in found:
+            found.add(node)
+            left += node.all_input_nodes
+    return found
 
 
 def storages(nodes: Iterable[Node]) -> set[int]:

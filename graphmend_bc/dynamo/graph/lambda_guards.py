@@ -18,19 +18,25 @@ Reader = Callable[[Any, Any], tuple[Any, ...]]
 
 
 def reader(places: Iterable[Source]) -> Reader:
-    """A function that looks places up.
+    """A function that looks places up; what lies on the way to more than one, once.
 
     Args:
         places: sources of objects that were there before the frame.
     """
-    found: Reader = asking(f"({''.join(f'{place.name}, ' for place in places)})", {})
+    shared, tuple_ = guards.PyExprCSEPass(), f"({''.join(f'{place.name}, ' for place in places)})"
+    shared.count([tuple_])
+    first, value = shared.replace(tuple_)
+    lines = "".join(f"    {line}\n" for line in first)
+    scope: dict[str, Any] = dict(guards._get_closure_vars())
+    exec(f"def read(L, G):\n{lines}    return {value}\n", scope)
+    found: Reader = scope["read"]
     return found
 
 
 def value_at(tx: InstructionTranslatorBase, place: Source) -> Any:
     """The object at a place, as it is before the frame runs."""
     root = tx.output.root_tx
-    return reader([place])(root.f_locals, root.f_globals)[0]
+    return asking(place.name, {})(root.f_locals, root.f_globals)
 
 
 def asking(expression: str, given: Mapping[str, Any]) -> Callable[[Any, Any], Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import torch
+from torch._guards import TracingContext
 from torch.fx import Graph, Node
 
 from graphmend_bc.dynamo.graph.fx_nodes import name_called
@@ -50,8 +51,20 @@ def _may_be_cast(graph: Graph) -> bool:
     """True unless it is sure that autocast was off when the frame began."""
     names = [name_called(node) for node in graph.nodes]
     if names.count("_enter_autocast") > names.count("_exit_autocast"):
-        return True  # what is set now is the block's
+        return _was_cast()  # what is set now is the block's
     return torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")
+
+
+def _was_cast() -> bool:
+    """Whether autocast was on when the trace began; True if that is not known."""
+    context = TracingContext.try_get()
+    began = {} if context is None else context.global_context.global_state
+    known = [began.get(name, (None, True)) for name in _AUTOCAST]
+    return any(value for _, value in known)
+
+
+_AUTOCAST = ("autocast_enabled", "autocast_cpu_enabled")
+"""Dynamo's names of the modes that it notes when a trace begins: the accelerator's, the CPU's."""
 
 
 def _matters(block: Node) -> bool:

@@ -1,8 +1,11 @@
-"""Functions of NumPy that torch has none for, each as one operator of a graph that calls NumPy."""
+"""Functions of NumPy that torch has none for, each as one operator of a graph that calls NumPy.
+
+Some compute with arrays; others make arrays of a number, as the points of a quadrature.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from types import MappingProxyType
@@ -42,6 +45,52 @@ FUNCTIONS: Final = MappingProxyType(
         )
     }
 )
+
+QUADRATURES: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        "chebgauss": numpy.polynomial.chebyshev.chebgauss,
+        "hermgauss": numpy.polynomial.hermite.hermgauss,
+        "hermegauss": numpy.polynomial.hermite_e.hermegauss,
+        "laggauss": numpy.polynomial.laguerre.laggauss,
+        "leggauss": numpy.polynomial.legendre.leggauss,
+    }
+)
+"""Functions from a number to as many points and as many weights, by their names."""
+
+
+@cache
+def quadrature_operator(function: str) -> OpOverload:
+    """The operator that calls a function of `QUADRATURES`.
+
+    Args:
+        function: its name.
+    """
+    library, name = operator_library(), f"numpy_{function}"
+    library.define(f"{name}(int count) -> (Tensor, Tensor)", tags=(torch.Tag.pt2_compliant_tag,))
+    called = partial(_points_and_weights, QUADRATURES[function])
+    library.impl(name, called, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"graphmend_bc::{name}", _as_many, lib=library)
+    found: OpOverload = getattr(torch.ops.graphmend_bc, name).default
+    return found
+
+
+def _points_and_weights(function: Callable[..., Any], count: int) -> list[torch.Tensor]:
+    return [torch.from_numpy(numpy.ascontiguousarray(array)) for array in function(count)]
+
+
+def _as_many(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    points, weights = (torch.empty(count, dtype=torch.float64, device="cpu") for _ in range(2))
+    return points, weights
+
+
+def is_numpys(target: object) -> bool:
+    """Whether an operator calls NumPy: it computes, and does nothing else.
+
+    Args:
+        target: of a node.
+    """
+    is_ours = isinstance(target, OpOverload) and target.namespace == "graphmend_bc"
+    return is_ours and str(target).startswith("graphmend_bc.numpy_")
 
 
 @cache

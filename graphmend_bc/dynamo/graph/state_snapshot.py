@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,18 +21,26 @@ class StateSnapshot:
 
     Attributes:
         inputs: positions of the graph's inputs whose memory it changes.
+        exchanged: positions of those that it gives other memory.
         draws: devices whose default generators it draws from.
         switches: True if it switches autocast or the kernels of attention.
+        is_nothing: True if it leaves nothing behind but its results. Asked in every call.
     """
 
     inputs: tuple[int, ...] = ()
     draws: tuple[torch.device, ...] = ()
     switches: bool = False
+    exchanged: tuple[int, ...] = ()
+    is_nothing: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        changes = self.inputs or self.draws or self.switches or self.exchanged
+        object.__setattr__(self, "is_nothing", not changes)
 
     @property
-    def is_nothing(self) -> bool:
-        """True if the graph leaves nothing behind but its results."""
-        return not (self.inputs or self.draws or self.switches)
+    def is_shared(self) -> bool:
+        """True if other threads may change what the graph changes."""
+        return bool(self.inputs or self.draws or self.exchanged)
 
     def alone(self, args: Sequence[Any]) -> AbstractContextManager[object]:
         """Keep other threads' graphs from what would be put back.
@@ -42,10 +50,11 @@ class StateSnapshot:
         Args:
             args: the graph's arguments.
         """
-        if not self.inputs:
+        changed = self.inputs + self.exchanged
+        if not changed:
             return _STRIPES[0] if self.draws else nullcontext()
         try:
-            places = {_stripe(args[position]) for position in self.inputs}
+            places = {_stripe(args[position]) for position in changed}
         except Exception as error:
             told_once("lets no graph run beside another", error)
             places = set(range(len(_STRIPES)))
@@ -61,7 +70,7 @@ class StateSnapshot:
         """
         layers = torch._C._functorch.get_dynamic_layer_stack_depth()
         grad = torch.is_grad_enabled()
-        if not (self.inputs or self.draws or self.switches or layers):
+        if self.is_nothing and not layers:
             return _GRAD_ON if grad else _GRAD_OFF
         before = Before(grad, _Switches.now() if self.switches else None, layers)
         if self.draws:
@@ -72,6 +81,10 @@ class StateSnapshot:
             memories = {t.untyped_storage().data_ptr(): t for t in tensors}
             before.versions = [(t, _version(t)) for t in tensors]
             before.memory = [(t, _copy(t)) for t in memories.values()]
+        if self.exchanged:
+            tensors = [args[position] for position in self.exchanged]
+            before.versions = [*before.versions, *((t, _version(t)) for t in tensors)]
+            before.data = [(t, t.data) for t in tensors]
         return before
 
 
@@ -94,6 +107,7 @@ class Before:
         generators: random generators with their states.
         versions: tensors with their version counters.
         memory: tensors with copies of their storages.
+        data: tensors with others that have their memory.
     """
 
     grad: bool
@@ -102,6 +116,7 @@ class Before:
     generators: Sequence[tuple[torch.Generator, torch.Tensor]] = ()
     versions: Sequence[tuple[torch.Tensor, int | None]] = ()
     memory: Sequence[tuple[torch.Tensor, torch.Tensor | torch.UntypedStorage]] = ()
+    data: Sequence[tuple[torch.Tensor, torch.Tensor]] = ()
 
     def restore_modes(self) -> None:
         """Make the modes as they were; what was written and drawn stays."""
@@ -115,6 +130,8 @@ class Before:
         self.restore_modes()
         for generator, state in self.generators:
             generator.set_state(state)
+        for tensor, data in self.data:
+            tensor.data = data
         for tensor, copy in self.memory:
             content = copy.untyped_storage() if isinstance(copy, torch.Tensor) else copy
             tensor.untyped_storage().copy_(content)

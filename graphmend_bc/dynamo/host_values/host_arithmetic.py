@@ -15,7 +15,11 @@ from graphmend_bc.catalog.observers import PRINT_BREAK
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.host_values.chosen_value import chosen_among, computed_with_both
 from graphmend_bc.dynamo.host_values.host_value import ComputedVariable, HostVariable, host_among
-from graphmend_bc.dynamo.host_values.opaque_variable import OpaqueIterable
+from graphmend_bc.dynamo.host_values.opaque_variable import (
+    KnownTruth,
+    OpaqueIterable,
+    known_truth_among,
+)
 from graphmend_bc.dynamo.host_values.state_value import check_moments, with_traced
 from graphmend_bc.dynamo.symbols.captures import check_truths, refuse_symbols
 from graphmend_bc.dynamo.trace.compilation import SiteRefused
@@ -60,6 +64,8 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
     def call_function(self: Any, tx: Translator, args: Args, kwargs: Keywords) -> Any:
         if self.fn is iter and len(args) == 1 and isinstance(args[0], OpaqueIterable):
             return args[0].tp_iter_impl(tx)
+        if (known := known_truth_among(args)) is not None:
+            return _asked_of(known, self, tx, args, kwargs, stock)
         host = host_among(args)
         if self.fn in (min, max) and _mixes_symbols(args):
             refuse_symbols(f"'{self.fn.__name__}' of an int and a float may be either.")
@@ -82,6 +88,21 @@ def call_builtin(stock: Callable[..., Any]) -> Callable[..., Any]:
             return call_function(self, tx, traced, kwargs)
 
     return call_function
+
+
+def _asked_of(
+    known: KnownTruth, function: Any, tx: Translator, args: Args, kwargs: Keywords, stock: Any
+) -> Any:
+    """What a builtin gives for a value of which the trace knows little more than its truth."""
+    if function.fn in _TRUTHS and len(args) == 1:
+        return ConstantVariable.create(known.truth() is not (function.fn is operator.not_))
+    try:
+        return stock(function, tx, args, kwargs)
+    except exc.Unsupported:
+        known.refuse(getattr(function.fn, "__name__", str(function.fn)))
+
+
+_TRUTHS = (bool, operator.truth, operator.not_)
 
 
 def computed_on_host(

@@ -107,6 +107,20 @@ def refused_constant(error: Exception) -> Exception:
     return found
 
 
+def constant_slice(stock: Callable[[Any], slice]) -> Callable[[Any], slice]:
+    """`SliceVariable.as_python_constant`: a bound that is no number is none of a constant slice.
+
+    Stock puts its variable there, and Python raises a TypeError when it takes such a slice.
+    """
+
+    def as_python_constant(self: Any) -> slice:
+        if (bound := host_among(self.items)) is not None:
+            raise AsPythonConstantNotImplementedError(bound)
+        return stock(self)
+
+    return as_python_constant
+
+
 class ReadVariable(HostVariable):
     """What `tensor.item()` or `tensor.tolist()` gives.
 

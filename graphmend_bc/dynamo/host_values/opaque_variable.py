@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn, cast
 
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
@@ -27,6 +27,26 @@ class OpaqueIterable:
     def tp_iter_impl(self, tx: InstructionTranslatorBase) -> VariableTracker:
         """`iter(value)`."""
         raise NotImplementedError
+
+
+class KnownTruth:
+    """A value of which the trace knows whether it is true."""
+
+    def truth(self) -> bool:
+        """`bool(value)`."""
+        raise NotImplementedError
+
+    def refuse(self, use: str) -> NoReturn:
+        """Give the value up: it is asked something else."""
+        raise NotImplementedError
+
+
+def known_truth_among(values: Iterable[VariableTracker]) -> KnownTruth | None:
+    """The first of such values; nothing is realized."""
+    for value in values:
+        if issubclass(type(value), KnownTruth):  # isinstance() realizes lazy variables
+            return cast(KnownTruth, value)
+    return None
 
 
 def refuse_questions(kind: type[Any], answered: Iterable[str] = ()) -> None:

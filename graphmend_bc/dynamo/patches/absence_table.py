@@ -13,6 +13,7 @@ from graphmend_bc.dynamo.absence import (
     class_lookups,
     class_writes,
     module_hooks,
+    own_operators,
     special_methods,
 )
 from graphmend_bc.dynamo.before_graph import context_variables
@@ -270,6 +271,12 @@ _SPECIAL: Final = (
             "classes that are registered with an abstract one",
         )
         for name in ("call_isinstance", "call_issubclass")
+    ),
+    Seam(
+        f"{_VARIABLES}.builtin:BuiltinVariable",
+        ("_handle_insert_op_in_graph",),
+        own_operators.operated,
+        "the operators of a class that has a `__torch_function__`, which Dynamo asks first",
     ),
     Seam(
         f"{_VARIABLES}.builtin:BuiltinVariable",

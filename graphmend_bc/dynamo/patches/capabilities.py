@@ -26,6 +26,9 @@ COMPUTED_GUARDS: Final = "guards that compute"
 UNCACHED_CALLS: Final = "calls that are made each time"
 """What must not be mended inside the call of a function that caches its results."""
 
+GROWN_LISTS: Final = "lists that grow"
+"""Without it, a function that joins a list that it adds to is compiled anew in each call."""
+
 DEFERRED_CALLS: Final = "calls made after the graph"
 
 NUMPY_DRAWS: Final = "draws from NumPy's generator"

@@ -36,6 +36,7 @@ from graphmend_bc.dynamo.rollback.rollback_analysis import (
 from graphmend_bc.dynamo.speculation.survey import listen_to_jumps
 from graphmend_bc.dynamo.symbols import captures
 from graphmend_bc.dynamo.symbols.stored_integers import StoredIntegers
+from graphmend_bc.dynamo.trace.asked_inputs import AskedInputs
 from graphmend_bc.dynamo.trace.compilation import current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.dynamo.verification.isolation import Isolation
@@ -208,6 +209,7 @@ def _asking(stock: Callable[..., Any], *, reads: bool) -> Callable[..., Any]:
                 graph_proof.check_question(compilation, self, name)
             for feature in compilation.trace.obliged(Feature.on_question):
                 feature.on_question(compilation, self, name)
+            compilation.trace.of(AskedInputs).note(self, name)
             if name in _OF_AUTOGRAD and compilation.trace.mended:
                 _notice_writes(tx, self)
             if reads and name not in same_tensors.OF_ALL_TENSORS:

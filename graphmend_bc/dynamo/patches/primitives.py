@@ -18,6 +18,7 @@ from graphmend_bc.dynamo.host_values.host_reads import is_plain
 from graphmend_bc.dynamo.predication import site_tracer
 from graphmend_bc.dynamo.predication.empty_selection import with_empty_selection
 from graphmend_bc.dynamo.predication.while_loop import loop
+from graphmend_bc.dynamo.speculation.backward_conditions import forward_value, note_condition
 from graphmend_bc.dynamo.speculation.speculate import assume
 from graphmend_bc.dynamo.symbols.captures import is_unknown
 from graphmend_bc.dynamo.trace import tracing
@@ -123,7 +124,9 @@ class PrimitiveVariable(VariableTracker):
             compilation = current()
             if compilation is None:
                 return whole
-            return compilation.trace.of(site_tracer.ShortCircuits).note(whole, None)
+            return compilation.trace.of(site_tracer.ShortCircuits).note(
+                whole, site_tracer.FirstPart(None, None)
+            )
         if isinstance(self.primitive, Speculate):
             return tracing.inline(tx, tracing.is_true, condition)
         return tracing.inline(tx, _branch, condition, *rest)
@@ -160,7 +163,11 @@ class PrimitiveVariable(VariableTracker):
         tx = tracer.tx
         if isinstance(self.primitive, Speculate) and tracing.functions_around(tx):
             check_no_function_mode(tx)
-            return tracer.speculate(condition, self.primitive)
+            value = tracer.speculate(condition, self.primitive)
+            note_condition(tracer.trace, condition, value.as_python_constant())
+            return value
+        if (known := forward_value(tx, tracer.compilation, condition, tracer.site)) is not None:
+            return self._as_python(tx, ConstantVariable.create(known), rest)
         ours = 0 if isinstance(self.primitive, Speculate) else depth_of(tracer.trace)
         tracing.check_is_outermost(tx, ours)
         if (constant := tracer.fold(condition)) is not None:

@@ -13,6 +13,7 @@ from graphmend_bc.dynamo.corrections import (
     bounded_deques,
     class_methods,
     dropout,
+    factors,
     mapping_proxy,
     metaclass_calls,
     numpy_types,
@@ -22,19 +23,27 @@ from graphmend_bc.dynamo.corrections import (
 )
 from graphmend_bc.dynamo.deferral import (
     deferred_calls,
+    grown_lists,
     object_texts,
     reordered_calls,
     tensor_formatting,
 )
+from graphmend_bc.dynamo.host_values import host_value
 from graphmend_bc.dynamo.patches import capabilities
 from graphmend_bc.dynamo.patches import frames as at
 from graphmend_bc.dynamo.patches.seam import Seam
 from graphmend_bc.dynamo.random_draws import numpy_random, python_random
-from graphmend_bc.dynamo.symbols import array_numbers, tensor_bounds, tensor_slices
+from graphmend_bc.dynamo.symbols import array_numbers, padding, tensor_bounds, tensor_slices
 
 _TRANSLATOR = "torch._dynamo.symbolic_convert:InstructionTranslatorBase"
 _VARIABLES = "torch._dynamo.variables"
 _BUILTIN = f"{_VARIABLES}.builtin:BuiltinVariable"
+_TENSOR = f"{_VARIABLES}.tensor:TensorVariable"
+_METHODS, _PREFIX, _keep_factor = (
+    (f"{_TENSOR}.tp_methods", "", factors.keep_entry)
+    if facts.HAS_METHOD_TABLES
+    else (_TENSOR, "method_", factors.keep_operator)
+)
 
 
 def _read_proxy(stock: Any) -> Any:
@@ -157,6 +166,27 @@ SEAMS: Final = (
         for _ in range(facts.GUARDS_CLASS_ATTRIBUTES)
     ),
     Seam(
+        f"{_VARIABLES}.builder:VariableBuilder",
+        ("_wrap",),
+        grown_lists.wrap_list,
+        "lists that the frame has added to, and joins",
+        needed_by=(capabilities.GROWN_LISTS,),
+    ),
+    Seam(
+        _TRANSLATOR,
+        ("call_function",),
+        grown_lists.call_mapping,
+        "comprehensions over such lists",
+        needed_by=(capabilities.GROWN_LISTS,),
+    ),
+    Seam(
+        f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
+        ("call_function",),
+        grown_lists.call_cat,
+        "`torch.cat` of such lists",
+        needed_by=(capabilities.GROWN_LISTS,),
+    ),
+    Seam(
         f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
         ("call_function",),
         trace_time_effects.trace_call,
@@ -175,6 +205,21 @@ SEAMS: Final = (
         ("call_function",),
         dropout.call_dropout,
         "dropout that drops nothing gives its argument",
+    ),
+    *(
+        Seam(
+            _METHODS,
+            (f"{_PREFIX}{name}",),
+            _keep_factor,
+            "operators with a factor, which stock computes by others",
+        )
+        for name in ("addcmul_", "addcdiv_")
+    ),
+    Seam(
+        f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
+        ("call_function",),
+        factors.call_method,
+        "torch.addcdiv with a factor, which stock computes by others",
     ),
     Seam(
         f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
@@ -259,11 +304,28 @@ SEAMS: Final = (
         needed_by=(capabilities.SYMBOLS,),
     ),
     Seam(
+        f"{_VARIABLES}.torch:TorchInGraphFunctionVariable",
+        ("call_function",),
+        padding.call_pad,
+        "padding by a number that is a symbol",
+        needed_by=(capabilities.SYMBOLS,),
+    ),
+    Seam(
         f"{_VARIABLES}.lists:SliceVariable",
         ("__init__",),
         array_numbers.make_slice,
         "the same, where they are bounds of a slice",
         needed_by=(capabilities.SYMBOLS,),
+    ),
+    *(
+        Seam(
+            f"{_VARIABLES}.lists:SliceVariable",
+            ("as_python_constant",),
+            host_value.constant_slice,
+            "slices of lists to a number that is read",
+            needed_by=(capabilities.HOST_READS,),
+        )
+        for _ in range(facts.TAKES_ANY_BOUND)
     ),
     Seam(
         f"{_VARIABLES}.nn_module",

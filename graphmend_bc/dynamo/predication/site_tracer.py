@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.base import VariableTracker
 from torch._dynamo.variables.constant import ConstantVariable
+from torch._dynamo.variables.functions import UserFunctionVariable
 from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
@@ -30,7 +31,7 @@ from graphmend_bc.dynamo.symbols.known_integers import number_in
 from graphmend_bc.dynamo.trace.checkpoint import Checkpoint, Position
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
-from graphmend_bc.dynamo.trace.tracing import inline, is_true
+from graphmend_bc.dynamo.trace.tracing import is_true
 from graphmend_bc.dynamo.trace.truth_overrides import check_truth_is_plain
 from graphmend_bc.legality import choose
 from graphmend_bc.legality.arm_operators import check_runs_untaken
@@ -44,25 +45,42 @@ _MOST_NESTED = 8
 """Arms of a branch inside of each other: of a function that calls itself until a tensor ends it."""
 
 
+@dataclass(frozen=True, slots=True)
+class FirstPart:
+    """The first part of a condition of several parts.
+
+    Attributes:
+        condition: what it asks; None if that is no tensor.
+        checkpoint: taken before the second part was traced.
+    """
+
+    condition: TensorVariable | None
+    checkpoint: Checkpoint | None
+
+
 @dataclass(slots=True, eq=False)
 class ShortCircuits(Feature):
     """Conditions of several parts.
 
     Attributes:
-        first: what the first part of one is, by the node of the whole condition; None if that is
-            no tensor.
+        first: the first part of one, by the node of the whole condition.
     """
 
     stays: ClassVar[bool] = True
 
-    first: dict[Node, TensorVariable | None] = field(default_factory=dict)
+    first: dict[Node, FirstPart] = field(default_factory=dict)
 
-    def note(self, whole: VariableTracker, first: TensorVariable | None) -> VariableTracker:
+    def note(self, whole: VariableTracker, first: FirstPart) -> VariableTracker:
         """Note the first part of a condition, which may have parts itself; returns the whole."""
         if isinstance(whole, TensorVariable):
-            asked = first if first is None else self.first.get(first.as_proxy().node, first)
-            self.first[whole.as_proxy().node] = asked
+            self.first[whole.as_proxy().node] = self.of(first)
         return whole
+
+    def of(self, part: FirstPart) -> FirstPart:
+        """The first part of a part; the part itself if it has none."""
+        if part.condition is None:
+            return part
+        return self.first.get(part.condition.as_proxy().node, part)
 
 
 class SiteTracer:
@@ -124,15 +142,17 @@ class SiteTracer:
     def go_on(self, condition: TensorVariable, refused: Refused) -> None:
         """Let the trace go on with the next rule; returns if it cannot.
 
-        The program's jump, at which it goes on, asks the first part of a short circuit alone.
+        The program's jump, at which it goes on, asks the first part of a short circuit alone. The
+        other parts are traced once more, so that nothing of them may be left.
 
         Raises:
             GoesOnOtherwise: it goes on.
         """
-        asked = self.trace.of(ShortCircuits).first.get(condition.as_proxy().node, condition)
+        part = self.trace.of(ShortCircuits).of(FirstPart(condition, self.checkpoint))
+        asked, before = part.condition, part.checkpoint
         if asked is None:
             return
-        go_on_with_next_rule(self.tx, self.compilation, self.site, asked, refused, self.checkpoint)
+        go_on_with_next_rule(self.tx, self.compilation, self.site, asked, refused, before)
 
     def _conditional(
         self,
@@ -162,10 +182,11 @@ class SiteTracer:
             Refused: it could not be shown to be exact.
         """
         position = Position.in_graph(self.tx.output.graph)
-        first = self.truth(condition)
+        asked = first = self.truth(condition)
         self.checkpoint = Checkpoint.of(self.trace, self.tx.output, position)
         arm = self._arm(test, live_ins, first, primitive.first)
         second, parts = arm.result.realize(), self.trace.of(ShortCircuits)
+        part = FirstPart(condition, self.checkpoint)
         if arm.writes:
             raise Refused("arm-mutates-tensor", "A condition writes to it.")
         if not primitive.first:
@@ -175,10 +196,12 @@ class SiteTracer:
             truth = self.truth(second)
             if not primitive.second:
                 truth = call(self.tx, "logical_not", truth)
-            return parts.note(call(self.tx, "logical_and", first, truth), condition)
-        second = inline(self.tx, is_true, second)
+            return parts.note(call(self.tx, "logical_and", first, truth), part)
+        # A method of its own may be asked, which is a part of the arm as well.
+        truth_of = UserFunctionVariable(cast(Any, is_true))
+        second = self._arm(truth_of, [second], asked, primitive.first).result
         agrees = second.as_python_constant() is primitive.second
-        return parts.note(first, condition) if agrees else ConstantVariable.create(False)
+        return parts.note(first, part) if agrees else ConstantVariable.create(False)
 
     def fold(self, condition: TensorVariable) -> bool | None:
         """The truth value of the condition if it is known now; what it was computed from stays."""

@@ -16,6 +16,10 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.misc import GetAttrVariable
 from torch._dynamo.variables.tensor import TensorVariable
 from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+from torch.fx.experimental.symbolic_shapes import (
+    free_unbacked_symbols,
+    statically_known_true,
+)
 
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
@@ -247,6 +251,35 @@ def _checked(
     return ConstantVariable.create(None)
 
 
+def _same_shape(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors have one shape; the graph is guarded on it if they have not.
+
+    Raises:
+        Refused: it is known only at run time, or a guard would make a constant of a size that may
+            change.
+    """
+    if a.dim() != b.dim():
+        return False
+    pairs = [pair for pair in zip(a.shape, b.shape, strict=True) if not _surely_equal(*pair)]
+    if any(map(free_unbacked_symbols, pairs)):
+        raise Refused("predicate-not-exact", "A size is known only at run time.")
+    for one, other in pairs:
+        if _now(one) != _now(other):
+            return bool(one == other)  # which makes the guard
+    if pairs:
+        raise Refused("predicate-not-exact", "Sizes that may change are the same in this call.")
+    return True
+
+
+def _surely_equal(one: int | torch.SymInt, other: int | torch.SymInt) -> bool:
+    return bool(statically_known_true(one == other))
+
+
+def _now(size: int | torch.SymInt) -> object:
+    """A size in the call that is compiled for."""
+    return size if isinstance(size, int) else size.node.hint
+
+
 def _equal(
     tx: InstructionTranslatorBase, left: TensorVariable, right: TensorVariable
 ) -> VariableTracker:
@@ -256,12 +289,9 @@ def _equal(
     out for floats.
     """
     a, b = (v.as_proxy().node.meta["example_value"] for v in (left, right))
-    sizes = [*a.shape, *b.shape]
-    if not all(isinstance(size, int) for size in sizes):
-        raise Refused("predicate-not-exact", "A size is known only at run time.")
     if a.dtype != b.dtype or a.device != b.device or a.layout is not torch.strided:
         raise Refused("predicate-not-exact", "The tensors differ in dtype, device or layout.")
-    if tuple(a.shape) != tuple(b.shape):
+    if not _same_shape(a, b):
         return ConstantVariable.create(False)
     if a.is_floating_point() or a.is_complex():
         both = {storage_of(a), storage_of(b)}

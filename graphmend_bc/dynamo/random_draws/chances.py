@@ -9,14 +9,19 @@ The function that draws is known by its name, and what it draws from by its argu
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
 from torch._dynamo.source import GetItemSource, SyntheticLocalSource
 from torch._dynamo.variables.base import VariableTracker
 from torch.fx import Node
+
+from graphmend_bc import config
+from graphmend_bc.dynamo.graph.fx_nodes import input_source
+from graphmend_bc.reporting.reasons import Refused
 
 Interval = tuple[float, float]
 """Numbers between two bounds, each as likely as the others."""
@@ -101,6 +106,34 @@ def _rounds(node: Node) -> bool:
 def _drawn_from(node: Node, drawn: Mapping[str, Interval]) -> Interval | None:
     if node.target is torch.rand:
         return 0.0, 1.0
-    source = getattr(node.meta.get("grapharg"), "source", None)
+    source = input_source(node)
     base = source.base if isinstance(source, GetItemSource) else None
     return drawn.get(base.local_name) if isinstance(base, SyntheticLocalSource) else None
+
+
+def check_few(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Refuse a call of a generator of Python's with many outcomes: each is compiled by itself.
+
+    Args:
+        name: of the method.
+        args, kwargs: what it is called with; a population may be a range of as many numbers.
+
+    Raises:
+        Refused: there are too many, or it is not known how many.
+    """
+    try:
+        count = _OUTCOMES[name](*args, **kwargs)
+    except (KeyError, TypeError, ValueError) as error:
+        raise Refused("hoist-not-input", f"'{name}' does not choose one of a few.") from error
+    if not 0 < count <= config.hoist_limit:
+        raise Refused("hoist-varies", f"It may give {count} different values.")
+
+
+_OUTCOMES: Mapping[str, Callable[..., int]] = {
+    "randint": lambda a, b: b - a + 1,
+    "randrange": lambda *args: len(range(*args)),
+    "choice": len,
+    "shuffle": lambda population: math.factorial(len(population)),
+    "sample": lambda population, k: math.perm(len(population), k),
+    "choices": lambda population, weights=None, cum_weights=None, k=1: len(population) ** k,
+}

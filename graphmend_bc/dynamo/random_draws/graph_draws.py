@@ -4,7 +4,8 @@
     keep = torch.zeros(depth).uniform_(0, 1) > rate
 
 They must be the first of the graph from their generator, so that everything is drawn in eager
-Python's order. The node of such a draw becomes an input of the graph.
+Python's order. What the graph draws on another device comes from that device's generator. The node
+of such a draw becomes an input of the graph.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from torch._dynamo.source import GetItemSource, SyntheticLocalSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_symbols
+from torch.utils._pytree import tree_leaves
 
+from graphmend_bc.dynamo.graph.fx_nodes import with_ancestors
 from graphmend_bc.dynamo.random_draws.drawn_values import (
     HostDraw,
     HostDraws,
@@ -54,7 +57,7 @@ def draw_before_graph(
         Refused: something that must be drawn before cannot be, or it is not drawn in every call.
     """
     recorder = compilation.trace.recorder
-    if recorder is None or not (needed := _ancestors(condition) & recorder.drawing):
+    if recorder is None or not (needed := with_ancestors([condition]) & recorder.drawing):
         return
     check_is_outermost(tx)
     check_always_runs(tx, compilation.trace)
@@ -63,7 +66,8 @@ def draw_before_graph(
     if any(node is None or node.graph is not graph for node in recorder.drawing):
         raise Refused("hoist-not-input", "Something is drawn in a graph inside the graph.")
     check_inference_mode(tx)
-    nodes = [node for node in graph.nodes if node in recorder.drawing]
+    elsewhere = {node for node in recorder.drawing - needed if node and _draws_elsewhere(node)}
+    nodes = [node for node in graph.nodes if node in recorder.drawing - elsewhere]
     last = max(map(nodes.index, needed))
     if not all(map(_is_drawn_alone, nodes[: last + 1])):
         raise Refused("hoist-not-input", "What is drawn before depends on more than constants.")
@@ -71,13 +75,17 @@ def draw_before_graph(
         _bring_forward(tx, compilation, recorder, site, node)
 
 
-def _ancestors(node: Node) -> set[Node]:
-    found, work = set[Node](), [node]
-    while work:
-        if (node := work.pop()) not in found:
-            found.add(node)
-            work += node.all_input_nodes
-    return found
+def _draws_elsewhere(node: Node) -> bool:
+    """Whether a node draws from the generator of another device: all its tensors are there."""
+    around = (node, *node.all_input_nodes)
+    values = tree_leaves([each.meta.get("example_value") for each in around])
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    given = tree_leaves((node.args, node.kwargs))
+    return (
+        bool(tensors)
+        and all(tensor.device.type != "cpu" for tensor in tensors)
+        and not any(isinstance(value, torch.Generator) for value in given)
+    )
 
 
 def _is_drawn_alone(node: Node) -> bool:

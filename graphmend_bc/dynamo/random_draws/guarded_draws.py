@@ -7,7 +7,6 @@ compiled version of its own, which draws before its graph.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
@@ -19,12 +18,12 @@ from torch._dynamo.variables.constant import ConstantVariable
 from torch._dynamo.variables.lists import ListVariable, RangeVariable, TupleVariable
 from torch._guards import Source
 
-from graphmend_bc import config
 from graphmend_bc.dynamo.arguments import Args, Keywords, Translator
 from graphmend_bc.dynamo.before_graph.computed_source import HoistedSource
 from graphmend_bc.dynamo.before_graph.graph_slice import Slice
 from graphmend_bc.dynamo.before_graph.guarded_constants import NO_ANSWER, answer_of
 from graphmend_bc.dynamo.calls.known_calls import KnownCalleeVariable, known_call
+from graphmend_bc.dynamo.random_draws.chances import check_few
 from graphmend_bc.dynamo.random_draws.drawn_values import HostDraw, HostDraws, check_always_runs
 from graphmend_bc.dynamo.random_draws.foreseen_draws import drawn_ahead
 from graphmend_bc.dynamo.random_draws.python_random import bound_draw, generator_of
@@ -43,7 +42,7 @@ def _chosen(
     given = [*((range(len(items)),) if items is not None else ())]
     given += [_constant(arg) for arg in args[0 if items is None else 1 :]]
     named = {name: _constant(value) for name, value in kwargs.items()}
-    _check_few(method.name, given, named)
+    check_few(method.name, given, named)
     drawn: Any = _guarded(callee, tx, _draw(method.source, method.name, given, named))
     if items is None:
         return _known(drawn)
@@ -85,30 +84,6 @@ def _constant(value: VariableTracker) -> Any:
 def _known(value: Any) -> VariableTracker:
     known: VariableTracker = ConstantVariable.create(value)
     return known
-
-
-def _check_few(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Refuse a call with many outcomes: each is compiled by itself.
-
-    Raises:
-        Refused: there are too many, or it is not known how many.
-    """
-    try:
-        count = _OUTCOMES[name](*args, **kwargs)
-    except (KeyError, TypeError, ValueError) as error:
-        raise Refused("hoist-not-input", f"'{name}' does not choose one of a few.") from error
-    if not 0 < count <= config.hoist_limit:
-        raise Refused("hoist-varies", f"It may give {count} different values.")
-
-
-_OUTCOMES: Mapping[str, Callable[..., int]] = {
-    "randint": lambda a, b: b - a + 1,
-    "randrange": lambda *args: len(range(*args)),
-    "choice": len,
-    "shuffle": lambda population: math.factorial(len(population)),
-    "sample": lambda population, k: math.perm(len(population), k),
-    "choices": lambda population, weights=None, cum_weights=None, k=1: len(population) ** k,
-}
 
 
 def _draw(source: Source, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> HostDraw:

@@ -10,6 +10,7 @@ tried out, with the same numbers each time:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ from torch.fx import Node
 
 from graphmend_bc import config
 from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
-from graphmend_bc.dynamo.graph.fx_nodes import is_input
+from graphmend_bc.dynamo.graph.fx_nodes import input_source, is_input
 from graphmend_bc.dynamo.random_draws.chances import chance
 from graphmend_bc.dynamo.random_draws.drawn_values import HostDraws
 from graphmend_bc.dynamo.random_draws.foreseen_draws import place_in_draws
@@ -69,13 +70,40 @@ def chance_of(tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable
 def _sampled_chance(
     tx: InstructionTranslatorBase, recorder: Recorder, draws: HostDraws | None, condition: Node
 ) -> float | None:
-    if not _draws_alone(recorder, draws, condition):
+    found = _sampled(tx, recorder, draws, condition, bool)
+    return None if found is None else found.count(True) / len(found)
+
+
+def outcomes_of(
+    tx: InstructionTranslatorBase, trace: Trace, node: Node, finish: Callable[[Any], Any]
+) -> list[Any]:
+    """What follows from a node of the graph, tried out; empty if it rests on more than draws.
+
+    Args:
+        tx: translator of the frame that asks.
+        trace: the attempt that is running.
+        node: of the graph.
+        finish: from its value to what is asked for.
+    """
+    if trace.recorder is None:
+        return []
+    return _sampled(tx, trace.recorder, trace.known(HostDraws), node, finish) or []
+
+
+def _sampled(
+    tx: InstructionTranslatorBase,
+    recorder: Recorder,
+    draws: HostDraws | None,
+    node: Node,
+    finish: Callable[[Any], Any],
+) -> list[Any] | None:
+    if not _draws_alone(recorder, draws, node):
         return None
     limits = Limits(config.concrete_eval_limit, _MOST_ELEMENTS, draws=True)
     try:
         check_no_function_mode(tx)
-        piece = slice_of([condition], bool, "", recorder, limits, numbers=True)
-        return _sampled(piece, draws)
+        piece = slice_of([node], finish, "", recorder, limits, numbers=True)
+        return _samples(piece, draws)
     except Refused:
         return None
     except Exception as error:  # the program finds out by itself what fails
@@ -83,8 +111,8 @@ def _sampled_chance(
         return None
 
 
-def _sampled(piece: Slice, draws: HostDraws | None) -> float:
-    """How often a condition is true, with what was brought before the graph drawn anew."""
+def _samples(piece: Slice, draws: HostDraws | None) -> list[Any]:
+    """What a slice gives, with what was brought before the graph drawn anew each time."""
     given = [place_in_draws(source) for source in piece.sources]
     locals_of = [] if draws is None else draws.locals
     numbers = [(locals_of.index(place[0]), place[1]) for place in given if place is not None]
@@ -95,7 +123,7 @@ def _sampled(piece: Slice, draws: HostDraws | None) -> float:
 
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        return [sample() for _ in range(_SAMPLES)].count(True) / _SAMPLES
+        return [sample() for _ in range(_SAMPLES)]
 
 
 def _drawn_anew(draws: HostDraws | None, number: int) -> Any:
@@ -122,7 +150,7 @@ def _draws_alone(recorder: Recorder, draws: HostDraws | None, condition: Node) -
 
 
 def _is_torchs_draw(draws: HostDraws | None, node: Node) -> bool:
-    source = getattr(node.meta.get("grapharg"), "source", None)
+    source = input_source(node)
     place = None if source is None or draws is None else place_in_draws(source)
     if place is None or draws is None or place[0] not in draws.locals:
         return False

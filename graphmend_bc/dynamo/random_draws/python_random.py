@@ -36,6 +36,7 @@ from graphmend_bc.dynamo.random_draws.drawn_values import (
     drawn_before_graph,
     tensors_of_arguments,
 )
+from graphmend_bc.dynamo.random_draws.seeded_generators import seeded_by_draw
 from graphmend_bc.dynamo.trace.compilation import Compilation, Trace, current
 from graphmend_bc.dynamo.trace.tracing import as_break
 from graphmend_bc.reporting.reasons import Refused
@@ -51,6 +52,9 @@ def call_function(stock: Callable[..., None]) -> Callable[..., None]:
 
     def call(self: Translator, fn: VariableTracker, args: Args, kwargs: Keywords) -> None:
         if _makes_generator(fn.realize()) and _mends(self):
+            if not kwargs and (seeded := _seeded(self, args)) is not None:
+                self.push(seeded)
+                return
             args = [_as_constant(self, arg) for arg in args]
         method = _of_module(fn.realize())
         value = None if method is None else _value(self, method, args, kwargs)
@@ -86,6 +90,16 @@ def call_method(stock: Callable[..., VariableTracker]) -> Callable[..., Variable
         return stock(self, tx, name, args, kwargs) if value is None else value
 
     return call
+
+
+def _seeded(tx: InstructionTranslatorBase, args: Args) -> VariableTracker | None:
+    """A generator whose seed the graph draws; None for another, or if that was declined."""
+    compilation, place = current(), instruction_of(tx)
+    if compilation is None or place is None:
+        return None
+    site = compilation.planner.site_at(*place)
+    is_mended = compilation.mends(site) and site not in compilation.given_up
+    return seeded_by_draw(compilation, site, args) if is_mended else None
 
 
 def _as_constant(tx: InstructionTranslatorBase, seed: VariableTracker) -> VariableTracker:

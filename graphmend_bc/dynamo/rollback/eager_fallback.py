@@ -40,6 +40,7 @@ class _Conversion:
         frame: the frame, as Dynamo passes it.
         mended: its code object, once it was compiled with a mend; its guards are made after that.
         charge: told how many nanoseconds it took, guards included, if somebody wants to know.
+        undo: called if the frame runs without what is compiled.
         begun: when it began.
     """
 
@@ -47,6 +48,7 @@ class _Conversion:
     frame: Any = None
     mended: CodeType | None = None
     charge: Callable[[int], None] | None = None
+    undo: list[Callable[[], None]] = field(default_factory=list)
     begun: int = field(default_factory=time.perf_counter_ns)
 
 
@@ -95,6 +97,16 @@ def note_mended(code: CodeType) -> None:
     """
     if (conversion := _CURRENT.get()) is not None:
         conversion.mended = code
+
+
+def note_undo(undo: Callable[[], None]) -> None:
+    """Something was done for the call of the frame that is being converted.
+
+    Args:
+        undo: takes it back; called if the frame runs without what is compiled.
+    """
+    if (conversion := _CURRENT.get()) is not None:
+        conversion.undo.append(undo)
 
 
 def charge_to(charge: Callable[[int], None]) -> None:
@@ -167,7 +179,9 @@ def convert(
         kwargs["skip"] = given.get("skip", 0) + 3
         try:
             with without_package(kwargs):
-                return call_with_stack_room(stock, *args, **kwargs)
+                converted = call_with_stack_room(stock, *args, **kwargs)
+            conversion.undo.clear()
+            return converted
         except EagerFallback as left:
             return runs_eagerly(left.always, left.uses_compiled)
         except Exception as error:
@@ -178,6 +192,8 @@ def convert(
                 raise
             unguarded(conversion.mended, error)
         finally:
+            for undo in conversion.undo:
+                undo()
             _CURRENT.reset(token)
             if conversion.charge is not None:
                 conversion.charge(time.perf_counter_ns() - conversion.begun)

@@ -15,7 +15,8 @@ from torch.fx import GraphModule, Node
 
 from graphmend_bc.dynamo.calls.backward_pass import has_passed
 from graphmend_bc.dynamo.calls.higher_order import HigherOrder
-from graphmend_bc.dynamo.corrections import returned_inputs
+from graphmend_bc.dynamo.corrections import returned_inputs, saved_tensors
+from graphmend_bc.dynamo.graph.backends import runs_as_traced
 from graphmend_bc.dynamo.graph.fx_nodes import (
     input_storages,
     is_in_place,
@@ -25,6 +26,8 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
 )
 from graphmend_bc.dynamo.graph.input_aliasing import check_inputs_apart, layout_of
 from graphmend_bc.dynamo.rollback import checkpoints
+from graphmend_bc.dynamo.rollback.exchanged_inputs import unread_before
+from graphmend_bc.dynamo.rollback.former_values import needs_former_values
 from graphmend_bc.dynamo.rollback.rollback_analysis import Rollback, has_history, need_of, undo_of
 from graphmend_bc.dynamo.rollback.saved_frames import check_savable
 from graphmend_bc.dynamo.symbols import captures
@@ -63,10 +66,7 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     for feature in trace.obliged(Feature.on_roll_back):
         feature.on_roll_back(compilation, rollback.undo)
     recorder = trace.listen(output)
-    anew = recorder.used_anew if recorder.learns_anew else None
-    is_used_anew = bool(trace.mended and anew and anew & _differentiable(gm))
-    if is_used_anew and _is_differentiated(trace, recorder, gm):
-        raise SiteRefused(Refused("gradient-of-written"), *trace.mended)
+    _check_gradients(trace, recorder, gm, output)
     operators.check_sizes(gm)
     written = recorder.written
     if trace.choices:
@@ -79,14 +79,32 @@ def prove_graph(compilation: Compilation, gm: GraphModule, output: OutputGraph) 
     for feature in trace.obliged(Feature.on_proof):
         feature.on_proof(gm, written, opaque)
     returned_inputs.take_out(compilation, gm, written)
+    if trace.mended and not compilation.is_saved and runs_as_traced(output.compiler_fn):
+        saved_tensors.save_by_autograd(gm)
     trace.proven = True
     trace.close()
 
 
-def _differentiable(gm: GraphModule) -> set[int]:
-    """The storages of inputs that require a gradient."""
+def _check_gradients(
+    trace: Trace, recorder: Recorder, gm: GraphModule, output: OutputGraph
+) -> None:
+    """Refuse where AOTAutograd may compute a gradient from an input that was written since."""
+    if not trace.mended:
+        return
+    anew = recorder.used_anew if recorder.learns_anew else None
+    may_be_wrong = bool(anew and anew & _differentiable(recorder, gm)) or (
+        needs_former_values(gm, recorder.written) and not runs_as_traced(output.compiler_fn)
+    )
+    if may_be_wrong and _is_differentiated(trace, recorder, gm):
+        raise SiteRefused(Refused("gradient-of-written"), *trace.mended)
+
+
+def _differentiable(recorder: Recorder, gm: GraphModule) -> set[int]:
+    """The storages of inputs that require a gradient, and that the graph may have read before."""
     inputs = filter(is_input, gm.graph.nodes)
-    return storages(node for node in inputs if any(t.requires_grad for t in tensors_of(node)))
+    learning = (node for node in inputs if any(t.requires_grad for t in tensors_of(node)))
+    exchanged = {each.after for each in recorder.exchanges if each.learns}
+    return (storages(learning) | exchanged) - unread_before(recorder, gm)
 
 
 def _is_differentiated(trace: Trace, recorder: Recorder, gm: GraphModule) -> bool:
@@ -148,6 +166,7 @@ def _check_choices(
     )
     choices = [choice for _, choice in trace.choices.values()]
     changed, visible = [*written, *_renamed(gm)], input_storages(gm.graph) | outputs
+    visible |= {exchange.before.cdata for exchange in recorder.exchanges}
     inference, asked = _made_in_inference_mode(gm), set(_differentiated_for(gm))
     for node, (site, choice) in trace.choices.items():
         try:

@@ -30,6 +30,7 @@ from graphmend_bc.dynamo.graph.fx_nodes import (
 )
 from graphmend_bc.dynamo.graph.input_aliasing import Layout
 from graphmend_bc.dynamo.graph.state_snapshot import StateSnapshot
+from graphmend_bc.dynamo.rollback.exchanged_inputs import exchanged_inputs
 from graphmend_bc.dynamo.symbols.captures import captured_in, refuse_captured
 from graphmend_bc.dynamo.trace.compilation import Compilation, Trace
 from graphmend_bc.dynamo.trace.features import Feature, RollbackNeed
@@ -170,17 +171,18 @@ def undo_of(
     needed = needed or recorder.checks
     if not needed and not inputs.isdisjoint(recorder.written):
         raise Refused("speculation-writes-input", "It is not known to raise.")
-    written = _written_inputs(recorder, gm, output.export)
-    return StateSnapshot(written, tuple(recorder.draws), _calls(gm, _SWITCHES))
+    exchanged = exchanged_inputs(recorder, gm)
+    changed = [p for p in _written_inputs(recorder, gm, output.export) if p not in exchanged]
+    draws, switches = tuple(recorder.draws), _calls(gm, _SWITCHES)
+    return StateSnapshot(tuple(changed), draws, switches, tuple(exchanged))
 
 
 def _check_nodes(recorder: Recorder, gm: GraphModule, inputs: set[int]) -> None:
     """Refuse operators that change more than values, and switches of modes."""
     for node in gm.graph.nodes:
         name = name_called(node)
-        resets = name != "set_" or recorder.resets
         harmless = name == "requires_grad_" and _is_made_there(node, inputs)
-        if is_in_place(node) and name in _CHANGE_MORE_THAN_VALUES and resets and not harmless:
+        if is_in_place(node) and name in _CHANGE_MORE_THAN_VALUES and not harmless:
             raise Refused("speculation-has-effects", f"The operator is {name}.")
         if sets_a_mode(node):
             raise Refused("speculation-has-effects", f"It calls {name}.")
@@ -289,7 +291,6 @@ _CHANGE_MORE_THAN_VALUES = frozenset(
         "requires_grad_",
         "resize_",
         "resize_as_",
-        "set_",
         "share_memory_",
         "squeeze_",
         "swapaxes_",

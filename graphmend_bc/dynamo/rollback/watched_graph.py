@@ -57,7 +57,7 @@ def rolling_back(
     assert undo is not None
     attempt = _attempt(graph, rollback, tally, compilation, ahead, checks)
     account = _accounting(tally, outcomes)
-    shares = bool(undo.inputs or undo.draws)
+    shares = undo.is_shared
 
     @functools.wraps(graph)
     def run_graph(*args: Any, **kwargs: Any) -> Any:

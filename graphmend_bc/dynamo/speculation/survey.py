@@ -26,6 +26,7 @@ from graphmend_bc.dynamo.before_graph.concrete_eval import evaluate_concretely
 from graphmend_bc.dynamo.frames.breaks import Break, gb_id_of, instruction_of
 from graphmend_bc.dynamo.frames.inlined_frames import is_in_coroutine
 from graphmend_bc.dynamo.frames.on_stack_replacement import go_on_in
+from graphmend_bc.dynamo.host_values.opaque_variable import KnownTruth
 from graphmend_bc.dynamo.trace.compilation import Compilation, current
 from graphmend_bc.dynamo.trace.features import Feature
 from graphmend_bc.reporting.reasons import Refused
@@ -128,6 +129,8 @@ def _with_jumps(kind: type[InstructionTranslatorBase]) -> list[Any]:
 
 def _jump(stock: Callable[..., Any]) -> Callable[..., Any]:
     def jump(self: Any, inst: Any) -> None:
+        if self.stack and issubclass(type(known := self.stack[-1]), KnownTruth) and _pops(inst):
+            self.stack[-1] = ConstantVariable.create(known.truth())
         condition = _asked(self)
         place = None if condition is None else instruction_of(self)
         if condition is not None and place is not None:
@@ -138,6 +141,11 @@ def _jump(stock: Callable[..., Any]) -> Callable[..., Any]:
         stock(self, inst)
 
     return jump
+
+
+def _pops(inst: Any) -> bool:
+    """Whether a jump leaves nothing of what it asks."""
+    return "OR_POP" not in inst.opname
 
 
 def _asked(tx: InstructionTranslatorBase) -> TensorVariable | None:

@@ -32,6 +32,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.functions import (
     CeilToInt,
+    FloatPow,
     FloatTrueDiv,
     FloorToInt,
     IntTrueDiv,
@@ -148,6 +149,8 @@ def _has_its_form(node: Node) -> bool:
         return set(result.args) == set(map(_as_float, operands))
     if result.func is OpaqueUnaryFn_sqrt:
         return bool(result.args == tuple(operands))
+    if result.func is FloatPow:
+        return bool(result.args == tuple(map(_as_float, operands)))
     return _is_as_written(node.target, operands, result)
 
 

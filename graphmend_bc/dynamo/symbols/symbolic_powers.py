@@ -75,9 +75,19 @@ def of_power(made: SymNodeVariable, is_as_written: bool) -> VariableTracker:
         number: VariableTracker = ConstantVariable.create(_decided(node))
         return number
     if isinstance(made.sym_num, torch.SymFloat):
-        made.sym_num = node.meta["example_value"] = _closed(made.sym_num.node)
-        node.meta[ROUNDED] = True
+        close(made)
     return made
+
+
+def close(number: SymNodeVariable) -> None:
+    """Have what is computed with a float be closed to sympy too, and guards compute it as written.
+
+    Args:
+        number: is closed itself.
+    """
+    node = number.proxy.node
+    number.sym_num = node.meta["example_value"] = _closed(number.sym_num.node)
+    node.meta[ROUNDED] = True
 
 
 def _closed(number: SymNode) -> torch.SymFloat:

@@ -194,6 +194,8 @@ class Compilation:
         draws: whether what NumPy and Python draw is drawn before the graph.
         one_graph: whether a graph break of the frame is an error.
         leaves: whether the frame may be left to eager Python: not where it must be one graph.
+        sets_flags: whether tensors that stay may come to require a gradient when it is compiled,
+            because the frame is about to be called: not where that happened too often.
         is_saved: whether the frame is compiled ahead of time, so that it can be saved: of what is
             compiled, only the backend's graph and the code around it are kept.
         as_stock: whether nothing of the program is to break the graph that does not break stock's,
@@ -224,6 +226,7 @@ class Compilation:
     draws: bool = False
     one_graph: bool = False
     leaves: bool = True
+    sets_flags: bool = False
     is_saved: bool = False
     as_stock: bool = False
     exact_asserts: bool = True

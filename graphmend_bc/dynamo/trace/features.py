@@ -173,6 +173,14 @@ class Feature:
         """True if calls of the frame may have to run its original code."""
         return False
 
+    def before_guards(self) -> Callable[[], None]:
+        """The frame is compiled and about to be called; its guards are made after this.
+
+        Returns:
+            What takes back what was done, if the frame runs without what is compiled.
+        """
+        return lambda: None
+
     def roll_back(self) -> Callable[[], None] | None:
         """To be called before the original code runs, if there is anything to roll back."""
         return None

@@ -15,8 +15,9 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from graphmend_bc.dynamo.graph.equal_masks import Masks
+from graphmend_bc.dynamo.trace.exchanged_memory import EXCHANGING, Exchange, exchange_by
 from graphmend_bc.dynamo.trace.value_memos import ValueMemos
-from graphmend_bc.legality.kernels import is_refused, is_same_view, may_overlap, writes_whole
+from graphmend_bc.legality.kernels import is_refused, may_overlap, writes_whole
 from graphmend_bc.legality.ranges import Ranges
 from graphmend_bc.legality.record import (
     OpRecord,
@@ -79,8 +80,7 @@ class Recorder:
         rejects: whether there was an operator that has no kernel for its dtypes or numbers or gets
             doubles and other floats or writes to what it reads, which fake tensors accept, or that
             raises if some values are bad that are no indices.
-        resets: whether a tensor was given other memory; `p.data = p.data.to(d)` often gives it the
-            same, which counts as nothing.
+        exchanges: the tensors that were given other memory.
         ranges: between which numbers the elements of integer tensors lie.
         strided: whether `as_strided` was called, which sees memory outside its argument.
         memos: the tensors that remember numbers of themselves, if sizes and numbers are captured.
@@ -108,7 +108,7 @@ class Recorder:
         self.squeezed = False
         self.checks = False
         self.rejects = False
-        self.resets = False
+        self.exchanges: list[Exchange] = []
         self.failure: Exception | None = None
         self._running = running
         self.ranges = Ranges()
@@ -181,11 +181,8 @@ class Recorder:
         is_known = isinstance(func, OpOverload)
         if self._waiting is not None and is_known and _changes_form(func, args):
             self.start()
-        neutral = (
-            func is _SET
-            and storage_of(args[0]) == storage_of(args[1])
-            and is_same_view(args[0], args[1])
-        )
+        sets = is_known and func.overloadpacket.__name__ in EXCHANGING
+        exchange = exchange_by(func, args, self._running()) if sets else None
         if is_known and func._schema.is_mutable:
             before = OpRecord(func, tuple(args), dict(kwargs or {}), None)
             self._learn(self._note_sizes, before)
@@ -196,8 +193,11 @@ class Recorder:
             self._depth -= 1
         # `prim` holds questions about a tensor, such as its device.
         is_ours = is_known and func.namespace != "prim"
+        if exchange is not None:
+            exchange.after = storage_of(args[0])
+            self.exchanges.append(exchange)
         # A class of tensors that sees operators answers such a call, and makes others.
-        if is_ours and result is not NotImplemented and not neutral:
+        if is_ours and result is not NotImplemented and not (sets and exchange is None):
             self._take(OpRecord(func, tuple(args), dict(kwargs or {}), result))
         return result
 
@@ -240,7 +240,10 @@ class Recorder:
         if self._records is not None:
             self._records.append(record)
         if draws(record):
-            self.draws |= dict.fromkeys(t.device for t in record.results())
+            # What has no data is not drawn.
+            self.draws |= dict.fromkeys(
+                t.device for t in record.results() if t.device.type != "meta"
+            )
             self.drawing.add(moment.node)
             if record.kwargs.get("generator") is not None:
                 self.foreign = self.foreign or record.op
@@ -248,7 +251,6 @@ class Recorder:
             self.guarded.setdefault(moment.node, record.op)
         self.ranges.note(record)
         self._masks.note(record, self.written)
-        self.resets = self.resets or record.name == "set_"
         self.rejects = self.rejects or is_refused(record) or raises_on_operands(record)
         if record.name == "squeeze":
             self.squeezed = self.squeezed or _squeezes_unknown(record)
@@ -283,9 +285,6 @@ def _may_learn(record: OpRecord) -> bool:
     return record.name != "detach" and (is_smooth or not results)
 
 
-_SET = torch.ops.aten.set_.source_Tensor
-
-
 def _changes_form(op: OpOverload, args: Sequence[Any]) -> bool:
     """True if later on less could be told of an operator, or of a tensor that is there already."""
     if not _may_change_form(op):
@@ -296,7 +295,7 @@ def _changes_form(op: OpOverload, args: Sequence[Any]) -> bool:
 @cache
 def _may_change_form(op: OpOverload) -> bool:
     name = op.overloadpacket.__name__
-    return torch.Tag.inplace_view in op.tags or name in ("set_", "resize_", "squeeze")
+    return torch.Tag.inplace_view in op.tags or name in EXCHANGING | {"resize_", "squeeze"}
 
 
 def _squeezes_unknown(record: OpRecord) -> bool:

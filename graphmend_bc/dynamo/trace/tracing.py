@@ -69,6 +69,25 @@ def functions_around(tx: InstructionTranslatorBase) -> tuple[SubgraphTracer, ...
     return () if is_transformed else tuple(reversed(found))
 
 
+def backward_around(
+    tx: InstructionTranslatorBase,
+) -> tuple[SubgraphTracer, SubgraphTracer] | None:
+    """What traces the backward pass of an autograd function that a site is in.
+
+    Returns:
+        It, and what has traced the forward pass; None if the site is in no backward pass, or
+        something else is around its function.
+    """
+    backward = tx.output.current_tracer
+    forward = backward.parent
+    if forward is None or forward.parent is not tx.output.root_tracer:
+        return None
+    both = (backward.source_target, forward.source_target) == ("autograd.Function",) * 2
+    if not both or torch._C._functorch.peek_interpreter_stack() is not None or functions_around(tx):
+        return None
+    return backward, forward
+
+
 _INLINED: Final = ("autograd.Function", tag_activation_checkpoint)
 """Operators whose body runs once in the forward pass, as Dynamo names them."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import collections
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,11 +34,13 @@ class Comparison:
     Attributes:
         found: differences.
         partners: for objects of the one, those of the other, by `id`, both ways.
+        kept: these objects, which might be made by asking for them, so that no `id` is given anew.
         tensors: those of both that were met, in the same order.
     """
 
     found: list[Difference] = field(default_factory=list)
     partners: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
+    kept: list[Any] = field(default_factory=list)
     tensors: tuple[list[torch.Tensor], list[torch.Tensor]] = field(default_factory=lambda: ([], []))
 
     def compare(self, what: str, want: Any, got: Any) -> None:
@@ -79,6 +82,8 @@ class Comparison:
             return
         elif isinstance(want, torch.Tensor):
             self._compare_tensors(what, want, got)
+            if want.is_leaf and got.is_leaf:
+                yield f"{what}.grad", want.grad, got.grad
             yield from self._attributes(what, want, got)
         elif isinstance(want, MethodType):
             yield f"{what}.__self__", want.__self__, got.__self__
@@ -91,6 +96,7 @@ class Comparison:
         known, back = ones.get(id(want)), others.get(id(got))
         if known is None and back is None:
             ones[id(want)], others[id(got)] = id(got), id(want)
+            self.kept += want, got
             return True
         if (known, back) != (id(got), id(want)) and not _is_value(want):
             self.tell(what, "it is another object than in eager")
@@ -98,8 +104,8 @@ class Comparison:
 
     def _compare_plain(self, what: str, want: Any, got: Any) -> None:
         if isinstance(want, (float, complex)) and not isinstance(want, numpy.generic):
-            limit = _ABSOLUTE + RELATIVE * abs(want)
-            same = want == got or (want != want and got != got) or abs(want - got) <= limit
+            close = cmath.isclose(want, got, rel_tol=RELATIVE, abs_tol=_ABSOLUTE)
+            same = close or (want != want and got != got)
         elif isinstance(want, (numpy.ndarray, numpy.generic)):
             same = _same_arrays(want, got)
         else:

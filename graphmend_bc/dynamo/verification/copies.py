@@ -79,6 +79,7 @@ def copied(world: World) -> tuple[World, Mapping[int, Any]]:
     try:
         _copy_results(parts, memo)
         values, contents, changed = copy.deepcopy(parts, memo)
+        _copy_gradients(memo)
     except Exception as error:
         pass_on(error)
         if isinstance(error, NotCopied):
@@ -153,6 +154,17 @@ def _copy_results(parts: Any, memo: dict[int, Any]) -> None:
         if list(memories.values()).count(memories[key]) > 1 or tensor._is_view():
             raise NotCopied("A tensor with a history shares memory with another one.")
         memo[key] = tensor.detach().clone().requires_grad_().clone()
+
+
+def _copy_gradients(memo: dict[int, Any]) -> None:
+    """Copy the gradients of parameters, which `deepcopy` leaves out.
+
+    Args:
+        memo: of `deepcopy`, which keeps in it what it has copied.
+    """
+    for given in [*memo.get(id(memo), ())]:
+        if isinstance(given, torch.nn.Parameter) and given.grad is not None:
+            memo[id(given)].grad = copy.deepcopy(given.grad, memo)
 
 
 def _memory(tensor: torch.Tensor) -> int:

@@ -24,6 +24,7 @@ class FrameCounts:
         versions: the values of guarded conditions that it was compiled for.
         tallies: its graphs that have speculations.
         lists: hashes of the lists of numbers that it was compiled for, by the site that gives them.
+        flagged: how often a tensor came to require a gradient when it was compiled.
         varies: whether it reads a value for which it was compiled too often.
         left: whether stock compiles it, because mending it does not pay.
         varying: the guards that failed in most of its versions then, without their numbers.
@@ -39,6 +40,7 @@ class FrameCounts:
     versions: set[tuple[tuple[Site, bool], ...]] = field(default_factory=set)
     tallies: list[Tally] = field(default_factory=list)
     lists: dict[Site, set[int]] = field(default_factory=dict)
+    flagged: int = 0
     varies: bool = False
     left: bool = False
     varying: frozenset[str] = frozenset()

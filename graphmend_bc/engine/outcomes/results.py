@@ -90,6 +90,8 @@ def _rule_of(plans: Plans, site: Site, strategy: str) -> str:
     if (planned := plans.rewrite_at(site)) is not None:
         return planned.rule
     names = [rule.name for rule in all_rules() if rule.strategy == strategy]
+    if strategy in names:  # of several rules, this one is found without a plan
+        return strategy
     return names[0] if len(names) == 1 else ""
 
 

@@ -12,8 +12,8 @@ from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.engine.plans.rewrite_cache import site_of
 from graphmend_bc.engine.plans.site_plans import Plans
 from graphmend_bc.reporting.reasons import Refused
+from graphmend_bc.rewriting.mark_callee import mark_of
 from graphmend_bc.rewriting.plan import Capture, MarkCallee
-from graphmend_bc.rewriting.rewriter import mark_of
 from graphmend_bc.rules.rule import BreakSite
 from graphmend_bc.runtime import MarkedCallee, Site
 

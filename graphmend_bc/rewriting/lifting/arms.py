@@ -192,15 +192,27 @@ def check_op(op: Op, handler: Handler | None) -> None:
         Refused: the op writes outside of the arm, sees or leaves its frame, imports something, or
             has another handler.
     """
-    if op.name in _REFUSED_OPS:
-        raise Refused(_REFUSED_OPS[op.name])
-    if op.name == "LOAD_GLOBAL" and op.arg[1] in _FRAME_READERS:
-        raise Refused("arm-inspects-frame", f"It calls {op.arg[1]}().")
+    check_scope(op)
     # Python 3.12 makes two of a conditional jump back; it covers only the first one by a handler.
     # Nor does 3.14 cover what only tells that a jump was not taken.
     is_left_out = op.name in ("JUMP_BACKWARD", "NOT_TAKEN") and op.handler is None
     if op.handler != handler and not is_left_out:
         raise Refused("exception-region")
+
+
+def check_scope(op: Op) -> None:
+    """Refuse an op that cannot stand in another function than the one it is written in.
+
+    Args:
+        op: it.
+
+    Raises:
+        Refused: it writes outside of the function, sees or leaves its frame, or imports something.
+    """
+    if op.name in _REFUSED_OPS:
+        raise Refused(_REFUSED_OPS[op.name])
+    if op.name == "LOAD_GLOBAL" and op.arg[1] in _FRAME_READERS:
+        raise Refused("arm-inspects-frame", f"It calls {op.arg[1]}().")
 
 
 def _live_outs(graph: Graph, join: int, ops: Iterable[Op]) -> tuple[str, ...]:

@@ -12,10 +12,11 @@ from graphmend_bc.code.listing import Op
 from graphmend_bc.rewriting.calls import CallWriter
 from graphmend_bc.rewriting.conditions.decision import Test, decision_at
 from graphmend_bc.rewriting.lifting.arms import Arm, Lift, check_test
+from graphmend_bc.rewriting.lifting.last_blocks import LastBlock, falls_through
 from graphmend_bc.rewriting.lifting.rounds import Round
 from graphmend_bc.rewriting.lifting.scope import NOWHERE, FunctionWriter, Scope
 from graphmend_bc.rewriting.plan import LiftBranch, LiftLoop
-from graphmend_bc.runtime import Both, Branch, Loop
+from graphmend_bc.runtime import Both, Branch, Loop, Outlined
 
 _CONDITION = "__gm_condition"
 AGAIN = "__gm_again"
@@ -96,6 +97,46 @@ class LiftedFunctionWriter(FunctionWriter, ABC):
             writer.emit("UNPACK_SEQUENCE", len(found.carried)),
             *writer.store_all(found.carried),
         ]
+
+    def write_last_block(self, scope: Scope, found: LastBlock, offset: int) -> list[Emit]:
+        """A `with` block as a function that is called, and what follows it.
+
+        Args:
+            scope: of the function that ends after it.
+            found: the block.
+            offset: of the call in it for which it is planned.
+        """
+        op = self.listing.at_offset(offset)
+        writer = CallWriter(op, None)
+        body = self._block_body(found, writer)
+        return [
+            *self.function_of(scope, body, found.live_ins, writer),
+            *writer.callable_under_top(Outlined(self.site_of(op), self.plan[offset].rule)),
+            *writer.load_all(found.live_ins),
+            *writer.call(1 + len(found.live_ins)),
+            writer.emit("POP_TOP"),
+            *(emit for each in found.tail for emit in self.write_op(scope, each)),
+        ]
+
+    def _block_body(self, found: LastBlock, writer: CallWriter) -> list[Emit | Label]:
+        inner = Scope(entry=self.graph.block_of(found.start).index, outer=NOWHERE)
+        leave = [writer.emit("LOAD_CONST", None), writer.emit("RETURN_VALUE")]
+        items: list[Emit | Label] = []
+        for op in found.ops:
+            block, at = self.graph.block_of(op.index), self.writer_at(inner, op)
+            if block.start == op.index:
+                items.append(inner.label(block.index))
+            if op.target in found.ends:
+                items.append(at.emit(op.name, label=inner.leave))
+            elif op.target is not None:
+                label = inner.label(self.graph.block_of(op.target).index)
+                items.append(at.emit(op.name, label=label))
+            else:
+                items.append(at.emit(op.name, self.scoped(inner, op.arg)))
+            if op.index + 1 in found.ends and falls_through(op):
+                items += leave
+        is_jumped_to = any(op.target in found.ends for op in found.ops)
+        return [*items, inner.leave, *leave] if is_jumped_to else items
 
     def _write_tests(self, scope: Scope, branch: Block, tests: Iterable[Test]) -> list[Emit]:
         """Take the further conditions of a short circuit into the first one."""

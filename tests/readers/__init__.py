@@ -1,0 +1,1 @@
+"""What reads files that need not be trustworthy, with inputs that atheris finds."""

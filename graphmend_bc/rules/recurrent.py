@@ -27,6 +27,7 @@ from graphmend_bc.dynamo.before_graph.guarded_constants import guard_on
 from graphmend_bc.dynamo.calls.callees import MarkedCalleeVariable
 from graphmend_bc.dynamo.calls.markers import marker_as_python
 from graphmend_bc.dynamo.graph import recurrent_operators
+from graphmend_bc.dynamo.graph.backends import is_inductor, runs_as_traced
 from graphmend_bc.dynamo.graph.fx_nodes import name_called, tensors_of
 from graphmend_bc.dynamo.trace.compilation import Compilation, SiteRefused
 from graphmend_bc.dynamo.trace.features import Feature
@@ -71,6 +72,10 @@ _GRADIENT = (
 )
 _INFERENCE = "This torch fails to compile it in inference mode. Use torch.no_grad() there."
 _FORGETS = "A backend would forget the dropout between its layers."
+_WITHOUT = (
+    "AOTAutograd runs it without gradients, where oneDNN has another kernel, and the last digits"
+    " differ. Call the recurrent module under torch.no_grad()."
+)
 _STEPS = (
     "A backend would make a graph with each step of the recurrent module; Dynamo traces it if"
     " torch._dynamo.config.allow_rnn is set."
@@ -206,6 +211,9 @@ def _note(
     _check_module(module)
     known = compilation.trace.of(Recurrent)
     if isinstance(module, torch.nn.LSTM):
+        backend = tx.output.compiler_fn
+        if torch.is_grad_enabled() and not (runs_as_traced(backend) or is_inductor(backend)):
+            raise Refused("call-not-traced", _WITHOUT)
         guard_on("oneDNN is used", torch._C._get_mkldnn_enabled, True)
     elif not known.has_ours:
         _check_ours(tx, compilation)

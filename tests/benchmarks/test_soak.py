@@ -21,13 +21,15 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("arm", ["stock", "mended"])
 def test_moments(arm: str) -> None:
+    torch._dynamo.reset()
+    before, _ = soak.objects_alive()
     first, second = itertools.islice(soak.soak(60, arm), 2)
     gm.disable()
     each = 3 * (len(soak.SERVED) + 1) + 2
     assert (first.calls, second.calls) == (each, 2 * each)
     assert 0 < first.compilations < second.compilations
     assert second.resident > 2**27
-    assert (second.ours > 1000) == (arm == "mended")
+    assert second.ours > 1000 if arm == "mended" else second.ours < before + 1000
 
 
 @pytest.mark.parametrize(

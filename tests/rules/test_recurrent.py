@@ -108,6 +108,10 @@ def test_a_layer_is_an_operator(source: str, backend: str) -> None:
     if "inference" in source and not since(2, 13):
         assert "call-not-traced@" in outcome.declines
         return
+    if source == WHOLE["frozen"] and backend == "aot_eager":
+        # AOTAutograd runs the graph without gradients, for which oneDNN has another kernel.
+        assert "call-not-traced@" in outcome.declines
+        return
     assert (outcome.breaks, outcome.declines) == (0, "")
     assert "inline@" in outcome.mends
 

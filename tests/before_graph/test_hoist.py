@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import graphmend_bc as gm
+from graphmend_bc.dynamo.before_graph.graph_slice import Slice
 from tests.backends import EAGER_AND_AOT
 from tests.oracle import check, load
 from tests.releases import since
@@ -442,3 +443,29 @@ def test_a_tensor_of_inference_mode_is_none_of_ours() -> None:
         declines=None,
         breaks=None,
     )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "guarded"), [("(torch.arange(3) * 2)", False), ("(x + 1).long()", True)]
+)
+def test_numbers_that_rest_on_no_input_are_constants(
+    numbers: str, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the guards of each call would compute them again."""
+    source = f"""
+        def f(x):
+            rows = []
+            for n in {numbers}.tolist():
+                rows += [x[i % 3] * n for i in range(n)]
+            return torch.stack(rows)
+        """
+    check(source, CALLS, "hoist@3")
+    f, ran, run = load(source).f, list[str](), Slice.run
+    torch._dynamo.reset()
+    with gm.enabled():
+        compiled = torch.compile(f, backend="eager")
+        compiled(A)
+        monkeypatch.setattr(Slice, "run", lambda *args: ran.append(args[0].label) or run(*args))
+        assert torch.equal(compiled(A), f(A))
+        assert gm.report().compiled.graphs == 1
+    assert bool(ran) == guarded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch._dynamo import variables as vts
@@ -146,6 +146,9 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
         value = evaluated(tx, piece)
         if levels.is_nested and type(value) is not bool:
             raise Refused("inside-function", "Only a truth value is computed before it.")
+        if not piece.sources and (known := _constant(value)) is not None:
+            trace.used[self.site] = "hoist"
+            return known
         if not _is_number(value):  # eager Python gets another tensor, or list, each time
             piece = replace(piece, label=f"{piece.label} {len(hoists.sites)}")
         _check_gradient(nodes, value)
@@ -338,6 +341,8 @@ def evaluated(tx: InstructionTranslatorBase, piece: Slice) -> Any:
     """
     root = tx.output.root_tx
     scope = {"L": root.f_locals, "G": root.f_globals}
+    if not piece.sources:
+        return _checked(lambda: piece.fresh(scope))
 
     def on_copies() -> None:
         arguments = piece.arguments(scope)
@@ -363,6 +368,20 @@ def _checked(compute: Callable[[], Any]) -> Any:
         torch.set_rng_state(before)
         raise Refused("hoist-not-input", "It draws random numbers.")
     return value
+
+
+def _constant(value: Any) -> VariableTracker | None:
+    """Numbers that rest on no input: the same in every call, so that no guard need ask for them."""
+    if _is_number(value):
+        return cast(VariableTracker, ConstantVariable.create(value))
+    if type(value) not in (list, tuple):
+        return None
+    items = [known for item in value if (known := _constant(item)) is not None]
+    if len(items) != len(value):
+        return None
+    if type(value) is tuple:
+        return vts.TupleVariable(items)
+    return vts.ListVariable(items, mutation_type=ValueMutationNew())
 
 
 def _wrap(tx: InstructionTranslatorBase, value: Any, source: Source) -> VariableTracker:

@@ -469,3 +469,41 @@ def test_numbers_that_rest_on_no_input_are_constants(
         assert torch.equal(compiled(A), f(A))
         assert gm.report().compiled.graphs == 1
     assert bool(ran) == guarded
+
+
+COMMON = """
+def f(x):
+    sizes = ((x + 1).sin().exp().abs() * 2).long()
+    rows = [x]
+    for i in range(3):
+        rows += [x * j for j in range({read})]
+        {then}
+    return torch.stack(rows)
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "then", "most"),
+    [
+        ("int(sizes[i])", "pass", 2),
+        ("sizes[i].item()", "pass", 2),
+        ("int(sizes[i])", "sizes = sizes + 1", 3),  # the last one is in the graph
+        ("int(sizes[i])", "sizes.add_(1)", 4),
+        ("sum(sizes.tolist()[:i])", "pass", 2),
+    ],
+)
+def test_what_several_numbers_have_in_common_is_run_for_all(
+    read: str, then: str, most: int
+) -> None:
+    """By the first of them, and by the second for those that follow; in place it is written anew."""
+    source = COMMON.format(read=read, then=then)
+    check(source, CALLS, None, None, 0)
+    f = load(source).f
+    with gm.enabled():
+        torch._dynamo.reset()
+        compiled = torch.compile(f, backend="eager")
+        assert torch.equal(compiled(A), f(A))
+        with torch.profiler.profile() as profiler:
+            assert torch.equal(compiled(A), f(A))
+    found = {event.key: event.count for event in profiler.key_averages()}
+    assert found["aten::exp"] - 1 <= most

@@ -32,9 +32,9 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was computed, by its label."""
     found, stock = [], Slice.run
 
-    def run(self: Slice, arguments: object) -> object:
+    def run(self: Slice, *args: object) -> object:
         found.append(self.label)
-        return stock(self, arguments)  # type: ignore[arg-type]
+        return stock(self, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Slice, "run", run)
     return found

@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import (
 )
 
 from graphmend_bc import config
+from graphmend_bc.dynamo.before_graph.shared_steps import Memo, shared_steps
 from graphmend_bc.dynamo.before_graph.subgraphs import Levels
 from graphmend_bc.dynamo.calls.left_to_dynamo import is_opaque
 from graphmend_bc.dynamo.graph.fx_nodes import (
@@ -83,6 +84,7 @@ class Slice:
         ops: how many operators that is, with those of the slices that its arguments are.
         kept: whether the frame asks for the value again that its guards have computed.
         written: inputs that the frame has changed in place before it asks for the value.
+        shared: computes the same, with what the lookup of guards remembers of other slices.
     """
 
     label: str
@@ -91,6 +93,7 @@ class Slice:
     ops: int = 0
     kept: bool = False
     written: tuple[Source, ...] = ()
+    shared: Callable[[Sequence[Any], Memo], Any] | None = None
     _recent: threading.local = field(init=False, default_factory=threading.local)
     _readers: list[Reader] = field(init=False, default_factory=list)
 
@@ -109,7 +112,7 @@ class Slice:
     def fresh(self, scope: dict[str, Any]) -> Any:
         """The value in a frame that begins."""
         arguments = self.arguments(scope)
-        value = self.run(arguments)
+        value = self.run(arguments, scope.get(_MEMO))
         if self.kept:
             self._recent.last = [_Seen.of(argument) for argument in arguments], value
         return value
@@ -127,13 +130,15 @@ class Slice:
         """
         known = f_locals.setdefault(_LOOKUP, {})
         if self.label not in known:
+            memo = known.setdefault(_MEMO, {})
+            scope = {"L": f_locals, "G": f_globals, _MEMO: memo}
             if torch._C._len_torch_dispatch_stack() == 0:
-                value = self.fresh({"L": f_locals, "G": f_globals})
+                value = self.fresh(scope)
             elif any(map(_watches, _get_current_dispatch_mode_stack())):
                 return NO_ANSWER
             else:
                 with _disable_current_modes():
-                    value = self.fresh({"L": f_locals, "G": f_globals})
+                    value = self.fresh(scope)
             known[self.label] = value, getattr(self._recent, "last", None)
         value, last = known[self.label]
         if self.kept:
@@ -157,18 +162,33 @@ class Slice:
 
     def text(self) -> Slice:
         """The value's text, which tells 0.0 from -0.0."""
-        label, function = f"text of {self.label}", self.function
-        return Slice(label, self.sources, lambda *arguments: repr(function(*arguments)))
+        label, function, shared = f"text of {self.label}", self.function, self.shared
+        return Slice(
+            label,
+            self.sources,
+            lambda *arguments: repr(function(*arguments)),
+            shared=shared and (lambda arguments, memo: repr(shared(arguments, memo))),
+        )
 
-    def run(self, arguments: Sequence[Any]) -> Any:
-        """The value for some arguments."""
+    def run(self, arguments: Sequence[Any], memo: Memo | None = None) -> Any:
+        """The value for some arguments.
+
+        Args:
+            arguments: of the slice.
+            memo: of the lookup in which it is asked for; None outside of one.
+        """
         if not torch.is_grad_enabled():
-            return self.function(*arguments)
+            return self._computed(arguments, memo)
         torch._C._set_grad_enabled(False)  # as `no_grad`, which takes longer than an operator
         try:
-            return self.function(*arguments)
+            return self._computed(arguments, memo)
         finally:
             torch._C._set_grad_enabled(True)
+
+    def _computed(self, arguments: Sequence[Any], memo: Memo | None) -> Any:
+        if memo is None or self.shared is None:
+            return self.function(*arguments)
+        return self.shared(arguments, memo)
 
 
 NO_ANSWER: Final = object()
@@ -183,6 +203,9 @@ def _watches(mode: TorchDispatchMode) -> bool:
 
 _LOOKUP = "___graphmend_bc_lookup"
 """The key under which the locals of a lookup hold what was computed in it."""
+
+_MEMO = "memo"
+"""The key of what it remembers of parts of slices; no label is one word."""
 
 
 def end_lookup(f_locals: dict[str, Any]) -> None:
@@ -325,12 +348,16 @@ def slice_of(
     text = "\n".join([name, module.code, *(source.name for source in sources)])
     label = f"{name} {hashlib.sha1(text.encode()).hexdigest()[:12]}"
     run = module.forward  # a call of the module would print what is raised, and run hooks
+    # What is written in place is another value before and after.
+    alone = bool(writers) or levels.is_nested
+    steps = None if alone else shared_steps(recorder.sliced, copies, operands)
     return Slice(
         label,
         tuple(sources),
         lambda *arguments: finish(*run(*arguments)),
         ops,
         written=written_inputs(nodes[0].graph, recorder) if nodes else (),
+        shared=steps and (lambda arguments, memo: finish(*steps(arguments, memo))),
     )
 
 

@@ -128,7 +128,8 @@ class HoistedCalleeVariable(MarkedCalleeVariable):
             nodes, finish, name, trace.recorder, self.limits(), numbers=numbers, levels=levels
         )
         guard_apart(piece)
-        hoists.nodes += nodes
+        # Dynamo drops a node that nothing uses by itself, and with it what it was computed from.
+        hoists.nodes += [given for node in nodes for given in (*node.all_input_nodes, node)]
         if piece.label not in hoists.numbers:
             value = self._as_input(tx, piece, nodes, levels)
             if not isinstance(value, (ConstantVariable, SymNodeVariable)):

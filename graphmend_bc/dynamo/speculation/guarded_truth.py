@@ -89,7 +89,7 @@ def guarded_truth(
         # Another thread may draw between the guard and the frame's own draw.
         asks = deoptimising(AsForeseen(piece.run, value))
         call_in_prologue(tx, asks, piece.sources, "foreseen")
-    again = _Asked(ahead.label, ahead.sources, ahead.function)
+    again = _Asked(ahead.label, ahead.sources, ahead.function, shared=ahead.shared)
     install_guard(HoistedSource(again.label, again).make_guard(GuardBuilder.CONSTANT_MATCH))
     truths.values.append((site, value))
     truths.known[piece.label] = value

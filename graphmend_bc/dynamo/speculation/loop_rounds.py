@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -164,7 +164,7 @@ def _truths(
     if draws(piece):
         raise Refused("decided-by-chance", "A random number decides.")
     value: str = evaluated(tx, piece)
-    latest.pieces[:] = [piece]
+    latest.pieces[:] = [replace(piece, shared=None)]  # no other one is asked for
     install_guard(HoistedSource(latest.label, latest).make_guard(GuardBuilder.CONSTANT_MATCH))
     rounds.conditions = nodes
     rounds.nodes += node, *node.all_input_nodes

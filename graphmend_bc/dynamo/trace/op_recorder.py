@@ -81,6 +81,7 @@ class Recorder:
             doubles and other floats or writes to what it reads, which fake tensors accept, or that
             raises if some values are bad that are no indices.
         exchanges: the tensors that were given other memory.
+        sliced: nodes from which values are computed before the graph, each with a number.
         ranges: between which numbers the elements of integer tensors lie.
         strided: whether `as_strided` was called, which sees memory outside its argument.
         memos: the tensors that remember numbers of themselves, if sizes and numbers are captured.
@@ -109,6 +110,7 @@ class Recorder:
         self.checks = False
         self.rejects = False
         self.exchanges: list[Exchange] = []
+        self.sliced: dict[Node, int] = {}
         self.failure: Exception | None = None
         self._running = running
         self.ranges = Ranges()

@@ -1,4 +1,4 @@
-"""Stochastic layer skips with a rate of zero: the branch goes, the draw stays."""
+"""Conditions that are the same in every call: of no chance, or of constants."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.fx import Graph
 
+import graphmend_bc as gm
 from graphmend_bc.legality.fold import fold_truth
 from tests.oracle import check
 
@@ -101,3 +102,40 @@ def test_other_sources_are_not_decided() -> None:
         draw = graph.call_function(target, ([],))
         assert fold_truth(graph.call_function(operator.lt, (draw, 0.0))) is None
     assert fold_truth(graph.placeholder("x")) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "mends"),
+    [
+        ("if torch.arange(4).sum() > 5:\n        x = x + 1", "fold@2"),
+        ("if (torch.linspace(0, 1, 3) > 1).all():\n        x = x + 1", "fold@2"),
+        ("m = torch.zeros(3)\n    m.add_(1)\n    if m.sum() > 2:\n        x = x + 1", "fold@4"),
+        # What is written rests on an input.
+        ("m = torch.zeros(2)\n    m[0] = x[0]\n    if m.sum() > 0:\n        x = x + 1", "where@4"),
+        ("m = torch.zeros(2)\n    m.copy_(x)\n    if m[0] > 0:\n        x = x + 1", "where@4"),
+        (
+            "m = torch.zeros(2)\n    m.view(2).mul_(x[1])\n    m += x\n    if m[0] > 0:\n        x = x + 1",
+            "where@5",
+        ),
+        ("if x.sum() > 0 and torch.ones(2).sum() > 1:\n        x = x + 1", "where@2"),
+    ],
+)
+def test_a_condition_that_rests_on_no_input(body: str, mends: str) -> None:
+    source = f"def f(x):\n    {body}\n    return x * 2\n"
+    check(source, [torch.tensor([1.0, 2.0]), torch.tensor([-3.0, 1.0])], mends)
+
+
+def test_what_only_such_a_condition_asks_is_not_in_the_graph() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if torch.arange(4).cumsum(0).max() > 5 else x - 1
+
+    met: list[int] = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> object:
+        met.append(sum(node.op.startswith("call") for node in graph.graph.nodes))
+        return graph
+
+    with gm.enabled():
+        torch._dynamo.reset()
+        torch.compile(f, backend=backend)(torch.ones(2))  # type: ignore[arg-type]
+    assert met == [1]

@@ -14,8 +14,10 @@ from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables.tensor import TensorVariable
 
 from graphmend_bc import config
-from graphmend_bc.dynamo.before_graph.graph_slice import Limits, slice_of
+from graphmend_bc.dynamo.before_graph.graph_slice import Limits, Slice, slice_of
+from graphmend_bc.dynamo.before_graph.hoist import Hoists
 from graphmend_bc.dynamo.before_graph.subgraphs import levels_of
+from graphmend_bc.dynamo.graph.fx_nodes import is_input, with_ancestors
 from graphmend_bc.dynamo.trace.compilation import Trace
 from graphmend_bc.dynamo.trace.tracing import functions_around
 from graphmend_bc.dynamo.trace.truth_overrides import check_no_function_mode
@@ -37,21 +39,57 @@ def evaluate_concretely(
         truth: the condition, a 0-dim bool tensor.
         limit: most operators to run; None for `config.concrete_eval_limit`.
     """
+    piece = _computing(tx, trace, truth, _limits(limit))
+    return None if piece is None else _value(tx, piece)
+
+
+def constant_truth(
+    tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable
+) -> bool | None:
+    """The value of a condition that rests on no input: it is the same in every call.
+
+    Args:
+        tx: translator of the frame that asks.
+        trace: the attempt that is running.
+        truth: the condition.
+
+    Returns:
+        None if it rests on an input, or is not to be had for free.
+    """
+    node = truth.as_proxy().node
+    if any(map(is_input, with_ancestors([node]))):
+        return None
+    piece = _computing(tx, trace, truth, Limits.of_hoists())
+    # What was written to its memory rests on inputs as well.
+    value = None if piece is None or piece.sources else _value(tx, piece)
+    if value is not None:
+        trace.of(Hoists).nodes += [*node.all_input_nodes, node]
+    return value
+
+
+def _computing(
+    tx: InstructionTranslatorBase, trace: Trace, truth: TensorVariable, limits: Limits
+) -> Slice | None:
+    """What computes a condition; None if it must not be run ahead."""
     recorder = trace.recorder
     assert recorder is not None
     # An operator that stops the process may stand behind a speculation that is wrong.
     if recorder.foreign or recorder.guarded or tx.output.random_calls:
         return None
-    root = tx.output.root_tx
     try:
         check_no_function_mode(tx)
-        node, limits = truth.as_proxy().node, _limits(limit)
         levels = levels_of(tx) if functions_around(tx) else None
-        piece = slice_of([node], bool, "", recorder, limits, numbers=True, levels=levels)
+        nodes = [truth.as_proxy().node]
+        return slice_of(nodes, bool, "", recorder, limits, numbers=True, levels=levels)
     except Refused as refused:
         why = with_references(refused)
         log.debug("graphmend_bc does not compute the condition of this call: %s", why)
         return None
+
+
+def _value(tx: InstructionTranslatorBase, piece: Slice) -> bool | None:
+    """What a condition is in this call; None if it raises, or asks code of the user's."""
+    root = tx.output.root_tx
     try:
         arguments = piece.arguments({"L": root.f_locals, "G": root.f_globals})
         if all(type(a) in _PLAIN for a in arguments):

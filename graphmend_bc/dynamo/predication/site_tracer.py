@@ -16,6 +16,7 @@ from torch._dynamo.variables.tensor import TensorVariable
 from torch.fx import Node
 
 from graphmend_bc import config
+from graphmend_bc.dynamo.before_graph.concrete_eval import constant_truth
 from graphmend_bc.dynamo.calls.higher_order import depth_of
 from graphmend_bc.dynamo.graph.emit import call, method
 from graphmend_bc.dynamo.host_values.argument_snapshots import Snapshots
@@ -212,6 +213,9 @@ class SiteTracer:
         if truth is not None:
             # As an output of the graph the draw cannot be dropped as dead.
             self.trace.kept.append(condition)
+        else:
+            truth = constant_truth(self.tx, self.trace, condition)
+        if truth is not None:
             self.trace.used[self.site] = "fold"
         return truth
 

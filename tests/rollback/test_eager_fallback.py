@@ -183,7 +183,7 @@ def test_arm_that_raises_where_python_runs_it() -> None:
             return x
         """,
         [X, -X[:1]],
-        mends="hoist@3" if since(2, 14) and not since(2, 15) else "capture@3",
+        mends="hoist@3",
         declines=None,
         breaks=None,
         orders=1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.fuzz import callables, process, questions, training
-from tests.fuzz.host_numbers import ARRAYS, INFERENCE, SLICES
+from tests.fuzz.host_numbers import ARRAYS, CONSTANTS, INFERENCE, SLICES
 from tests.fuzz.objects import ACCUMULATIONS, CLASS_WRITES, OPERATORS, TEXT_MEMBERS
 from tests.fuzz.surroundings import Surrounding
 
@@ -20,6 +20,7 @@ FAMILIES: Final[dict[str, dict[str, Surrounding]]] = {
         "arrays": ARRAYS,
         "slices": SLICES,
         "inference": INFERENCE,
+        "constants": CONSTANTS,
     },
     "training": training.SURROUNDINGS,
 }

@@ -117,3 +117,36 @@ INFERENCE: Final = Surrounding(
         "grad mode is off": ("torch.set_grad_enabled(False)",),
     },
 )
+
+CONSTANTS: Final = Surrounding(
+    definitions=("import numpy\n\nlimit = 5\nrate = 0.5",),
+    vector=(
+        "{vector} + {vector}[: torch.arange(4)[2].item()].sum()",
+        "sum([{vector} * k for k in (torch.arange(3) * 2).tolist() for _ in range(k)], {vector})",
+        "{vector} * int(torch.arange(limit)[2])",
+        "{vector} + sum({vector}[slice(k, k + 1)].sum() for k in numpy.arange(0, 3, 2))",
+    ),
+    number=(
+        "float(numpy.linspace(0, 1, 5)[3])",
+        "torch.full((2,), rate).sum().item()",
+        "len([k for k in torch.zeros(limit).tolist() if k < 1])",
+    ),
+    test=(
+        "torch.arange(limit).sum() > 9",
+        "(torch.linspace(0, 1, 3) > rate).any()",
+        "torch.zeros(3).sum() > 0 or {vector}.sum() > 0",
+    ),
+    statements=(
+        "<i> = torch.zeros(3)\n<i>[0] = {number}\nif <i>.sum() > 0:\n    <block>",
+        "<i> = torch.zeros(3)\nif <i>.add_(1).sum() > limit:\n    <block>\n<i>.copy_({vector}.detach())\nif <i>.sum() > 0:\n    {vector_old} = {vector} + <i>",
+        "<i> = (({vector}.detach().abs() * 2).exp() + 1).clamp(0, 3).long()\n"
+        "{vector_old} = sum([{vector}] * int(<i>[0]) + [{vector} * 2] * int(<i>[1]), {vector} * int(<i>[2]))",
+        "<i> = (({vector}.detach().abs() * 2).exp() + 1).clamp(0, 3).long()\n"
+        "{vector_old} = sum([{vector}] * int(<i>[0]), {vector})\n<i>[1] = 2\n{vector_old} = sum([{vector}] * int(<i>[1]), {vector})",
+        "for <i> in torch.arange(3):\n    if <i> > 1:\n        <block>",
+    ),
+    changes={
+        "limit is another": ("limit = 3", "limit = 7", "limit = 6"),
+        "rate is another": ("rate = 0.2", "rate = 2.0", "rate = -0.0"),
+    },
+)  # fmt: skip

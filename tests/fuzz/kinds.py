@@ -72,6 +72,7 @@ _SIGNS: Final = {
     "numbers of arrays": r"\.numpy\(|\bnumpy\.(array|ones|int|float)",
     "bounds of slices": r"\bbounds\.",
     "inference mode": r"inference_mode\(",
+    "numbers of constants": r"\blimit\b",
     "random draws": r"torch\.rand|dropout|rng\.",
     "effects": r"\bprint\(|\blogger\.",
     "branches": r"\n +if ",

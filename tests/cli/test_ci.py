@@ -160,16 +160,18 @@ def test_explain_of_a_function(tmp_path: Path) -> None:
     (tmp_path / "models.py").write_text("""
 import torch
 
+X = torch.ones(2)
+
 def branch(x):
     if x.sum() > 0:
         return x / 2
     return x * 2
 
 def once():
-    return branch(torch.ones(2))
+    return branch(X)
 
 def compiled():
-    return torch.compile(branch, backend="eager")(torch.ones(2))
+    return torch.compile(branch, backend="eager")(X)
 """)
     for name, label in (("once", "models:once"), ("compiled", "branch")):
         done = python(

@@ -181,6 +181,27 @@ def live(
         convert_frame.compile_frame = stock
 
 
+def graphs_by_call(function: Callable[..., Any], calls: Sequence[Any], **options: Any) -> list[int]:
+    """How many graphs a mended function has by the end of each call.
+
+    Args:
+        function: of one argument.
+        calls: what it is called with.
+        options: of `torch.compile`.
+    """
+    frames: list[Any] = []
+    state = session.new_state(mends=True)
+    state.on_frame.append(frames.append)
+    torch._dynamo.reset()
+    with session.mending_by(state):
+        compiled = torch.compile(function, backend="eager", **options)
+        counts = []
+        for call in calls:
+            compiled(call)
+            counts.append(sum(frame.graphs for frame in frames))
+    return counts
+
+
 def both(source: str, calls: list[tuple[Any, ...]], rest: int = 20) -> tuple[Life, Life]:
     """A program under stock and mended; that it gives what eager Python gives is checked."""
     stock, mended = (live(source, calls, rest, mends=mends) for mends in (False, True))

@@ -10,6 +10,7 @@ import torch
 
 import graphmend_bc as gm
 from tests.oracle import check, load
+from tests.settling import graphs_by_call
 
 X = torch.tensor([1.0, -2.0, 3.0])
 LEAF = X.clone().requires_grad_()
@@ -276,12 +277,5 @@ def test_integers_have_no_gradients() -> None:
 
 def test_every_call_after_the_first_has_its_graph() -> None:
     program: Any = load(FORCES.replace("{set}", "x.requires_grad_()"))
-    frames: list[Any] = []
-    state = gm.session.new_state(mends=True)
-    state.on_frame.append(frames.append)
-    torch._dynamo.reset()
-    with gm.session.mending_by(state):
-        compiled = torch.compile(program.f, backend="eager", fullgraph=True)
-        for _ in range(4):
-            compiled(X.clone())  # type: ignore[no-untyped-call]
-    assert sum(frame.graphs for frame in frames) == 1
+    calls = [X.clone() for _ in range(4)]  # type: ignore[no-untyped-call]
+    assert graphs_by_call(program.f, calls, fullgraph=True)[-1] == 1

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-import graphmend_bc as gm
 from tests.oracle import check, load
+from tests.settling import graphs_by_call
 
 NET = """
 import torch
@@ -70,14 +70,4 @@ def test_flag_that_changes_in_every_call_is_left_to_stock() -> None:
 
 def test_the_first_call_compiles_nothing_and_the_second_one_graph() -> None:
     program: Any = load(NET.replace("{set}", "loss.requires_grad_()"))
-    frames: list[Any] = []
-    state = gm.session.new_state(mends=True)
-    state.on_frame.append(frames.append)
-    torch._dynamo.reset()
-    with gm.session.mending_by(state):
-        compiled = torch.compile(program.f, backend="eager")
-        counts = []
-        for call in CALLS:
-            compiled(call)
-            counts.append(sum(frame.graphs for frame in frames))
-    assert counts == [0, 1, 1]
+    assert graphs_by_call(program.f, CALLS) == [0, 1, 1]

@@ -13,6 +13,7 @@ import torch
 
 import graphmend_bc as gm
 from tests.oracle import Change, agrees, check, load
+from tests.settling import graphs_by_call
 
 NET = """
 import torch
@@ -88,17 +89,7 @@ def test_one_graph(body: str, backend: str) -> None:
 def counts(body: str, init: str = "pass") -> list[int]:
     """Graphs that were compiled by the end of each call."""
     made: Any = load(program(body, init))
-    frames: list[Any] = []
-    state = gm.session.new_state(mends=True)
-    state.on_frame.append(frames.append)
-    torch._dynamo.reset()
-    with gm.session.mending_by(state):
-        compiled = torch.compile(made.f, backend="eager")
-        seen = []
-        for x in X:
-            compiled(x)
-            seen.append(sum(frame.graphs for frame in frames))
-    return seen
+    return graphs_by_call(made.f, X)
 
 
 def test_the_first_call_has_it() -> None:

@@ -152,6 +152,13 @@ OF_ATTRIBUTES: Final = MappingProxyType(
             "del m.o",
             after="sys.modules.pop(m.__name__)",
         ),
+        "InliningInstructionTranslator.get_globals_source_and_value "
+        "(standard_globals.global_of_callee)": _asks(
+            "w = int(os.getenv('GRAPHMEND_BC_CANARY', '2'))",
+            "import os",
+            "os.environ['GRAPHMEND_BC_CANARY'] = '3'",
+            after="os.environ.pop('GRAPHMEND_BC_CANARY', None)",
+        ),
     }
 )
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast
 
 import torch
 from torch._dynamo import external_utils, symbolic_convert, trace_rules
+from torch._dynamo import source as sources
 from torch._dynamo import variables as vts
 from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.output_graph import OutputGraph
@@ -19,7 +20,7 @@ from torch._dynamo.source import AttrSource
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 from torch._dynamo.variables import builtin, dicts, functions, higher_order_ops, misc
 from torch._dynamo.variables.base import VariableTracker
-from torch._guards import Source
+from torch._guards import ChainedSource, Source
 
 T = TypeVar("T")
 
@@ -106,6 +107,11 @@ RAISES_FOR_ARGUMENTS: Final = hasattr(functions, "BindArgsTypeError")
 # torch 2.11: `o.__dict__` is a `GetAttrVariable`, answered by the object's own variable.
 OWN_DICT: Final[tuple[type, ...]] = tuple(
     getattr(dicts, name) for name in ("DunderDictVariable",) if HAS_SLOTS
+)
+
+# What is reached by such a source has no guards.
+UNGUARDED_SOURCES: Final[tuple[type[ChainedSource], ...]] = tuple(
+    getattr(sources, name) for name in ("SkipGuardSource",) if hasattr(sources, name)
 )
 
 # Where stock takes the descriptor of an attribute of a function for its value.

@@ -15,6 +15,7 @@ from graphmend_bc.dynamo.absence import (
     module_hooks,
     own_operators,
     special_methods,
+    standard_globals,
 )
 from graphmend_bc.dynamo.before_graph import context_variables
 from graphmend_bc.dynamo.patches import capabilities
@@ -184,6 +185,12 @@ _ATTRIBUTES: Final = (
             "a global that the frame does not use",
         )
         for owner in ("InstructionTranslatorBase", "InliningInstructionTranslator")
+    ),
+    Seam(
+        "torch._dynamo.symbolic_convert:InliningInstructionTranslator",
+        ("get_globals_source_and_value",),
+        standard_globals.global_of_callee,
+        "what a global of a standard module holds",
     ),
 )
 

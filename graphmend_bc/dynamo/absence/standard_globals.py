@@ -22,14 +22,10 @@ def global_of_callee(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     def get_globals_source_and_value(self: Any, name: str) -> tuple[Any, VariableTracker, Source]:
         module, variable, where = stock(self, name)
-        compilation = current()
-        if (
-            compilation is not None
-            and compilation.may_mend
-            and isinstance(where, facts.UNGUARDED_SOURCES)
-            and not _is_code(self.f_globals.get(name))
-        ):
-            where = where.base
+        if isinstance(where, facts.UNGUARDED_SOURCES) and not _is_code(self.f_globals.get(name)):
+            compilation = current()
+            if compilation is not None and compilation.may_mend:
+                where = where.base
         return module, variable, where
 
     return get_globals_source_and_value

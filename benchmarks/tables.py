@@ -235,6 +235,11 @@ def _of(make: Callable[[Sequence[Sample]], str]) -> Callable[[Path], str]:
     return of_file
 
 
+def _census(path: Path) -> str:
+    """What a census of transformers has counted, of `census.py`."""
+    return tally.markdown(tally.read(path))
+
+
 TABLES = {
     "calls": Table("speed.json", _of(calls), "A call that compiles nothing, inference."),
     "training": Table("speed.json", _of(training), "A training step that compiles nothing."),
@@ -245,10 +250,9 @@ TABLES = {
     "growth": Table("growth.json", _of(growth), "Trace time by size."),
     "hooks": Table("frame_hooks.json", _of(hooks), "Pure Python beside the frame hooks."),
     "aimnet": Table("aimnet.json", _of(aimnet.markdown), "AIMNet2, energy and forces."),
-    "census": Table(
-        "census_sample.jsonl",
-        lambda path: tally.markdown(tally.read(path)),
-        "A sample of transformers.",
+    "census": Table("census_sample.jsonl", _census, "A sample of transformers."),
+    "census of transformers 5": Table(
+        "census_transformers5.jsonl", _census, "A sample of transformers 5."
     ),
     "libraries": Table(
         "census_libs.jsonl",

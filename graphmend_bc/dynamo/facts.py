@@ -114,6 +114,9 @@ UNGUARDED_SOURCES: Final[tuple[type[ChainedSource], ...]] = tuple(
     getattr(sources, name) for name in ("SkipGuardSource",) if hasattr(sources, name)
 )
 
+# Before torch 2.15 `yield from` forgets what the inner generator returns.
+FORGETS_RETURNED: Final = not hasattr(symbolic_convert, "pygen_fetch_stopiteration_value")
+
 # Where stock takes the descriptor of an attribute of a function for its value.
 READS_DESCRIPTORS: Final[tuple[str, ...]] = tuple(
     name for name in ("fn_var_getattr",) if hasattr(functions, name)

@@ -14,6 +14,7 @@ from torch._dynamo.variables.base import VariableTracker
 from graphmend_bc import config
 from graphmend_bc.dynamo.arguments import Args, Keywords
 from graphmend_bc.dynamo.corrections import same_tensors
+from graphmend_bc.dynamo.corrections.delegating_generators import listen_to_generators
 from graphmend_bc.dynamo.deferral.called_effects import listen_for_effects
 from graphmend_bc.dynamo.deferral.final_calls import check_nothing_is_last
 from graphmend_bc.dynamo.frames.generated_code import OURS
@@ -93,6 +94,7 @@ def inline(stock: Callable[..., Any]) -> Callable[..., Any]:
             check_nothing_is_last(compilation.trace, own)
             note_inlined(compilation.trace, self, own)
         listen_to_jumps(self, compilation)
+        listen_to_generators(self, compilation)
         if not in_coroutine:
             listen_for_effects(self, compilation, code)
 

@@ -127,6 +127,17 @@ OF_VALUES: Final = MappingProxyType(
             whole=False,
             needs="numpy",
         ),
+        "UserDefinedObjectVariable.is_python_equal (equal_keys.equal_as_keys)": Program(
+            "return x * {O(): 2.0}.get(O(), 3.0)",
+            "class O:\n    def __eq__(self, other): return True\n"
+            "    def __hash__(self): return 1\n",
+        ),
+        "BuiltinVariable.call_str (exception_texts.text_of_exception)": Program(
+            "try: raise KeyError('k')\nexcept KeyError as error: return x * len(str(error))"
+        ),
+        "RangeVariable.sq_contains (range_members.found_in_range)": Program(
+            "return x * len(str(7 in range(9)))"
+        ),
         "MappingProxyVariable.call_method (value_table._read_proxy)": Program(
             "d['k'] = d['k'] + 1\nreturn x * p['k'], p.get('j', 3)",
             "d, p = {'k': 0}, types.MappingProxyType({'k': 2})",

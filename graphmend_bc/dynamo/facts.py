@@ -114,6 +114,21 @@ UNGUARDED_SOURCES: Final[tuple[type[ChainedSource], ...]] = tuple(
     getattr(sources, name) for name in ("SkipGuardSource",) if hasattr(sources, name)
 )
 
+# Where Dynamo makes the text of an exception without asking its class; no more in torch 2.15.
+TEXT_OF_EXCEPTIONS: Final = tuple(
+    name for name in ("call_str",) if hasattr(builtin.BuiltinVariable, name)
+)
+
+# The variables that are exceptions; torch 2.15 has the first elsewhere.
+EXCEPTIONS: Final[tuple[Any, ...]] = tuple(
+    getattr(vts, name) for name in ("ExceptionVariable", "UserDefinedExceptionObjectVariable")
+)
+
+# Where `7 in range(9)` is counted.
+MEMBERSHIP_IN_RANGES: Final = tuple(
+    name for name in ("sq_contains",) if hasattr(vts.RangeVariable, name)
+)
+
 # Before torch 2.15 `yield from` forgets what the inner generator returns.
 FORGETS_RETURNED: Final = not hasattr(symbolic_convert, "pygen_fetch_stopiteration_value")
 

@@ -13,11 +13,14 @@ from graphmend_bc.dynamo.corrections import (
     bounded_deques,
     class_methods,
     dropout,
+    equal_keys,
+    exception_texts,
     factors,
     mapping_proxy,
     metaclass_calls,
     numpy_types,
     qualified_names,
+    range_members,
     repeated_inputs,
     trace_time_effects,
 )
@@ -94,6 +97,33 @@ SEAMS: Final = (
         "results of NumPy's functions for which torch's stand-in has another type",
         needed_by=("types of NumPy results",),
         inherited=True,
+    ),
+    *(
+        Seam(
+            f"{_VARIABLES}.user_defined:UserDefinedObjectVariable",
+            (name,),
+            equal_keys.equal_as_keys,
+            "objects of the user's classes as keys, which are compared by their identity",
+        )
+        for name in facts.EQUALITY_OF_KEYS
+    ),
+    *(
+        Seam(
+            _BUILTIN,
+            (name,),
+            exception_texts.text_of_exception,
+            "the text of an exception whose class makes it",
+        )
+        for name in facts.TEXT_OF_EXCEPTIONS
+    ),
+    *(
+        Seam(
+            f"{_VARIABLES}.lists:RangeVariable",
+            (name,),
+            range_members.found_in_range,
+            "whether a number is in a range, which is counted",
+        )
+        for name in facts.MEMBERSHIP_IN_RANGES
     ),
     Seam(
         f"{_VARIABLES}.dicts:MappingProxyVariable",

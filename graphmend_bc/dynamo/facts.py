@@ -114,7 +114,7 @@ UNGUARDED_SOURCES: Final[tuple[type[ChainedSource], ...]] = tuple(
     getattr(sources, name) for name in ("SkipGuardSource",) if hasattr(sources, name)
 )
 
-# Where Dynamo makes the text of an exception without asking its class; no more in torch 2.15.
+# Where Dynamo makes the text of an exception; in torch 2.15 that of an `OSError` still is another.
 TEXT_OF_EXCEPTIONS: Final = tuple(
     name for name in ("call_str",) if hasattr(builtin.BuiltinVariable, name)
 )

@@ -22,9 +22,9 @@ def equal_as_keys(stock: Callable[..., bool]) -> Callable[..., bool]:
     """`UserDefinedObjectVariable.is_python_equal`, by the method of the object's class."""
 
     def is_python_equal(self: UserDefinedObjectVariable, other: Any) -> bool:
-        compilation = current()
-        if compilation is None or not compilation.may_mend or stock(self, other):
-            return stock(self, other)
+        compilation, same = current(), stock(self, other)
+        if same or compilation is None or not compilation.may_mend:
+            return same
         if not isinstance(getattr(type(self.value), "__eq__", None), FunctionType):
             return False
         tx = InstructionTranslator.current_tx()

@@ -1,6 +1,6 @@
 """`str(error)`, where the class of an exception has a `__str__` of its own.
 
-str(KeyError("k"))   is "'k'"; until torch 2.14 Dynamo gives the text of what the error was made of
+str(KeyError("k"))   is "'k'"; torch 2.13 gives the text of what the error was made of
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs whose surroundings change between calls: eager Python and mended code must agree."""
+"""Programs of one tensor whose surroundings change, or which begin with a branch that is mended."""
 
 from __future__ import annotations
 
@@ -21,11 +21,28 @@ def changing(before: str, body: str, *steps: str, mends: bool | None = True) -> 
     Returns:
         What was seen under mending.
     """
-    lines = "".join(f"    {line}\n" for line in body.strip().splitlines())
-    source = f"import collections, contextlib\n{before}\ndef f(x):\n{lines}"
     calls: list[object] = [X, X]
     for step in steps:
         calls += [Change(step), X, X]
-    outcome = agrees(source, calls, orders=1)
+    outcome = agrees(_program(before, body), calls, orders=1)
     assert mends is None or bool(outcome.mends) == mends, outcome
     return outcome
+
+
+def after_branch(before: str, body: str) -> Outcome:
+    """Compare the arms on a function that first branches, in calls of either way.
+
+    Args:
+        before: source of what the function uses.
+        body: source of a function of `x`, after the branch.
+
+    Returns:
+        What was seen under mending.
+    """
+    source = _program(before, f"if x.sum() > 0: x = x * 2\n{body}")
+    return agrees(source, [X, -X, X], orders=1)
+
+
+def _program(before: str, body: str) -> str:
+    lines = "".join(f"    {line}\n" for line in body.strip().splitlines())
+    return f"import collections, contextlib\n{before}\ndef f(x):\n{lines}"

@@ -129,7 +129,7 @@ MEMBERSHIP_IN_RANGES: Final = tuple(
     name for name in ("sq_contains",) if hasattr(vts.RangeVariable, name)
 )
 
-# Before torch 2.15 `yield from` forgets what the inner generator returns.
+# torch 2.13: `yield from` forgets what the inner generator returns; 2.15 has a function for it.
 FORGETS_RETURNED: Final = not hasattr(symbolic_convert, "pygen_fetch_stopiteration_value")
 
 # Where stock takes the descriptor of an attribute of a function for its value.

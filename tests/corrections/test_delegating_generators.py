@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from itertools import product
+from textwrap import indent
 
 import pytest
 
-from tests.oracle import agrees
-from tests.surroundings import X
-
-BREAK = "if x.sum() > 0: x = x * 2"
+from tests.surroundings import after_branch
 
 INNER = {
     "tensor": "yield x\nreturn x * 10",
@@ -36,32 +34,37 @@ OUTER = {
 }
 
 
-def source(inner: str, outer: str, body: str) -> str:
-    def block(text: str) -> str:
-        return "".join(f"    {line}\n" for line in text.splitlines())
-
-    return (
-        "import sys\nclass Items:\n    def __init__(self, x): self.x, self.n = x, 0\n"
-        "    def __iter__(self): return self\n    def __next__(self):\n        self.n += 1\n"
-        "        if self.n > 2: raise StopIteration(self.n)\n        return self.x * self.n\n"
-        f"def deeper(x):\n    yield x - 1\n    return x * 7\ndef inner(x):\n{block(inner)}"
-        f"def outer(x):\n{block(outer)}def f(x):\n{block(body)}"
-    )
-
-
+GENERATORS = """
+import sys
+class Items:
+    def __init__(self, x): self.x, self.n = x, 0
+    def __iter__(self): return self
+    def __next__(self):
+        self.n += 1
+        if self.n > 2: raise StopIteration(self.n)
+        return self.x * self.n
+def deeper(x):
+    yield x - 1
+    return x * 7
+"""
 PAIRS = [*product(INNER, ["given on"]), *product(["tensor", "by a branch"], OUTER)]
+
+
+def generators(inner: str, outer: str) -> str:
+    bodies = {"inner": INNER[inner], "outer": OUTER[outer]}
+    return GENERATORS + "\n".join(
+        f"def {name}(x):\n{indent(body, '    ')}" for name, body in bodies.items()
+    )
 
 
 @pytest.mark.parametrize(("inner", "outer"), PAIRS)
 def test_result(inner: str, outer: str) -> None:
-    body = f"{BREAK}\nreturn list(outer(x))"
-    outcome = agrees(source(INNER[inner], OUTER[outer], body), [X, -X, X], orders=1)
+    outcome = after_branch(generators(inner, outer), "return list(outer(x))")
     assert outcome.mends or outcome.declines
 
 
 def test_value_of_the_end() -> None:
-    ends = f"{BREAK}\nit = outer(x)\nnext(it)\n"
-    ends += "try: next(it)\nexcept StopIteration as e: return e.value"
-    outcome = agrees(source(INNER["tensor"], OUTER["returned"], ends), [X, -X, X], orders=1)
+    ends = "it = outer(x)\nnext(it)\ntry: next(it)\nexcept StopIteration as e: return e.value"
+    outcome = after_branch(generators("tensor", "returned"), ends)
     assert outcome.mends
     assert not outcome.declines

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.oracle import agrees
-from tests.surroundings import X, changing
+from tests.surroundings import after_branch, changing
 
 KEY = """
 import dataclasses
@@ -50,15 +49,14 @@ READS = {
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_keys_that_are_made(read: str) -> None:
-    lines = "".join(f"    {line}\n" for line in f"if x.sum() > 0: x = x * 2\n{read}".splitlines())
-    outcome = agrees(f"import collections\n{KEY}\ndef f(x):\n{lines}", [X, -X, X], orders=1)
-    assert outcome.mends
+    assert after_branch(KEY, read).mends
 
 
-def test_keys_that_were_there() -> None:
+@pytest.mark.parametrize("limit", [0, 9], ids=["taken", "not taken"])
+def test_keys_that_were_there(limit: int) -> None:
     changing(
         f"{KEY}\nKEPT, OTHER = {{Key(1): 2.0}}, Key(1)",
-        "if x.sum() > 0: x = x * 2\nreturn x * KEPT.get(OTHER, 7.0), OTHER in KEPT",
+        f"if x.sum() > {limit}: x = x * 2\nreturn x * KEPT.get(OTHER, 7.0), OTHER in KEPT",
         "OTHER.v = 5",
         "KEPT[OTHER] = 9.0",
         "KEPT.clear()",

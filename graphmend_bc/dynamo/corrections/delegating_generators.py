@@ -1,6 +1,6 @@
-"""`result = yield from generator`: what the inner generator returns, which stock may forget.
+"""`result = yield from generator`: what the inner generator returns, which torch 2.13 forgets.
 
-Before torch 2.15 Dynamo gives the None that was sent last.
+It gives the None that was sent last.
 """
 
 from __future__ import annotations
